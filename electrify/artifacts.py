@@ -1,0 +1,253 @@
+"""Stage folders: whole or not there at all, each with a manifest that says what made it.
+
+A stage writes into `<folder>.partial`; `manifest.json` goes in last and the folder is renamed. A
+manifest's `digest` covers the stage's config, its inputs' digests and the bytes of its files, not
+times or versions: the same work done again has the same digest, and nothing after it is redone.
+"""
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import fsspec
+
+from electrify.progress import log
+
+MANIFEST = "manifest.json"
+PLAN = "plan.json"  # in a partial folder: what it is a part of
+_VERSIONED = (
+    "electrify", "apache-beam", "datasets", "kiwipiepy", "numpy", "pyarrow", "scikit-learn",
+    "tokenizers", "torch", "transformers",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage folder is made from; two equal stages make equal files.
+
+    `config` holds the options that decide the result. `inputs` maps a name to a digest: of the
+    manifest of an earlier stage (`input_digest`) or of raw files (`fingerprint`).
+    """
+
+    name: str  # the verb that makes it
+    folder: Path
+    config: Mapping[str, Any]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    resumable: bool = False  # a partial folder made from the same plan is continued
+
+    @property
+    def partial(self) -> Path:
+        """Where the stage is written until it is whole."""
+        return self.folder.with_name(self.folder.name + ".partial")
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """Everything that decides the result."""
+        return {"stage": self.name, "config": dict(self.config), "inputs": dict(self.inputs)}
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a stage folder is there and made from the present plan."""
+
+    state: Literal["done", "missing", "stale"]
+    reason: str
+
+
+def status(stage: Stage) -> Status:
+    """Compare the folder's manifest with the plan; the reason names the first difference."""
+    if not stage.folder.exists():
+        partial = " (a partial one will be continued)" if stage.partial.exists() else ""
+        return Status("missing", f"no {stage.folder}{partial}")
+    manifest = read_manifest(stage.folder)
+    for part in ("inputs", "config"):
+        made, wanted = manifest[part], _canonical(stage.plan[part])
+        for key in sorted({*made, *wanted}):
+            if made.get(key) != wanted.get(key):
+                what = f"{part} {key} changed"
+                if part == "config":
+                    what += f" from {made.get(key)!r} to {wanted.get(key)!r}"
+                return Status("stale", what)
+    return Status("done", "same config and inputs")
+
+
+def run_stage(
+    stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool = False
+) -> bool:
+    """Run `work(partial_folder)` unless the folder is already made from the same plan.
+
+    `work` writes the files and returns counts for the manifest. True if it ran. A finished folder
+    made from another plan is kept and `ValueError` raised, unless `overwrite`.
+    """
+    now = status(stage)
+    if now.state == "done" and not overwrite:
+        log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
+        return False
+    if now.state == "stale" and not overwrite:
+        raise ValueError(
+            f"{stage.folder} was made otherwise: {now.reason}. Give the run another output_dir, "
+            "or --overwrite to make it again"
+        )
+    log(f"{stage.name}: {now.reason if now.state != 'done' else 'made again (--overwrite)'}")
+    _open_partial(stage, overwrite)
+    start = time.monotonic()
+    counts = work(stage.partial)
+    _finish(stage, counts, time.monotonic() - start)
+    log(f"{stage.name}: finished {stage.folder}")
+    return True
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished stage folder; `ValueError` if there is none or it is damaged."""
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest["files"], manifest["inputs"], manifest["config"], manifest["digest"]
+    except FileNotFoundError:
+        raise ValueError(f"{folder} has no {MANIFEST}: not a finished stage folder") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
+        ) from None
+    return manifest
+
+
+def input_digest(folder: Path, verb: str) -> str:
+    """The digest of a stage that the next one needs; checks that its files are all there.
+
+    `verb` is the command that makes it, for the error.
+    """
+    if not folder.exists():
+        raise ValueError(f"no {folder}; run first: electrify {verb} CONFIG")
+    manifest = read_manifest(folder)
+    for name, entry in manifest["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != entry["bytes"]:
+            raise ValueError(
+                f"{path} is missing or has changed since it was made; remove {folder} and run "
+                f"again: electrify {verb} CONFIG"
+            )
+    return str(manifest["digest"])
+
+
+def fingerprint(path: str) -> str:
+    """A digest of one raw input file: of its bytes if local, else of size and remote checksum."""
+    if "://" not in path:
+        return _sha256(Path(path))
+    filesystem, inner = fsspec.core.url_to_fs(path)
+    info = filesystem.info(inner)
+    mark = next((info[key] for key in ("md5Hash", "etag", "ETag", "mtime") if key in info), "")
+    return hashlib.sha256(f"{info['size']} {mark}".encode()).hexdigest()
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of a JSON-able value, independent of key order."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a value as indented JSON, whole or not at all."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+
+
+def _open_partial(stage: Stage, overwrite: bool) -> None:
+    plan_path, plan = stage.partial / PLAN, _canonical(stage.plan)
+    if stage.partial.exists():
+        same = plan_path.exists() and json.loads(plan_path.read_text(encoding="utf-8")) == plan
+        if stage.resumable and same and not overwrite:
+            log(f"{stage.name}: continuing {stage.partial}")
+            return
+        if stage.resumable and plan_path.exists() and not same and not overwrite:
+            raise ValueError(
+                f"{stage.partial} is the unfinished work of another config or other inputs. "
+                "Give the run another output_dir, or --overwrite to drop that work"
+            )
+        shutil.rmtree(stage.partial)
+    stage.partial.mkdir(parents=True)
+    write_json(plan_path, plan)
+
+
+def _finish(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
+    (stage.partial / PLAN).unlink()
+    paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p.name != MANIFEST)
+    files = {
+        p.relative_to(stage.partial).as_posix(): {"bytes": p.stat().st_size, "sha256": _sha256(p)}
+        for p in paths
+    }
+    plan = _canonical(stage.plan)
+    hashes = {name: entry["sha256"] for name, entry in files.items()}
+    manifest = plan | {
+        "digest": digest_of([plan, hashes]),
+        "counts": dict(counts),
+        "files": files,
+        "versions": versions(),
+        "git_commit": git_commit(),
+        "seconds": round(seconds, 3),
+        "peak_memory_mb": peak_memory_mb(),
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    write_json(stage.partial / MANIFEST, manifest)
+    if stage.folder.exists():  # only with --overwrite: the old one goes when the new one is whole
+        shutil.rmtree(stage.folder)
+    stage.partial.replace(stage.folder)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that shape results, where installed."""
+    found = {"python": sys.version.split()[0]}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the code, with '+' if it has uncommitted changes; None outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        root = str(Path(__file__).parent.parent)
+        done = subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    commit = git("rev-parse", "--short=12", "HEAD")
+    return commit + ("+" if git("status", "--porcelain") else "") if commit else None
+
+
+def peak_memory_mb() -> int:
+    """Peak resident memory of this process and its children, whichever is larger."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    unit = 1024 * 1024 if sys.platform == "darwin" else 1024
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) // unit
+
+
+def _canonical(value: Any) -> Any:
+    """As JSON reads it back: tuples become lists."""
+    return json.loads(json.dumps(value))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,117 @@
+"""Read a run's TOML file: strict types, `--set` overrides, size presets, errors that help.
+
+An unknown key, a wrong type or an impossible combination fails before any work, with the key, its
+value, what is allowed and the nearest known name.
+"""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from electrify.config import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, RunConfig, Size
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a TOML config, apply `section.key=value` overrides and the size preset, check it all.
+
+    Raises `ValueError` naming file, key, value and what would be right.
+    """
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        _apply_override(raw, override)
+    return parse_config(raw, where=str(path))
+
+
+def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
+    """Check a config given as a dictionary (as TOML reads it)."""
+    try:
+        text = json.dumps(_with_size_preset(raw), default=_refuse)
+        # JSON mode: strict types, but a list still becomes a tuple
+        return RunConfig.model_validate_json(text)
+    except ValidationError as error:
+        problems = "\n".join(f"  {_explain(e)}" for e in error.errors())
+        raise ValueError(f"{where}: {error.error_count()} problem(s)\n{problems}") from None
+
+
+def _refuse(value: object) -> None:
+    raise ValueError(f"{value!r}: a TOML {type(value).__name__} has no place in a config")
+
+
+def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
+    """Fill what a size implies; a value given in the config wins."""
+    pretrain, encode = raw.get("pretrain", {}), raw.get("encode", {})
+    if not isinstance(pretrain, dict) or not isinstance(encode, dict):
+        return raw  # the validator says what is wrong
+    size = pretrain.get("size", "small")
+    if size not in get_args(Size):
+        return raw | {"pretrain": SIZE_PRESETS["small"] | pretrain} | {
+            "encode": {"sequence_length": 128} | encode
+        }
+    return raw | {
+        "pretrain": SIZE_PRESETS[size] | pretrain,
+        "encode": {"sequence_length": SIZE_SEQUENCE_LENGTH[size]} | encode,
+    }
+
+
+def _apply_override(raw: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise ValueError(f"--set {override!r}: write section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    *sections, last = key.strip().split(".")
+    target = raw
+    for section in sections:
+        target = target.setdefault(section, {})
+        if not isinstance(target, dict):
+            raise ValueError(f"--set {override!r}: {section} is not a section")
+    target[last] = value
+
+
+def _explain(error: Any) -> str:
+    """One pydantic error as a line: key, value, what is allowed, nearest name."""
+    location = [part for part in error["loc"]]
+    key, value = ".".join(str(part) for part in location), error.get("input")
+    if error["type"] == "extra_forbidden":
+        known = _known_keys(location[:-1])
+        return f"unknown key {key} = {value!r}{_nearest(str(location[-1]), known)}"
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    if error["type"] == "value_error":
+        prefix = f"{key}: " if key else ""
+        return prefix + error["msg"].removeprefix("Value error, ")
+    nearest = ""
+    if error["type"] == "literal_error":
+        allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        nearest = _nearest(str(value), allowed)
+    return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{nearest}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {match[0]}?" if match else ""
+    return f"{hint} (known: {', '.join(known)})"
+
+
+def _known_keys(location: Sequence[str | int]) -> list[str]:
+    model: type[BaseModel] = RunConfig
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation
+        nested = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
+        model = next(a for a in nested if issubclass(a, BaseModel))
+    return sorted(model.model_fields)

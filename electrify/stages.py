@@ -1,0 +1,80 @@
+"""Which options and which earlier folders each stage is made from."""
+
+from pathlib import Path
+from typing import Any
+
+from electrify.artifacts import Stage, digest_of, fingerprint, input_digest
+from electrify.config import RunConfig
+
+
+def output_dir(config: RunConfig) -> Path:
+    """The run's folder."""
+    return Path(config.output_dir)
+
+
+def clean_stage(config: RunConfig, input_files: list[str]) -> Stage:
+    """Raw files to documents; `input_files` are what the sources' globs matched."""
+    inputs = {path: fingerprint(path) for path in input_files}
+    # the runner and its worker count never change a byte
+    options = _options(config.clean, leave_out={"runner"})
+    return Stage("clean", output_dir(config) / "clean", options, inputs)
+
+
+def vocab_stage(config: RunConfig) -> Stage:
+    """Documents to a tokenizer."""
+    folder = output_dir(config)
+    inputs = {"clean": input_digest(folder / "clean", "clean")}
+    return Stage("train-vocab", folder / "vocab", _options(config.vocab), inputs)
+
+
+def encode_stage(config: RunConfig) -> Stage:
+    """Documents to token shards, which serve every sequence length."""
+    folder = output_dir(config)
+    inputs = {
+        "clean": input_digest(folder / "clean", "clean"),
+        "vocab": input_digest(folder / "vocab", "train-vocab"),
+    }
+    options = _options(config.encode, leave_out={"sequence_length"})
+    return Stage("encode", folder / "shards", options, inputs)
+
+
+def pretrain_stage(config: RunConfig) -> Stage:
+    """Token shards to checkpoints."""
+    folder = output_dir(config)
+    inputs = {
+        "shards": input_digest(folder / "shards", "encode"),
+        "vocab": input_digest(folder / "vocab", "train-vocab"),
+    }
+    options = _options(config.pretrain) | {
+        "sequence_length": config.encode.sequence_length,
+        "seed": config.seed,
+    }
+    return Stage("pretrain", folder / "pretrain", options, inputs, resumable=True)
+
+
+def export_stage(config: RunConfig) -> Stage:
+    """The last checkpoint to `transformers` folders."""
+    folder = output_dir(config)
+    inputs = {
+        "pretrain": input_digest(folder / "pretrain", "pretrain"),
+        "vocab": input_digest(folder / "vocab", "train-vocab"),
+    }
+    return Stage("export", folder / "export", {}, inputs)
+
+
+def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path]) -> Stage:
+    """An encoder to scores; `model` is a folder or hub name in place of the run's own export."""
+    folder = output_dir(config)
+    data = digest_of(sorted(fingerprint(str(path)) for path in data_files))
+    options = _options(config.evaluate, leave_out={"data_dir"})
+    if model is None:
+        inputs = {"export": input_digest(folder / "export", "export"), "data": data}
+        return Stage("evaluate", folder / "evaluate", options, inputs, resumable=True)
+    label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
+    inputs = {"model": model, "data": data}
+    return Stage("evaluate", folder / f"evaluate-{label}", options, inputs, resumable=True)
+
+
+def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:
+    options: dict[str, Any] = section.model_dump(mode="json", exclude=leave_out)
+    return options
