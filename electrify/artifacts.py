@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +45,7 @@ class Stage:
     config: Mapping[str, Any]
     inputs: Mapping[str, str] = field(default_factory=dict)
     resumable: bool = False  # a partial folder made from the same plan is continued
+    volatile: tuple[str, ...] = ()  # patterns of files with clock times, left out of the digest
 
     @property
     def partial(self) -> Path:
@@ -90,7 +92,7 @@ def run_stage(
     made from another plan is kept and `ValueError` raised, unless `overwrite`.
     """
     now = status(stage)
-    if now.state == "done" and not overwrite:
+    if now.state == "done":
         log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
         return False
     if now.state == "stale" and not overwrite:
@@ -98,7 +100,7 @@ def run_stage(
             f"{stage.folder} was made otherwise: {now.reason}. Give the run another output_dir, "
             "or --overwrite to make it again"
         )
-    log(f"{stage.name}: {now.reason if now.state != 'done' else 'made again (--overwrite)'}")
+    log(f"{stage.name}: {now.reason}")
     _open_partial(stage, overwrite)
     start = time.monotonic()
     counts = work(stage.partial)
@@ -146,7 +148,9 @@ def fingerprint(path: str) -> str:
         return _sha256(Path(path))
     filesystem, inner = fsspec.core.url_to_fs(path)
     info = filesystem.info(inner)
-    mark = next((info[key] for key in ("md5Hash", "etag", "ETag", "mtime") if key in info), "")
+    mark = next(
+        (info[key] for key in ("md5Hash", "etag", "ETag", "mtime", "created") if key in info), ""
+    )
     return hashlib.sha256(f"{info['size']} {mark}".encode()).hexdigest()
 
 
@@ -196,7 +200,11 @@ def _finish(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
         for p in paths
     }
     plan = _canonical(stage.plan)
-    hashes = {name: entry["sha256"] for name, entry in files.items()}
+    hashes = {
+        name: entry["sha256"]
+        for name, entry in files.items()
+        if not any(fnmatch(name, pattern) for pattern in stage.volatile)
+    }
     manifest = plan | {
         "digest": digest_of([plan, hashes]),
         "counts": dict(counts),

@@ -55,9 +55,11 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
         return raw  # the validator says what is wrong
     size = pretrain.get("size", "small")
     if size not in get_args(Size):
-        return raw | {"pretrain": SIZE_PRESETS["small"] | pretrain} | {
-            "encode": {"sequence_length": 128} | encode
-        }
+        return (
+            raw
+            | {"pretrain": SIZE_PRESETS["small"] | pretrain}
+            | {"encode": {"sequence_length": 128} | encode}
+        )
     return raw | {
         "pretrain": SIZE_PRESETS[size] | pretrain,
         "encode": {"sequence_length": SIZE_SEQUENCE_LENGTH[size]} | encode,
@@ -83,7 +85,7 @@ def _apply_override(raw: dict[str, Any], override: str) -> None:
 
 def _explain(error: Any) -> str:
     """One pydantic error as a line: key, value, what is allowed, nearest name."""
-    location = [part for part in error["loc"]]
+    location = list(error["loc"])
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
         known = _known_keys(location[:-1])

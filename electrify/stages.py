@@ -6,6 +6,8 @@ from typing import Any
 from electrify.artifacts import Stage, digest_of, fingerprint, input_digest
 from electrify.config import RunConfig
 
+_EVALUATE_VOLATILE = ("results.jsonl",)
+
 
 def output_dir(config: RunConfig) -> Path:
     """The run's folder."""
@@ -49,7 +51,8 @@ def pretrain_stage(config: RunConfig) -> Stage:
         "sequence_length": config.encode.sequence_length,
         "seed": config.seed,
     }
-    return Stage("pretrain", folder / "pretrain", options, inputs, resumable=True)
+    volatile = ("metrics.jsonl", "summary.json", "tensorboard/*")
+    return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile)
 
 
 def export_stage(config: RunConfig) -> Stage:
@@ -69,10 +72,11 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
     options = _options(config.evaluate, leave_out={"data_dir"})
     if model is None:
         inputs = {"export": input_digest(folder / "export", "export"), "data": data}
-        return Stage("evaluate", folder / "evaluate", options, inputs, resumable=True)
+        return Stage("evaluate", folder / "evaluate", options, inputs, True, _EVALUATE_VOLATILE)
     label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
     inputs = {"model": model, "data": data}
-    return Stage("evaluate", folder / f"evaluate-{label}", options, inputs, resumable=True)
+    target = folder / f"evaluate-{label}"
+    return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
 
 
 def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:

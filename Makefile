@@ -1,0 +1,32 @@
+# Everything a fresh machine needs is Python 3.11 or 3.12 and make.
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3))
+BIN := .venv/bin
+CONFIG ?= configs/demo.toml
+
+.PHONY: demo test check setup clean-venv
+
+demo: setup  ## raw text to a scored model on the bundled sample
+	$(BIN)/electrify run $(CONFIG)
+
+test: setup  ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: setup  ## style, types, import fences
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+setup: .venv/ready
+
+# torch first and pinned to a build without CUDA: a plain `torch` pulls gigabytes of it.
+# On a CUDA machine install the torch you want into .venv beforehand: a fitting one is kept.
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"electrify needs Python 3.11 or 3.12, found {v}: make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install -q $(shell grep '^torch==' constraints.txt) -c constraints.txt
+	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt
+	touch $@
+
+clean-venv:  ## remove the virtual environment
+	rm -rf .venv

@@ -1,0 +1,236 @@
+"""The `electrify` command: verbs to stage functions, each imported inside its verb."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from electrify.config import RunConfig
+from electrify.config_file import load_config
+from electrify.progress import Stopped, log, setup_logging
+
+Verb = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; the exit status: 0 done or stopped after saving, 1 refused, 2 bad usage."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    beam_options: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, beam_options = words[:cut], words[cut + 1 :]
+    parsed = _parser().parse_args(words)
+    parsed.beam_options = beam_options
+    setup_logging()
+    try:
+        status: int = parsed.verb(parsed)
+    except Stopped as stopped:
+        log(f"stopped: {stopped}; the same command continues")
+        return 0
+    except KeyboardInterrupt:
+        log("interrupted; the same command starts the unfinished stage again")
+        return 130
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {error}; install what this verb needs: pip install -e '.[all]' "
+            "(or one of [pipeline], [model], [benchmarks])",
+            file=sys.stderr,
+        )
+        return 1
+    return status
+
+
+def _load(parsed: argparse.Namespace) -> RunConfig:
+    return load_config(parsed.config, parsed.set)
+
+
+def _clean(parsed: argparse.Namespace) -> int:
+    from pipeline.clean import clean
+
+    clean(_load(parsed), parsed.beam_options, parsed.overwrite)
+    return 0
+
+
+def _train_vocab(parsed: argparse.Namespace) -> int:
+    from vocab.train import train_vocab
+
+    train_vocab(_load(parsed), parsed.beam_options, parsed.overwrite)
+    return 0
+
+
+def _encode(parsed: argparse.Namespace) -> int:
+    from vocab.encode import encode
+
+    encode(_load(parsed), parsed.beam_options, parsed.overwrite)
+    return 0
+
+
+def _pretrain(parsed: argparse.Namespace) -> int:
+    from model.pretrain import pretrain
+
+    pretrain(_load(parsed), parsed.overwrite)
+    return 0
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from model.export import export
+
+    export(_load(parsed), parsed.overwrite)
+    return 0
+
+
+def _evaluate(parsed: argparse.Namespace) -> int:
+    if parsed.check_metrics:
+        from benchmarks.check_metrics import check_metrics
+
+        return check_metrics(Path(parsed.check_metrics))
+    if parsed.config is None:
+        raise ValueError("give a config: electrify evaluate configs/NAME.toml")
+    if parsed.data_dir:
+        parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
+    from benchmarks.evaluate import evaluate
+
+    evaluate(_load(parsed), parsed.model, parsed.overwrite)
+    return 0
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    from benchmarks.report import report
+
+    folders = [
+        Path(load_config(name, parsed.set).output_dir) if name.endswith(".toml") else Path(name)
+        for name in parsed.runs
+    ]
+    page = report(folders, Path(parsed.output) if parsed.output else None)
+    print(page)
+    return 0
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Every stage in order; each says whether it is done, missing or stale."""
+    config = _load(parsed)
+    for verb in (_clean, _train_vocab, _encode, _pretrain, _export):
+        verb(parsed)
+    if config.evaluate.suites or config.evaluate.tasks:
+        from benchmarks.evaluate import evaluate
+
+        evaluate(config, None, parsed.overwrite)
+    else:
+        log("evaluate: the config names no suites and no tasks")
+    from benchmarks.report import report
+    from model.export import format_example, read_example
+
+    page = report([Path(config.output_dir)], None)
+    example = read_example(config)
+    if example is not None:
+        print(f"\n{example['sentence']}\n{example['corrupted']}")
+        print(f"P(replaced): {format_example(example)}")
+    print(f"\nreport: {page}")
+    return 0
+
+
+def _ablate(parsed: argparse.Namespace) -> int:
+    from benchmarks.ablate import ablate
+
+    print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
+    return 0
+
+
+def _validate(parsed: argparse.Namespace) -> int:
+    from electrify.inspect_run import describe_config
+
+    config = _load(parsed)
+    from model.flops import estimate
+
+    print("\n".join([*describe_config(config), "", *estimate(config)]))
+    return 0
+
+
+def _ls(parsed: argparse.Namespace) -> int:
+    from electrify.inspect_run import list_runs
+
+    print("\n".join(list_runs(Path("configs"), Path("out"))))
+    try:
+        from benchmarks.registry import TASKS
+    except ModuleNotFoundError:
+        return 0
+    print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASKS)))
+    return 0
+
+
+def _doctor(parsed: argparse.Namespace) -> int:
+    from electrify.inspect_run import check_machine
+
+    lines, sound = check_machine()
+    print("\n".join(lines))
+    return 0 if sound else 1
+
+
+# verb: (function, help, example, takes Beam options)
+_STAGES: dict[str, tuple[Verb, str, str]] = {
+    "run": (_run, "every stage in order, skipping those already done", ""),
+    "clean": (_clean, "raw text to documents", " -- --runner=FlinkRunner --flink_master=host:8081"),
+    "train-vocab": (_train_vocab, "documents to a WordPiece tokenizer", ""),
+    "encode": (_encode, "documents to token shards", " --set encode.valid_fraction=0.02"),
+    "pretrain": (_pretrain, "token shards to checkpoints", " --set pretrain.num_steps=1000"),
+    "export": (_export, "the last checkpoint to transformers folders", ""),
+    "ablate": (_ablate, "a grid of runs at equal FLOPs, one table", ""),
+    "validate": (_validate, "check a config; print it resolved, with its cost", ""),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="electrify",
+        description="From raw text to a scored ELECTRA encoder.",
+        epilog="Start with: electrify run configs/demo.toml",
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    for name, (function, text, example) in _STAGES.items():
+        config = "configs/ablations/generator.toml" if name == "ablate" else "configs/demo.toml"
+        verb = _add(verbs, name, function, text, f"electrify {name} {config}{example}")
+        verb.add_argument("config", help="the run's TOML file")
+    evaluate = _add(
+        verbs, "evaluate", _evaluate, "fine-tune and score an encoder",
+        "electrify evaluate configs/demo.toml --data-dir pipeline/sample",
+    )  # fmt: skip
+    evaluate.add_argument("config", nargs="?", help="the run's TOML file")
+    evaluate.add_argument("--model", help="a folder or hub id, in place of the run's own export")
+    evaluate.add_argument("--data-dir", help="folder with the official task files")
+    evaluate.add_argument(
+        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
+    )
+    report = _add(
+        verbs, "report", _report, "a page about one run, or comparing several",
+        "electrify report out/demo",
+    )  # fmt: skip
+    report.add_argument("runs", nargs="+", help="run folders (out/NAME) or their configs")
+    report.add_argument("--output", help="folder to write to (default: the first run's)")
+    _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
+    _add(verbs, "doctor", _doctor, "check this machine and installation", "electrify doctor")
+    return parser
+
+
+def _add(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    function: Verb,
+    text: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=f"Example: {example}"
+    )
+    verb.set_defaults(verb=function)
+    verb.add_argument(
+        "--set", action="append", default=[], metavar="section.key=value",
+        help="override one config key; may be given several times",
+    )  # fmt: skip
+    verb.add_argument(
+        "--overwrite", action="store_true",
+        help="make a stage again that was made from another config or other inputs",
+    )  # fmt: skip
+    return verb

@@ -1,0 +1,77 @@
+"""What `validate`, `ls` and `doctor` show."""
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from electrify.artifacts import MANIFEST, read_manifest, versions
+from electrify.config import RunConfig
+from electrify.config_file import load_config
+
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
+_EXTRAS = {
+    "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),
+    "model": ("torch", "transformers", "safetensors"),
+    "benchmarks": ("torch", "transformers", "sklearn", "matplotlib"),
+}
+
+
+def describe_config(config: RunConfig) -> list[str]:
+    """Every key of a config with its resolved value, a line each, as `--set` takes it."""
+    return [f"{key} = {value!r}" for key, value in _flatten(config.model_dump(), "")]
+
+
+def list_runs(configs: Path, runs: Path) -> list[str]:
+    """Configs with what they are, then run folders with the stages done."""
+    lines = ["configs"]
+    for path in sorted(configs.glob("*.toml")):
+        try:
+            config = load_config(path)
+            what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
+        except ValueError as error:
+            what = f"INVALID: {error}"
+        lines.append(f"  {path}  {what}")
+    lines += ["", "runs"]
+    for run in sorted(p for p in runs.glob("*") if p.is_dir()):
+        done = [name for name in _FOLDERS if (run / name / MANIFEST).exists()]
+        partial = [f"{name} (partial)" for name in _FOLDERS if (run / f"{name}.partial").exists()]
+        lines.append(f"  {run}  {', '.join(done + partial) or 'nothing done'}")
+        for name in done:
+            manifest = read_manifest(run / name)
+            lines.append(f"    {name:9} {manifest['finished_at']}  {manifest['seconds']:,.0f} s")
+    return lines
+
+
+def check_machine() -> tuple[list[str], bool]:
+    """Facts about this machine and what is installed; False if something needed is missing."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    lines = [
+        f"python {sys.version.split()[0]}, {os.cpu_count()} cores, {memory:.0f} GiB memory, "
+        f"{shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
+    ]
+    sound = True
+    if not (3, 11) <= sys.version_info[:2] <= (3, 12):
+        lines.append("PROBLEM: Python 3.11 or 3.12 is needed")
+        sound = False
+    for extra, modules in _EXTRAS.items():
+        missing = [name for name in modules if find_spec(name) is None]
+        sound &= not missing
+        fix = f"missing {', '.join(missing)}: pip install -e '.[{extra}]'" if missing else "ok"
+        lines.append(f"[{extra}] {fix}")
+    lines += [f"  {name} {number}" for name, number in versions().items()]
+    return lines, sound
+
+
+def _flatten(value: Any, prefix: str) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [
+            pair
+            for key, inner in value.items()
+            for pair in _flatten(inner, f"{prefix}.{key}" if prefix else key)
+        ]
+    if isinstance(value, tuple) and value and isinstance(value[0], dict):
+        return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
+    return [(prefix, value)]
