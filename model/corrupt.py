@@ -1,0 +1,68 @@
+"""How a sequence is corrupted: which positions, what stands there, what the labels are.
+
+Pure functions of tensors and a random generator; static shapes. B sequences, L positions, N masked
+positions a sequence.
+"""
+
+import torch
+from torch import Tensor
+
+
+def choose_positions(
+    maskable: Tensor, num_masked: int, rng: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Draw `num_masked` distinct positions a sequence, uniformly among the maskable ones.
+
+    `maskable` is (B, L) bool. Returns positions (B, N) and weights (B, N) in {0, 1}: where a
+    sequence has fewer maskable tokens than N the surplus has weight 0. The original draws *with*
+    replacement (pretrain_helpers.py:188), which wastes 7 % of the draws at 15 %; this does not.
+    """
+    keys = torch.rand(maskable.shape, generator=rng, device=maskable.device)
+    keys = keys.masked_fill(~maskable, -1.0)
+    top = keys.topk(num_masked, dim=1)
+    return top.indices, (top.values >= 0).float()
+
+
+def mask_tokens(
+    input_ids: Tensor,
+    positions: Tensor,
+    weights: Tensor,
+    mask_id: int,
+    mask_token_fraction: float,
+    rng: torch.Generator | None = None,
+) -> Tensor:
+    """The generator's input: [MASK] at `mask_token_fraction` of the positions, the rest as is.
+
+    85 % / 15 % in the original (pretrain_helpers.py:192-202); there is no random-token branch.
+    """
+    draws = torch.rand(positions.shape, generator=rng, device=positions.device)
+    masked = (draws < mask_token_fraction) & (weights > 0)
+    originals = input_ids.gather(1, positions)
+    return input_ids.scatter(1, positions, originals.masked_fill(masked, mask_id))
+
+
+def sample_tokens(
+    logits: Tensor, temperature: float = 1.0, rng: torch.Generator | None = None
+) -> Tensor:
+    """One token from softmax(logits / temperature) a row: (..., V) to (...), without gradient.
+
+    Gumbel-max in fp32: argmax of logits/T - log(e), e ~ Exp(1). In fp16 the noise would overflow.
+    """
+    scaled = logits.detach().float() / temperature
+    noise = torch.empty_like(scaled).exponential_(generator=rng)
+    return (scaled - noise.log()).argmax(dim=-1)
+
+
+def replace_tokens(
+    input_ids: Tensor, positions: Tensor, weights: Tensor, sampled: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The discriminator's input and labels, both (B, L).
+
+    It starts from the *unmasked* original; every chosen position takes the generator's sample, also
+    those left unmasked. The label is 1 where the token now differs from the original, so a sample
+    that hits the original counts as original (run_pretraining.py:222-235).
+    """
+    originals = input_ids.gather(1, positions)
+    tokens = torch.where(weights > 0, sampled, originals)
+    corrupted = input_ids.scatter(1, positions, tokens)
+    return corrupted, (corrupted != input_ids).float()

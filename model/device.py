@@ -1,0 +1,48 @@
+"""Where a model runs: device, precision, seeds. The only file that may know about accelerators."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from electrify.config import PretrainConfig
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` is CUDA where there is one, else the CPU."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        torch.set_float32_matmul_precision("high")
+    return torch.device(name)
+
+
+def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextManager[object]:
+    """bf16 matrix products over fp32 weights where the config says so; losses stay fp32."""
+    bf16 = config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda")
+    return torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext()
+
+
+def seed_step(seed: int, step: int, micro_step: int, device: torch.device) -> torch.Generator:
+    """Seed everything random in one forward pass from its place in the run alone.
+
+    Returns the generator for masks and samples; dropout's default generator is seeded too. A
+    resumed run thus replays the same draws without any stored generator state.
+    """
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + micro_step) % 2**63
+    torch.manual_seed(mixed)
+    return torch.Generator(device).manual_seed(mixed ^ 0x2545F4914F6CDD1D)
+
+
+def describe(device: torch.device) -> str:
+    """The device in words, for reports."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for queued work, so that a clock measures it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,150 @@
+"""The ELECTRA transformer: embeddings, post-LayerNorm encoder, generator and discriminator heads.
+
+Every piece computes what `transformers`' Electra classes compute (erf GELU, absolute positions,
+LayerNorm after the residual), so that weights carry over one to one. Shapes: B sequences, L
+positions, N masked positions, E embedding size, H hidden size, V vocabulary size.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderShape:
+    """Sizes of one network; names as in `ElectraConfig`."""
+
+    vocab_size: int
+    embedding_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    hidden_dropout_prob: float
+    attention_probs_dropout_prob: float
+    layer_norm_eps: float
+
+
+class Embeddings(nn.Module):
+    """Word + position + token-type embeddings, LayerNorm, dropout: (B, L) ids to (B, L, E).
+
+    The generator and the discriminator share this whole module, as the original does (variable
+    scope `electra/embeddings`, model/modeling.py:187-218), not only the word table.
+    """
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.word = nn.Embedding(shape.vocab_size, shape.embedding_size)
+        self.position = nn.Embedding(shape.max_position_embeddings, shape.embedding_size)
+        self.token_type = nn.Embedding(2, shape.embedding_size)
+        self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
+        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        summed = self.word(input_ids) + self.position(positions) + self.token_type(token_type_ids)
+        embedded: Tensor = self.dropout(self.norm(summed))
+        return embedded
+
+
+class Layer(nn.Module):
+    """Self-attention and feed-forward, each followed by residual and LayerNorm."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        hidden, eps = shape.hidden_size, shape.layer_norm_eps
+        self.num_heads = shape.num_attention_heads
+        self.attention_dropout = shape.attention_probs_dropout_prob
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden)
+        self.attention_output = nn.Linear(hidden, hidden)
+        self.attention_norm = nn.LayerNorm(hidden, eps=eps)
+        self.intermediate = nn.Linear(hidden, shape.intermediate_size)
+        self.output = nn.Linear(shape.intermediate_size, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=eps)
+        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
+
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """(B, L, H) to (B, L, H); `attention_mask` is (B, 1, 1, L) bool, True where attended."""
+        query, key, value = (
+            projection(hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for projection in (self.query, self.key, self.value)
+        )  # each (B, heads, L, head size)
+        attended = F.scaled_dot_product_attention(
+            query, key, value, attention_mask, self.attention_dropout if self.training else 0.0
+        )
+        attended = self.attention_output(attended.transpose(1, 2).flatten(2))
+        hidden = self.attention_norm(hidden + self.dropout(attended))
+        widened = self.output(F.gelu(self.intermediate(hidden)))
+        normed: Tensor = self.output_norm(hidden + self.dropout(widened))
+        return normed
+
+
+class Encoder(nn.Module):
+    """Embeddings projected to the network's own width where they differ, then the layers.
+
+    The embeddings are passed in, since two networks share them.
+    """
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        differs = shape.embedding_size != shape.hidden_size
+        self.project = nn.Linear(shape.embedding_size, shape.hidden_size) if differs else None
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
+
+    def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """(B, L, E) to (B, L, H); `attention_mask` is (B, L), nonzero where there is a token."""
+        hidden = embedded if self.project is None else self.project(embedded)
+        mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        for layer in self.layers:
+            hidden = layer(hidden, mask)
+        return hidden
+
+
+class GeneratorHead(nn.Module):
+    """dense(E) + GELU, LayerNorm, then the shared word table transposed plus a bias.
+
+    Takes gathered positions only: (B, N, H) to (B, N, V) (run_pretraining.py:254-268).
+    """
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.dense = nn.Linear(shape.hidden_size, shape.embedding_size)
+        self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
+
+    def forward(self, hidden: Tensor, word_table: Tensor) -> Tensor:
+        return F.linear(self.norm(F.gelu(self.dense(hidden))), word_table, self.bias)
+
+
+class DiscriminatorHead(nn.Module):
+    """dense(H) + GELU, then one logit a token: (B, L, H) to (B, L); high means replaced."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.dense = nn.Linear(shape.hidden_size, shape.hidden_size)
+        self.prediction = nn.Linear(shape.hidden_size, 1)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.prediction(F.gelu(self.dense(hidden))).squeeze(-1)
+        return logits
+
+
+def initialise(module: nn.Module, std: float) -> None:
+    """Truncated normal weights, zero biases, identity LayerNorms, as the original.
+
+    The discriminator's last layer is Glorot-uniform there (run_pretraining.py:186-193: a plain
+    `tf.layers.dense`), so here too.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            nn.init.trunc_normal_(part.weight, std=std, a=-2 * std, b=2 * std)
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)
+    for part in module.modules():
+        if isinstance(part, DiscriminatorHead):
+            nn.init.xavier_uniform_(part.prediction.weight)

@@ -1,0 +1,144 @@
+"""Training learns, and a run stopped anywhere and continued ends as one never stopped."""
+
+import json
+import math
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from electrify.progress import Stopped
+from model import pretrain as pretrain_module
+from model.checkpoint import checkpoints, load_latest, save_checkpoint
+from model.optim import make_optimizer
+from model.pretrain import Trainer, train_step
+
+NUM_WORDS = 6  # of the documents in conftest.py
+VOLATILE = {"seconds", "tokens_per_second"}
+
+
+def metrics_of(folder: Path) -> list[dict[str, object]]:
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k not in VOLATILE} for line in lines]
+
+
+def weights_of(folder: Path, step: int) -> dict[str, torch.Tensor]:
+    loaded = load_file(folder / f"checkpoint-{step}" / "model.safetensors")
+    return {name: tensor.clone() for name, tensor in loaded.items()}  # not the mapped file
+
+
+def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(config, folder)
+    if stop_after is None:
+        trainer.run()
+        return
+    original = train_step
+
+    def stopping(*arguments):
+        if arguments[-1] == stop_after:
+            raise KeyboardInterrupt  # as hard as a kill: nothing is saved
+        return original(*arguments)
+
+    monkeypatch.setattr(pretrain_module, "train_step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    monkeypatch.setattr(pretrain_module, "train_step", original)
+
+
+@pytest.mark.parametrize("stop_after", [1, 6, 11])
+def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, stop_after: int):
+    train(config, tmp_path / "whole")
+    train(config, tmp_path / "killed", stop_after, monkeypatch)
+    train(config, tmp_path / "killed")
+    assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
+    whole, killed = weights_of(tmp_path / "whole", 12), weights_of(tmp_path / "killed", 12)
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+
+
+def test_a_stop_request_saves_and_says_where(config, tmp_path, monkeypatch):
+    original = train_step
+
+    def terminating(*arguments):
+        if arguments[-1] == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments)
+
+    monkeypatch.setattr(pretrain_module, "train_step", terminating)
+    with pytest.raises(Stopped, match="saved step 6 of 12"):
+        Trainer(config, tmp_path).run()
+    assert checkpoints(tmp_path)[-1].name == "checkpoint-6"
+
+
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(config, tmp_path, caplog):
+    train(config, tmp_path / "run")
+    reference = weights_of(tmp_path / "run", 12)
+    damaged = tmp_path / "run" / "checkpoint-12" / "model.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(bytes(content))
+    trainer = Trainer(config, tmp_path / "run")
+    assert load_latest(tmp_path / "run", trainer.model, trainer.optimizer) == 8
+    train(config, tmp_path / "run")
+    again = weights_of(tmp_path / "run", 12)
+    assert all(torch.equal(reference[name], again[name]) for name in reference)
+
+
+def test_only_the_newest_checkpoints_are_kept(config, model, tmp_path):
+    optimizer = make_optimizer(model, config.pretrain)
+    for step in (2, 9, 10, 11):
+        save_checkpoint(tmp_path, step, model, optimizer, keep=2)
+    assert [p.name for p in checkpoints(tmp_path)] == ["checkpoint-10", "checkpoint-11"]
+
+
+def test_an_unfinished_save_is_ignored(config, model, tmp_path):
+    optimizer = make_optimizer(model, config.pretrain)
+    target = save_checkpoint(tmp_path, 4, model, optimizer, keep=2)
+    shutil.copytree(target, tmp_path / "checkpoint-8.tmp")
+    assert load_latest(tmp_path, model, optimizer) == 4
+
+
+def test_micro_batches_give_the_gradient_of_their_mean(config, data, model):
+    """Two micro-batches against their two losses averaged by hand."""
+    from model.device import seed_step
+
+    optimizer = make_optimizer(model, config.pretrain)
+    batches = [data.batch(0, 4), data.batch(4, 4)]
+    _, norm = train_step(model, optimizer, batches, config.pretrain, seed=1, step=0)
+    model.zero_grad()
+    for number, batch in enumerate(batches):
+        rng = seed_step(1, 0, number, torch.device("cpu"))
+        (model(batch.input_ids, batch.token_type_ids, rng).loss / 2).backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    by_hand = torch.cat([g.flatten() for g in gradients]).norm()
+    # rate 0 at step 0, so the weights are the same in both
+    assert float(norm) == pytest.approx(float(by_hand), rel=1e-5)
+
+
+def test_training_learns_the_rule(config, tmp_path):
+    changes = {
+        "num_steps": 300, "batch_size": 16, "learning_rate": 3e-3, "valid_every_steps": 300,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1,
+        "generator_hidden_fraction": 1.0, "adam_bias_correction": True, "warmup_steps": 20,
+        "discriminator_weight": 5.0, "checkpoint_every_steps": 300,
+    }  # fmt: skip
+    pretrain = config.pretrain.model_copy(update=changes)
+    train(config.model_copy(update={"pretrain": pretrain}), tmp_path)
+    valid = [m for m in metrics_of(tmp_path) if m["kind"] == "valid"]
+    assert valid[-1]["generator_loss"] < 0.85 * math.log(NUM_WORDS)  # all equally frequent
+    assert valid[-1]["rtd_auc"] > 0.6
+
+
+def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path):
+    trainer = Trainer(config, tmp_path)
+    with torch.no_grad():
+        trainer.model.embeddings.word.weight[:] = float("nan")
+    with pytest.raises(
+        ValueError, match=r"norm became nan by step 2: lower pretrain\.learning_rate"
+    ):
+        trainer.run()
+    assert checkpoints(tmp_path) == []
