@@ -237,7 +237,7 @@ def git_commit() -> str | None:
 
     def git(*arguments: str) -> str:
         root = str(Path(__file__).parent.parent)
-        done = subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True)
+        done = subprocess.run(["git", "--no-optional-locks", "-C", root, *arguments], capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     commit = git("rev-parse", "--short=12", "HEAD")

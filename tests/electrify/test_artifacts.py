@@ -1,0 +1,163 @@
+"""A stage folder is whole or not there, and is redone exactly when what made it changed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from electrify.artifacts import (
+    PLAN,
+    Stage,
+    fingerprint,
+    input_digest,
+    read_manifest,
+    run_stage,
+    status,
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage("clean", tmp_path / "clean", {"min_characters": 10}, {"a.txt": "11"})
+
+
+def write_one(folder: Path) -> dict[str, int]:
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "one.txt").write_text("하나")
+    return {"documents": 1}
+
+
+def refuse(folder: Path) -> dict[str, int]:
+    raise AssertionError("must not run")
+
+
+def test_a_finished_folder_has_a_manifest_of_every_file(stage: Stage):
+    assert run_stage(stage, write_one)
+    manifest = read_manifest(stage.folder)
+    assert manifest["files"]["data/one.txt"]["bytes"] == len("하나".encode())
+    assert manifest["files"]["data/one.txt"]["sha256"] == fingerprint(
+        str(stage.folder / "data" / "one.txt")
+    )
+    assert manifest["counts"] == {"documents": 1}
+    assert manifest["config"] == {"min_characters": 10}
+    assert not (stage.folder / PLAN).exists()
+    assert not stage.partial.exists()
+
+
+def test_the_same_plan_is_not_run_again(stage: Stage):
+    run_stage(stage, write_one)
+    assert run_stage(stage, refuse) is False
+    assert status(stage).state == "done"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"config": {"min_characters": 20}}, "config min_characters changed from 10 to 20"),
+        ({"inputs": {"a.txt": "22"}}, r"inputs a\.txt changed"),
+        ({"inputs": {"a.txt": "11", "b.txt": "1"}}, r"inputs b\.txt changed"),
+    ],
+)
+def test_a_changed_plan_is_refused_then_remade_on_demand(stage: Stage, change, reason):
+    run_stage(stage, write_one)
+    before = read_manifest(stage.folder)
+    changed = replace(stage, **change)
+    with pytest.raises(ValueError, match=reason):
+        run_stage(changed, refuse)
+    assert read_manifest(stage.folder) == before
+    assert run_stage(changed, write_one, overwrite=True)
+    assert status(changed).state == "done"
+
+
+def test_a_failed_remake_leaves_the_old_folder(stage: Stage):
+    run_stage(stage, write_one)
+
+    def fail(folder: Path) -> dict[str, int]:
+        (folder / "half.txt").write_text("half")
+        raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        run_stage(replace(stage, config={"min_characters": 20}), fail, overwrite=True)
+    assert status(stage).state == "done"
+    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
+
+
+def test_an_interrupted_stage_starts_afresh(stage: Stage):
+    def interrupted(folder: Path) -> dict[str, int]:
+        (folder / "left_over.txt").write_text("x")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(stage, interrupted)
+    assert not stage.folder.exists()
+    run_stage(stage, write_one)
+    assert set(read_manifest(stage.folder)["files"]) == {"data/one.txt"}
+
+
+def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
+    stage = replace(stage, resumable=True)
+
+    def interrupted(folder: Path) -> dict[str, int]:
+        (folder / "first.txt").write_text("x")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(stage, interrupted)
+    changed = replace(stage, config={"min_characters": 99})
+    with pytest.raises(ValueError, match="unfinished work of another config"):
+        run_stage(changed, refuse)
+    run_stage(stage, write_one)
+    assert set(read_manifest(stage.folder)["files"]) == {"first.txt", "data/one.txt"}
+
+
+def test_the_digest_is_of_content_not_of_time(stage: Stage, tmp_path: Path):
+    def timed(clock: str):
+        def work(folder: Path) -> dict[str, int]:
+            (folder / "speed.json").write_text(clock)
+            return write_one(folder)
+
+        return work
+
+    one = replace(stage, folder=tmp_path / "one", volatile=("speed.json",))
+    two = replace(one, folder=tmp_path / "two")
+    run_stage(one, timed("1 s"))
+    run_stage(two, timed("2 s"))
+    assert input_digest(one.folder, "clean") == input_digest(two.folder, "clean")
+    three = replace(stage, folder=tmp_path / "three")
+    four = replace(stage, folder=tmp_path / "four")
+    run_stage(three, timed("1 s"))
+    run_stage(four, timed("2 s"))
+    assert input_digest(three.folder, "clean") != input_digest(four.folder, "clean")
+
+
+def test_missing_and_damaged_inputs_are_named(stage: Stage):
+    with pytest.raises(ValueError, match="run first: electrify clean CONFIG"):
+        input_digest(stage.folder, "clean")
+    run_stage(stage, write_one)
+    (stage.folder / "data" / "one.txt").write_text("changed")
+    with pytest.raises(ValueError, match=r"one\.txt is missing or has changed"):
+        input_digest(stage.folder, "clean")
+    (stage.folder / "manifest.json").write_text('{"files": {')
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+        input_digest(stage.folder, "clean")
+    (stage.folder / "manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"no manifest\.json: not a finished stage"):
+        input_digest(stage.folder, "clean")
+
+
+def test_a_remote_fingerprint_follows_the_content():
+    import fsspec
+
+    with fsspec.open("memory://bucket/a.txt", "w") as file:
+        file.write("one")
+    first = fingerprint("memory://bucket/a.txt")
+    with fsspec.open("memory://bucket/a.txt", "w") as file:
+        file.write("two")
+    assert fingerprint("memory://bucket/a.txt") != first
+
+
+def test_the_manifest_is_plain_json(stage: Stage):
+    run_stage(stage, write_one)
+    text = (stage.folder / "manifest.json").read_text(encoding="utf-8")
+    assert json.loads(text)["stage"] == "clean"
