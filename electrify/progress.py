@@ -72,7 +72,7 @@ class Progress:
         if self._bar is not None:
             self._bar.set_postfix_str(self.note, refresh=False)
             self._bar.update(count)
-        elif time.monotonic() - self._last >= LOG_SECONDS:
+        elif self.done != self.total and time.monotonic() - self._last >= LOG_SECONDS:
             self._last = time.monotonic()
             log(self.line())
 

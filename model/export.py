@@ -71,11 +71,13 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
     tokenizer = AutoTokenizer.from_pretrained(run / "vocab")
+    tokenizer.model_max_length = config.pretrain.max_position_embeddings
     for kind in ("discriminator", "generator"):
         to_transformers(model, kind).save_pretrained(folder / kind)
         tokenizer.save_pretrained(folder / kind)
-        # the very file that encoded the corpus, whatever save_pretrained wrote
+        # the very file that encoded the corpus, whatever save_pretrained made of it
         shutil.copyfile(run / "vocab" / "tokenizer.json", folder / kind / "tokenizer.json")
+        shutil.copyfile(run / "vocab" / "vocab.txt", folder / kind / "vocab.txt")
     differences = verify(model, folder, data)
     example = mark_example(folder / "discriminator", config.clean.sources[0].language)
     write_json(folder / "example.json", example)

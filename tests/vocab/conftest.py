@@ -1,0 +1,88 @@
+"""A small corpus as the stage before leaves it."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from electrify.artifacts import Stage, run_stage
+from electrify.config import RunConfig
+from electrify.config_file import load_config
+
+SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
+CONFIG = """
+name = "test"
+output_dir = "{output_dir}"
+[clean]
+sources = [{{ kind = "text", language = "ko", path = "unused.txt" }}]
+[vocab]
+size = 600
+min_frequency = 1
+{vocab}
+[encode]
+sequence_length = 16
+valid_fraction = {valid_fraction}
+shard_tokens = 1024
+[pretrain]
+size = "small"
+num_steps = 1
+warmup_steps = 0
+"""
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[tuple[str, str]]:
+    """(language, text) pairs."""
+    lines = SENTENCES.read_text(encoding="utf-8").splitlines()
+    return [tuple(line.split("\t")) for line in lines]
+
+
+@pytest.fixture(scope="session")
+def write_documents():
+    """Writes (language, text) pairs as documents files; returns their paths."""
+
+    def write(folder: Path, documents, num_files=2, row_group_size=5):
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for number in range(num_files):
+            part = documents[number::num_files]
+            columns = {
+                "id": [f"{number}-{row}" for row in range(len(part))],
+                "text": [text for _, text in part],
+                "language": [language for language, _ in part],
+                "source": ["test"] * len(part),
+                "url": [None] * len(part),
+                "licence": [None] * len(part),
+            }
+            paths.append(folder / f"documents-{number:05d}.parquet")
+            table = pa.table({name: pa.array(v, pa.string()) for name, v in columns.items()})
+            pq.write_table(table, paths[-1], row_group_size=row_group_size)
+        return paths
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def make_run_in(write_documents):
+    """A config in a folder whose `clean/` holds the given documents."""
+
+    def make(folder: Path, documents, valid_fraction=0.2, vocab="") -> RunConfig:
+        stage = Stage("clean", folder / "clean", {})
+        run_stage(stage, lambda partial: write_documents(partial, documents) and {})
+        path = folder / "test.toml"
+        text = CONFIG.format(output_dir=folder, valid_fraction=valid_fraction, vocab=vocab)
+        path.write_text(text, encoding="utf-8")
+        return load_config(path)
+
+    return make
+
+
+@pytest.fixture
+def make_run(tmp_path, make_run_in):
+    """`make_run_in` in a folder of the test's own."""
+
+    def make(documents, **options) -> RunConfig:
+        return make_run_in(tmp_path / "run", documents, **options)
+
+    return make

@@ -1,0 +1,135 @@
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from vocab.pretokenize import count_words, normalizer
+from vocab.tokenizer import (
+    build_tokenizer,
+    load_tokenizer,
+    save_tokenizer,
+    special_token_ids,
+    tokenizer_sha256,
+)
+from vocab.wordpiece import train_wordpiece
+
+EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
+TEXTS = [
+    "안녕하세요, 학교에서 공부했다.",
+    "The students were reading [MASK] in École café.",
+    "漢字 좋아요👍🏻🙂 zero\u200bwidth\tt\x00ab",
+    "쀍 [SEP] 한국어를 ㅋㅋㅋ",
+    "",
+]
+
+
+def build(documents, lowercase=False):
+    words = count_words([text for _, text in documents] + EXTRA, lowercase)
+    vocabulary = train_wordpiece(words, 640, True, 1, 6000, lowercase)
+    return build_tokenizer(vocabulary.pieces, lowercase)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(documents):
+    return build(documents)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["cased", "lowercase"])
+def folder(request, documents, tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab")
+    save_tokenizer(build(documents, request.param), path, request.param)
+    return path
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_transformers_opens_the_folder_with_equal_ids(folder, text, form):
+    text = unicodedata.normalize(form, text)
+    ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
+    encoding = ours.encode(text)
+    assert theirs(text)["input_ids"] == encoding.ids
+    assert theirs.tokenize(text) == encoding.tokens[1:-1]
+    assert ours.encode(unicodedata.normalize("NFC", text)).ids == encoding.ids
+
+
+def test_transformers_knows_the_special_tokens_and_segments(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    special = (tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.cls_token_id)
+    assert (*special, tokenizer.sep_token_id, tokenizer.mask_token_id) == (0, 1, 2, 3, 4)
+    pair = tokenizer("학교", "학교")
+    assert pair["token_type_ids"] == [0, 0, 0, 1, 1]
+    assert pair["input_ids"][0] == 2
+    assert pair["input_ids"][-1] == 3
+    assert tokenizer.convert_ids_to_tokens(tokenizer("a [MASK]")["input_ids"])[2] == "[MASK]"
+
+
+def test_an_electra_model_folder_keeps_the_normaliser(folder, tmp_path):
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "config.json").write_text('{"model_type": "electra"}')
+    text = unicodedata.normalize("NFD", "École 한국어를")
+    expected = load_tokenizer(folder).encode(text).ids
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer(text)["input_ids"] == expected
+    assert 1 not in expected
+    tokenizer.save_pretrained(tmp_path / "again")
+    assert AutoTokenizer.from_pretrained(tmp_path / "again")(text)["input_ids"] == expected
+
+
+def test_vocab_txt_lists_the_pieces_by_id(folder):
+    lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    assert load_tokenizer(folder).get_vocab() == {piece: i for i, piece in enumerate(lines)}
+
+
+def test_pieces_of_the_covered_characters_are_never_unknown(tokenizer, documents):
+    for text in [text for _, text in documents] + EXTRA:
+        assert tokenizer.token_to_id("[UNK]") not in tokenizer.encode(text).ids
+    # characters that were seen, in words that were not
+    assert "[UNK]" not in tokenizer.encode("교학서에강바 다éÉ🙂k").tokens
+
+
+def test_particles_split_off(tokenizer):
+    assert tokenizer.encode("학교에서").tokens == ["[CLS]", "학교", "##에서", "[SEP]"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("학교에서 를은했다a.b,é漢🙂\t\u200bÉ"), max_size=30))
+def test_ids_decode_to_the_normalised_text_modulo_spaces(tokenizer, text):
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    if tokenizer.token_to_id("[UNK]") in ids:
+        return
+    normalised = normalizer(lowercase=False).normalize_str(text)
+    assert tokenizer.decode(ids).replace(" ", "") == normalised.replace(" ", "")
+
+
+def test_special_tokens_can_be_mere_text(tokenizer):
+    tokenizer.encode_special_tokens = True
+    try:
+        ids = tokenizer.encode("[MASK] [SEP]", add_special_tokens=False).ids
+    finally:
+        tokenizer.encode_special_tokens = False
+    assert not {3, 4} & set(ids)
+    assert tokenizer.encode("[MASK]", add_special_tokens=False).ids == [4]
+
+
+def test_hash_names_the_file_and_changes_with_it(documents, tmp_path):
+    cased, lower = tmp_path / "cased", tmp_path / "lower"
+    for path, lowercase in ((cased, False), (lower, True)):
+        path.mkdir()
+        save_tokenizer(build(documents, lowercase), path, lowercase)
+    assert len(tokenizer_sha256(cased)) == 64
+    assert tokenizer_sha256(cased) != tokenizer_sha256(lower)
+    assert special_token_ids(load_tokenizer(cased)) == {
+        "[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4,
+    }  # fmt: skip
+
+
+def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"tokenizer\.json; run first: electrify train-vocab"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "mod')
+    with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
+        load_tokenizer(tmp_path)

@@ -1,0 +1,138 @@
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from electrify.artifacts import read_manifest
+from vocab.encode import encode, split_of
+from vocab.shards import TokenShards
+from vocab.tokenizer import load_tokenizer, tokenizer_sha256
+from vocab.train import train_vocab
+
+MANY = 40  # times the sentences, each time another text
+
+
+def corpus(documents, times=MANY):
+    return [(lang, f"{text} {n}.") for n in range(times) for lang, text in documents]
+
+
+def run(config, options=()):
+    train_vocab(config, options, overwrite=False)
+    encode(config, options, overwrite=False)
+    return Path(config.output_dir)
+
+
+def digests(folder):
+    """SHA-256 of every file, without the manifest, which holds times."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(make_run_in, documents, tmp_path_factory):
+    return run(make_run_in(tmp_path_factory.mktemp("finished") / "run", corpus(documents)))
+
+
+def test_the_folders_hold_what_they_promise(finished):
+    assert set(digests(finished / "vocab")) == {
+        "tokenizer.json", "tokenizer_config.json", "vocab.txt", "report.json", "report.html",
+    }  # fmt: skip
+    folders = {Path(name).parent.as_posix() for name in digests(finished / "shards")}
+    assert folders == {".", "train/en", "train/ko", "valid/en", "valid/ko"}
+    report = json.loads((finished / "vocab" / "report.json").read_text(encoding="utf-8"))
+    assert report["vocab_size"] == 600
+    assert report["languages"]["ko"]["unk_fraction"] == 0
+    assert {sample["language"] for sample in report["samples"]} == {"ko", "en"}
+
+
+def test_shards_are_the_encoded_documents_in_order(finished, documents):
+    tokenizer = load_tokenizer(finished / "vocab")
+    shards = TokenShards(finished / "shards")
+    assert shards.tokenizer_sha256 == tokenizer_sha256(finished / "vocab")
+    assert shards.vocab_size == 600
+    assert shards.special_token_ids["[SEP]"] == 3
+    texts = corpus(documents)
+    in_files = texts[0::2] + texts[1::2]  # as `write_documents` spreads them over two files
+    for split in ("train", "valid"):
+        expected = [
+            token
+            for language in ("en", "ko")
+            for lang, text in in_files
+            if lang == language and split_of(text, 0.2) == split
+            for token in [*tokenizer.encode(text, add_special_tokens=False).ids, 3]
+        ]
+        stream = shards.stream(split)
+        assert stream.read(0, stream.num_tokens).tolist() == expected
+        sizes = [s["num_tokens"] for s in shards.index["splits"][split]["ko"]["shards"]]
+        assert all(size >= 1024 for size in sizes[:-1])
+
+
+def test_counts_add_up(finished, documents):
+    counts = read_manifest(finished / "shards")["counts"]
+    total = sum(of["num_documents"] for split in counts.values() for of in split.values())
+    assert total == len(corpus(documents))
+    index = json.loads((finished / "shards" / "index.json").read_text())
+    for split, languages in counts.items():
+        for language, of in languages.items():
+            assert index["splits"][split][language]["num_tokens"] == of["num_tokens"] > 0
+
+
+def test_a_second_run_makes_the_same_bytes(finished, make_run, documents):
+    again = run(make_run(corpus(documents)))
+    for stage in ("vocab", "shards"):
+        assert digests(finished / stage) == digests(again / stage)
+
+
+@pytest.mark.slow
+def test_several_processes_make_the_same_bytes(finished, make_run, documents):
+    workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    again = run(make_run(corpus(documents)), workers)
+    assert digests(finished / "shards") == digests(again / "shards")
+
+
+def test_special_tokens_in_a_document_are_text(make_run, documents):
+    texts = [(lang, f"[MASK] {text} [SEP] [CLS]") for lang, text in corpus(documents, 10)]
+    folder = run(make_run(texts))
+    shards = TokenShards(folder / "shards")
+    stream = shards.stream("train")
+    tokens = stream.read(0, stream.num_tokens).tolist()
+    assert tokens.count(3) == stream.num_documents
+    assert not {0, 2, 4} & set(tokens)
+
+
+def test_equal_texts_fall_into_one_split_and_shares_hold():
+    splits = [split_of(f"text {number}", 0.1) for number in range(20_000)]
+    assert splits.count("valid") / 20_000 == pytest.approx(0.1, abs=0.01)
+    assert splits[:100] == [split_of(f"text {number}", 0.1) for number in range(100)]
+    # a larger share only adds to the valid texts
+    assert all(
+        split_of(f"text {number}", 0.2) == "valid"
+        for number, split in enumerate(splits)
+        if split == "valid"
+    )
+
+
+def test_an_empty_valid_split_names_the_fraction_and_the_documents(make_run, documents):
+    config = make_run(documents, valid_fraction=1e-6, vocab='pretokenizer = "whitespace"')
+    train_vocab(config, [], overwrite=False)
+    with pytest.raises(ValueError, match=r"valid split: .* = 1e-06 of 28 documents"):
+        encode(config, [], overwrite=False)
+    assert not (Path(config.output_dir) / "shards").exists()
+
+
+def test_stages_name_the_one_that_is_missing(make_run, documents):
+    config = make_run(documents)
+    with pytest.raises(ValueError, match="run first: electrify train-vocab"):
+        encode(config, [], overwrite=False)
+
+
+def test_too_large_a_vocabulary_leaves_no_folder(make_run, documents):
+    config = make_run(documents)
+    config = config.model_copy(update={"vocab": config.vocab.model_copy(update={"size": 9000})})
+    with pytest.raises(ValueError, match=r"vocab\.size = 9000, but the text yields"):
+        train_vocab(config, [], overwrite=False)
+    assert not (Path(config.output_dir) / "vocab").exists()

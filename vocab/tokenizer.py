@@ -1,0 +1,97 @@
+"""The tokenizer as files: opened by `tokenizers` and by `transformers.AutoTokenizer` alike.
+
+The normaliser contract: the `tokenizer.json` that encodes the corpus is the one that is trained on
+and exported; its hash goes with the shards and the model.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, processors
+from tokenizers.models import WordPiece
+
+from electrify.artifacts import write_json, write_text
+from vocab.pretokenize import MAX_WORD_CHARACTERS, normalizer, pre_tokenizer
+from vocab.wordpiece import PREFIX, SPECIAL_TOKENS
+
+TOKENIZER_FILE = "tokenizer.json"
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
+
+
+def build_tokenizer(pieces: Sequence[str], lowercase: bool) -> Any:
+    """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions."""
+    assert tuple(pieces[: len(SPECIAL_TOKENS)]) == SPECIAL_TOKENS
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    assert len(vocabulary) == len(pieces), "a piece stands twice"
+    model = WordPiece(
+        vocabulary,
+        unk_token=UNK,
+        max_input_chars_per_word=MAX_WORD_CHARACTERS,
+        continuing_subword_prefix=PREFIX,
+    )
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizer(lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS}:0 $A:0 {SEP}:0",
+        pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
+        special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
+    )
+    tokenizer.decoder = decoders.WordPiece(prefix=PREFIX, cleanup=False)
+    special = [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Any, folder: Path, lowercase: bool) -> None:
+    """Write tokenizer.json, tokenizer_config.json and vocab.txt."""
+    write_text(folder / TOKENIZER_FILE, tokenizer.to_str(pretty=True) + "\n")
+    pieces = [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
+    write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in pieces))
+    config = {
+        # This class takes tokenizer.json as it is, in transformers 4 and 5. BertTokenizer and
+        # ElectraTokenizer of 5 would build a normaliser of their own, without NFC.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": PAD,
+        "unk_token": UNK,
+        "cls_token": CLS,
+        "sep_token": SEP,
+        "mask_token": MASK,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        # for who opens the folder with BertTokenizer nevertheless
+        "do_lower_case": lowercase,
+        "strip_accents": False,
+        "tokenize_chinese_chars": True,
+    }
+    write_json(folder / "tokenizer_config.json", config)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The `tokenizers.Tokenizer` of a vocab folder; `ValueError` if there is none or it is damaged.
+
+    Text such as `[MASK]` becomes the special token; to encode a corpus, where it is mere text, set
+    `encode_special_tokens = True` on the result.
+    """
+    path = folder / TOKENIZER_FILE
+    if not path.is_file():
+        raise ValueError(f"no {path}; run first: electrify train-vocab CONFIG")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise ValueError(
+            f"{path} is damaged ({error}); make it again: electrify train-vocab CONFIG --overwrite"
+        ) from None
+
+
+def special_token_ids(tokenizer: Any) -> dict[str, int]:
+    """The id of each special token."""
+    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
+
+
+def tokenizer_sha256(folder: Path) -> str:
+    """SHA-256 of tokenizer.json: equal hashes mean equal ids for every text."""
+    with (folder / TOKENIZER_FILE).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
