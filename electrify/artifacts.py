@@ -69,8 +69,7 @@ class Status:
 def status(stage: Stage) -> Status:
     """Compare the folder's manifest with the plan; the reason names the first difference."""
     if not stage.folder.exists():
-        partial = " (a partial one will be continued)" if stage.partial.exists() else ""
-        return Status("missing", f"no {stage.folder}{partial}")
+        return Status("missing", f"no {stage.folder} yet")
     manifest = read_manifest(stage.folder)
     for part in ("inputs", "config"):
         made, wanted = manifest[part], _canonical(stage.plan[part])
@@ -237,7 +236,9 @@ def git_commit() -> str | None:
 
     def git(*arguments: str) -> str:
         root = str(Path(__file__).parent.parent)
-        done = subprocess.run(["git", "--no-optional-locks", "-C", root, *arguments], capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", root, *arguments], capture_output=True, text=True
+        )
         return done.stdout.strip() if done.returncode == 0 else ""
 
     commit = git("rev-parse", "--short=12", "HEAD")

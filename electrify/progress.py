@@ -28,6 +28,8 @@ def setup_logging() -> None:
     handler = _TqdmHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     _LOG.addHandler(handler)
+    # Beam says on the root logger, at import, that a Google client it does not need is absent
+    logging.getLogger().addFilter(lambda record: "apitools not found" not in record.getMessage())
     _LOG.propagate = False
     _LOG.setLevel(logging.INFO if is_main_process() else logging.ERROR)
 

@@ -74,9 +74,18 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
         inputs = {"export": input_digest(folder / "export", "export"), "data": data}
         return Stage("evaluate", folder / "evaluate", options, inputs, True, _EVALUATE_VOLATILE)
     label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
-    inputs = {"model": model, "data": data}
+    inputs = {"model": _model_digest(model), "data": data}
     target = folder / f"evaluate-{label}"
     return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
+
+
+def _model_digest(model: str) -> str:
+    """Of a folder's files, so that new weights in it count; of a hub name as it is."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return model
+    files = sorted(p for p in folder.iterdir() if p.is_file())
+    return digest_of([[p.name, fingerprint(str(p))] for p in files])
 
 
 def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:

@@ -46,11 +46,16 @@ def sample_tokens(
 ) -> Tensor:
     """One token from softmax(logits / temperature) a row: (..., V) to (...), without gradient.
 
-    Gumbel-max in fp32: argmax of logits/T - log(e), e ~ Exp(1). In fp16 the noise would overflow.
+    By inversion: the first token whose cumulative probability exceeds a uniform draw. One draw a
+    row in place of the V that the Gumbel trick takes, which were a third of a CPU step. The sums
+    run in fp64: in fp32 they would lose tokens rarer than 1e-7.
     """
-    scaled = logits.detach().float() / temperature
-    noise = torch.empty_like(scaled).exponential_(generator=rng)
-    return (scaled - noise.log()).argmax(dim=-1)
+    probabilities = (logits.detach().float() / temperature).softmax(dim=-1)
+    cumulative = probabilities.cumsum(dim=-1, dtype=torch.float64)
+    total = cumulative[..., -1:]
+    draws = torch.rand(total.shape, generator=rng, device=logits.device, dtype=torch.float64)
+    tokens = torch.searchsorted(cumulative, draws * total, right=True).squeeze(-1)
+    return tokens.clamp(max=logits.shape[-1] - 1)
 
 
 def replace_tokens(

@@ -19,7 +19,7 @@ from electrify.artifacts import run_stage
 from electrify.config import RunConfig
 from electrify.progress import Progress, log
 from electrify.stages import encode_stage, output_dir
-from pipeline.runner import make_pipeline
+from pipeline.runner import make_pipeline, run_pipeline
 from vocab.row_groups import RowGroup, list_row_groups, read_texts
 from vocab.shards import SPLITS, ShardEntry, ShardWriter, token_dtype, write_index
 from vocab.tokenizer import SEP, load_tokenizer, special_token_ids, tokenizer_sha256
@@ -51,13 +51,13 @@ def write_token_shards(
     parts.mkdir()
     groups, num_bytes = list_row_groups(documents)
     pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-    with pipeline as root:
-        (
-            root
-            | "row groups" >> beam.Create(list(enumerate(groups)))
-            | "spread" >> beam.Reshuffle()
-            | "encode" >> beam.ParDo(EncodeRowGroup(vocab, parts, config.encode.valid_fraction))
-        )
+    (
+        pipeline
+        | "row groups" >> beam.Create(list(enumerate(groups)))
+        | "spread" >> beam.Reshuffle()
+        | "encode" >> beam.ParDo(EncodeRowGroup(vocab, parts, config.encode.valid_fraction))
+    )
+    run_pipeline(pipeline)
     tokenizer = load_tokenizer(vocab)
     size = tokenizer.get_vocab_size()
     entries = _join(parts, folder, size, config.encode.shard_tokens)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from pipeline.runner import make_pipeline
+from pipeline.runner import make_pipeline, run_pipeline
 from vocab.pretokenize import count_words
 from vocab.row_groups import RowGroup, list_row_groups, read_texts
 
@@ -43,15 +43,15 @@ def write_word_counts(
     scratch.mkdir(parents=True)
     groups, num_bytes = list_row_groups(documents)
     pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-    with pipeline as root:
-        (
-            root
-            | "row groups" >> beam.Create(groups)
-            | "spread" >> beam.Reshuffle()
-            | "count" >> beam.FlatMap(_packed_counts, lowercase)
-            | "by hash" >> beam.GroupByKey()
-            | "sum" >> beam.Map(_write_shard, str(scratch))
-        )
+    (
+        pipeline
+        | "row groups" >> beam.Create(groups)
+        | "spread" >> beam.Reshuffle()
+        | "count" >> beam.FlatMap(_packed_counts, lowercase)
+        | "by hash" >> beam.GroupByKey()
+        | "sum" >> beam.Map(_write_shard, str(scratch))
+    )
+    run_pipeline(pipeline)
     tables = [pq.read_table(path) for path in sorted(scratch.glob("*.parquet"))]
     table = pa.concat_tables([_SCHEMA.empty_table(), *tables])
     pq.write_table(

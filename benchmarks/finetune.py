@@ -1,0 +1,205 @@
+"""Fine-tune one encoder on one task with one seed, and predict the reported rows.
+
+The protocol is `last`: a fixed number of steps, the model of the last one, no look at the reported
+rows before.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F
+
+from benchmarks.features import Features, collate, prediction_batches, training_batches
+from benchmarks.heads import HEAD_DROPOUT, Classifier, ModelSource, Variant, load_encoder
+from benchmarks.optim import (
+    HyperParameters,
+    build_optimizer,
+    resolve_hyper_parameters,
+    schedule,
+)
+from benchmarks.task import Task
+from electrify.config import EvaluateConfig
+
+SELECTION = "last"
+PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
+
+OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
+
+
+@dataclass(frozen=True)
+class TaskFeatures:
+    """A task with its tokenised rows."""
+
+    task: Task
+    train: Features
+    reported: Features
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """Predictions of one fine-tuned model, and what made them."""
+
+    probabilities: NDArray[np.float64]  # (reported rows, labels); nan after a failed training
+    degenerate: str | None
+    hyper_parameters: HyperParameters
+    num_train_examples: int
+    train_seconds: float
+
+    @property
+    def predictions(self) -> NDArray[np.int64]:
+        """Most probable label id of each row (the first of equal ones)."""
+        return np.asarray(np.argmax(self.probabilities, axis=1), dtype=np.int64)
+
+
+def finetune(
+    data: TaskFeatures,
+    model: ModelSource,
+    variant: Variant,
+    seed: int,
+    options: EvaluateConfig,
+    on_step: OnStep = lambda rows: None,
+) -> Finetuned:
+    """Train encoder and head on `data.train`, predict `data.reported`.
+
+    The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
+    model and its control share all but the last. Global random state is as before afterwards.
+    """
+    device = choose_device(options.device)
+    rows = training_rows(data.train, options.max_train_examples, seed)
+    settings = resolve_hyper_parameters(
+        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT, _precision(device)
+    )
+    with _seeded(seed, device):
+        generator = torch.Generator().manual_seed(seed)
+        encoder = load_encoder(model, variant, seed)
+        classifier = Classifier(encoder, len(data.task.labels), generator).to(device)
+        start = time.monotonic()
+        pad_id = model.tokenizer.pad_token_id
+        degenerate = _train(classifier, data.train, rows, pad_id, settings, seed, on_step)
+        train_seconds = time.monotonic() - start
+        batch_size = PREDICTION_BATCH_FACTOR * settings.batch_size
+        probabilities = predict(classifier, data.reported, pad_id, batch_size)
+    if degenerate:
+        probabilities = np.full_like(probabilities, math.nan)
+    else:
+        degenerate = _constant(data.task, data.reported.labels, probabilities)
+    num_orders = 2 if data.task.train_both_orders else 1
+    return Finetuned(
+        probabilities, degenerate, settings, len(rows) // num_orders, train_seconds
+    )  # fmt: skip
+
+
+def choose_device(name: str) -> torch.device:
+    """The device asked for; "auto" is the GPU where there is one."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("evaluate.device = 'cuda', but torch sees no GPU; use 'auto' or 'cpu'")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def training_rows(
+    features: Features, max_train_examples: int | None, seed: int
+) -> NDArray[np.int64]:
+    """Rows to train on: all, or a sample of the examples by the seed, with both orders of each."""
+    rows = np.arange(features.num_examples)
+    if max_train_examples is not None and max_train_examples < len(rows):
+        rng = np.random.default_rng([seed, 1])
+        rows = np.sort(rng.choice(rows, max_train_examples, replace=False))
+    num_orders = len(features.labels) // features.num_examples
+    return np.concatenate([rows + order * features.num_examples for order in range(num_orders)])
+
+
+def predict(
+    classifier: Classifier, features: Features, pad_id: int, batch_size: int
+) -> NDArray[np.float64]:
+    """Probabilities of every row, (rows, labels), in the order of the rows."""
+    classifier.eval()
+    device = classifier.head.weight.device
+    probabilities = np.empty((len(features.labels), classifier.head.out_features))
+    with torch.inference_mode():
+        for rows in prediction_batches(features.lengths, batch_size):
+            inputs, _ = collate(features, rows, pad_id, device)
+            with _autocast(device):
+                logits = classifier(inputs)
+            probabilities[rows] = F.softmax(logits.double(), dim=-1).cpu().numpy()
+    return probabilities
+
+
+def _train(
+    classifier: Classifier,
+    features: Features,
+    rows: NDArray[np.int64],
+    pad_id: int,
+    settings: HyperParameters,
+    seed: int,
+    on_step: OnStep,
+) -> str | None:
+    """Train in place; says what went wrong where the loss was not a number (training ends)."""
+    device = classifier.head.weight.device
+    optimizer = build_optimizer(classifier.encoder, classifier.head, settings)
+    peaks = [group["lr"] for group in optimizer.param_groups]
+    parameters = list(classifier.parameters())
+    rng = np.random.default_rng([seed, 2])
+    batches = training_batches(features.lengths[rows], settings.batch_size, settings.num_steps, rng)
+    classifier.train()
+    for step, batch in enumerate(batches):
+        share = schedule(step, settings.num_steps, settings.warmup_steps)
+        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+            group["lr"] = peak * share
+        inputs, labels = collate(features, rows[batch], pad_id, device)
+        with _autocast(device):
+            logits = classifier(inputs)
+        loss = F.cross_entropy(logits.float(), labels)
+        if not math.isfinite(loss.item()):
+            return f"loss is {loss.item()} at step {step} of {settings.num_steps}"
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        on_step(len(batch))
+    return None
+
+
+def _constant(
+    task: Task, gold: NDArray[np.int64], probabilities: NDArray[np.float64]
+) -> str | None:
+    """Names the one label predicted everywhere, where the rows have more than one."""
+    if not np.isfinite(probabilities).all():
+        return "probabilities are not numbers"
+    predicted = set(np.argmax(probabilities, axis=1).tolist())
+    if len(predicted) > 1 or len(set(gold.tolist())) < 2:
+        return None
+    return f"constant predictions: {task.labels[predicted.pop()]}"
+
+
+def _precision(device: torch.device) -> str:
+    return "bf16" if device.type == "cuda" else "fp32"
+
+
+def _autocast(device: torch.device) -> torch.autocast:
+    """bf16 on a GPU; plain fp32 on a CPU."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed Python, NumPy and torch, and put their states back afterwards."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)

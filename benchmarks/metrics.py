@@ -1,0 +1,192 @@
+"""The tasks' official metrics and their self-test against golden values.
+
+Every metric takes gold and predicted label ids (equal length, one an example), gives 0..1 (mcc
+-1..1) where the official scripts print that times 100, and is `nan` over no rows.
+KLUE: KLUE-baseline klue_baseline/metrics/functional.py; GLUE: google-research/electra
+finetune/classification/classification_metrics.py and huggingface/evaluate metrics/glue/glue.py.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+Labels = Sequence[int] | NDArray[np.integer[Any]]
+MetricFunction = Callable[[Labels, Labels], float]
+
+RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-6, 1e-9
+
+
+def accuracy(gold: Labels, predicted: Labels) -> float:
+    """Share of equal labels."""
+    gold, predicted = _checked(gold, predicted)
+    return float(accuracy_score(gold, predicted)) if len(gold) else math.nan
+
+
+def macro_f1(gold: Labels, predicted: Labels) -> float:
+    """Mean F1 over the classes that occur in gold or predictions (KLUE functional.py:23).
+
+    A class in neither is left out of the mean; one that is predicted but never gold counts 0.
+    """
+    gold, predicted = _checked(gold, predicted)
+    if not len(gold):
+        return math.nan
+    return float(f1_score(gold, predicted, average="macro", zero_division=0))
+
+
+def mcc(gold: Labels, predicted: Labels) -> float:
+    """Matthews correlation; 0 where gold or predictions are all of one class."""
+    gold, predicted = _checked(gold, predicted)
+    if not len(gold):
+        return math.nan
+    if len(set(gold.tolist())) < 2 or len(set(predicted.tolist())) < 2:
+        return 0.0  # scikit-learn says the same, with a warning
+    return float(matthews_corrcoef(gold, predicted))
+
+
+def f1(gold: Labels, predicted: Labels) -> float:
+    """F1 of label 1, which GLUE reports for MRPC and QQP; 0 without any true positive.
+
+    Not the `F1Scorer` of the ELECTRA code, which counts gold positives as predicted ones.
+    """
+    gold, predicted = _checked(gold, predicted)
+    if not len(gold):
+        return math.nan
+    return float(f1_score(gold == 1, predicted == 1, zero_division=0))
+
+
+def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels) -> float:
+    """The one number the GLUE leaderboard makes of MRPC and QQP."""
+    return (accuracy(gold, predicted) + f1(gold, predicted)) / 2
+
+
+def _checked(
+    gold: Labels, predicted: Labels
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+    first, second = np.asarray(gold), np.asarray(predicted)
+    if first.shape != second.shape or first.ndim != 1:
+        raise ValueError(
+            f"gold labels have shape {first.shape} and predictions {second.shape}; "
+            "give one label id an example in both"
+        )
+    return first, second
+
+
+# For each task of a golden file: the metric behind each name of `expected`, and of
+# `expected_other`, with the file's scale: official scripts times 100, huggingface/evaluate 0..1.
+_Expected = Mapping[str, tuple[MetricFunction, float]]
+_ACCURACY: _Expected = {"accuracy": (accuracy, 100.0)}
+_EXPECTED: dict[str, _Expected] = {
+    "glue/cola": {"mcc": (mcc, 100.0)},
+    "glue/sst2": _ACCURACY,
+    "glue/qnli": _ACCURACY,
+    "glue/rte": _ACCURACY,
+    "glue/wnli": _ACCURACY,
+    "glue/mnli_matched": _ACCURACY,
+    "glue/mnli_mismatched": _ACCURACY,
+    "glue/mrpc": _ACCURACY,
+    "glue/qqp": _ACCURACY,
+    "klue/ynat": {"macro_f1": (macro_f1, 100.0)},
+    "klue/nli": _ACCURACY,
+}
+_ACCURACY_F1: _Expected = {
+    "accuracy": (accuracy, 1.0),
+    "f1": (f1, 1.0),
+    "mean_of_both_x100": (mean_of_accuracy_and_f1, 100.0),
+}
+_EXPECTED_OTHER: dict[str, _Expected] = {
+    "glue/cola": {"matthews_correlation": (mcc, 1.0)},
+    "glue/mrpc": _ACCURACY_F1,
+    "glue/qqp": _ACCURACY_F1,
+}
+
+
+def check_metrics(directory: Path) -> int:
+    """Run every golden file in `directory` whose metric the harness has; print `N agree, M differ`.
+
+    Files of other metrics are named as not covered. Returns the exit code: 1 if any value differs.
+    """
+    paths = sorted(directory.glob("*.json"))
+    if not paths:
+        raise ValueError(f"no golden files (*.json) in {directory}; give the folder that has them")
+    num_agree = num_differ = 0
+    not_covered = []
+    for path in paths:
+        golden = _read_golden(path)
+        names = _task_names(golden["task"])
+        if any(name not in _EXPECTED for name in names):
+            not_covered.append(path.name)
+            continue
+        agree, differ, unknown = _check_file(golden, names[0])
+        num_agree, num_differ = num_agree + agree, num_differ + len(differ)
+        print(f"{path.name}: {agree} agree, {len(differ)} differ")
+        for line in differ:
+            print(f"  {line}")
+        if unknown:
+            not_covered.append(f"{path.name} ({', '.join(unknown)})")
+    for name in not_covered:
+        print(f"{name}: not covered")
+    print(f"{num_agree} agree, {num_differ} differ, {len(not_covered)} not covered")
+    return 1 if num_differ else 0
+
+
+def _read_golden(path: Path) -> dict[str, Any]:
+    try:
+        golden: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        golden["task"], golden["references"], golden["predictions"], golden["expected"]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a golden metric file: {error!r}") from None
+    return golden
+
+
+def _task_names(task: str) -> list[str]:
+    """'glue/mrpc,qqp' as 'glue/mrpc' and 'glue/qqp'."""
+    suite, _, names = task.partition("/")
+    return [f"{suite}/{name.strip()}" for name in names.split(",")]
+
+
+def _check_file(golden: Mapping[str, Any], task: str) -> tuple[int, list[str], list[str]]:
+    """Number of equal values, a line for each other one, and the names no metric stands for."""
+    blocks = [(_EXPECTED[task], golden["expected"])]
+    others = golden.get("expected_other", {})
+    blocks += [(_EXPECTED_OTHER.get(task, {}), cases) for cases in others.values()]
+    num_agree, differ, unknown = 0, [], set()
+    for known, cases in blocks:
+        for case, values in cases.items():
+            for name, value in values.items():
+                if name not in known:
+                    unknown.add(name)
+                    continue
+                function, scale = known[name]
+                ours = _score_case(golden, case, function)
+                if _agree(ours, value, scale):
+                    num_agree += 1
+                else:
+                    differ.append(f"{case} {name}: {value!r} expected, {ours!r} computed")
+    return num_agree, differ, sorted(unknown)
+
+
+def _score_case(golden: Mapping[str, Any], case: str, function: MetricFunction) -> float | None:
+    """The metric of one case; None where the input is refused."""
+    prediction, references = golden["predictions"][case], golden["references"]
+    gold = references[prediction["ref"]] if isinstance(references, dict) else references
+    try:
+        return function(gold, prediction["pred"])
+    except ValueError:
+        return None
+
+
+def _agree(ours: float | None, expected: Any, scale: float) -> bool:
+    if isinstance(expected, dict):  # {"error": name}: the official scorer stops there
+        return ours is None
+    if ours is None:
+        return False
+    value = float(expected)  # "nan" is written as text
+    if math.isnan(value):
+        return math.isnan(ours)
+    return math.isclose(ours * scale, value, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)

@@ -1,0 +1,171 @@
+"""The parts of a run's report, each from one stage; a stage not made yet is a sentence."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.run_folder import STAGES, Json, RunFolder
+from benchmarks.twin_page import TwinPage
+from electrify.progress import duration
+
+# metric of pretrain/metrics.jsonl -> what it says
+METRICS = {
+    "generator_loss": "masked language modelling: mean -log p of the true token, in nats",
+    "generator_accuracy": "masked tokens that the generator's first guess gets right",
+    "discriminator_loss": "replaced token detection (RTD): binary cross-entropy per token",
+    "replaced_fraction": "tokens that the generator replaced by another",
+    "rtd_accuracy": "tokens rightly called original or replaced, at threshold 0.5",
+    "rtd_auc": "chance that a replaced token gets a higher probability than an original one; "
+    "0.5 is guessing",
+    "rtd_precision": "of the tokens called replaced, those that were",
+    "rtd_recall": "of the replaced tokens, those called replaced",
+}
+Points = list[tuple[float, float]]
+
+
+def missing(document: TwinPage, run: RunFolder, stage: str, what: str) -> bool:
+    """Say that a stage is not there, or only in part; True if there is nothing to show."""
+    if stage in run.unfinished:
+        document.paragraph(
+            f"The stage {stage} is not finished; figures are those so far. "
+            f"Go on with: electrify {STAGES.get(stage, 'evaluate')} CONFIG"
+        )
+    elif stage not in run.manifests:
+        document.paragraph(f"{what}: not there yet. Run: electrify {STAGES[stage]} CONFIG")
+        return True
+    return False
+
+
+def curve(run: RunFolder, kind: str, metric: str, over: str = "step") -> Points:
+    """(step or tokens, value) of one metric; undefined values left out."""
+    return [
+        (float(record[over]), float(record[metric]))
+        for record in run.metrics
+        if record["kind"] == kind and record.get(metric) is not None
+    ]
+
+
+def final_valid(run: RunFolder) -> Json:
+    """The last validation's record, empty if there was none."""
+    return next((record for record in reversed(run.metrics) if record["kind"] == "valid"), {})
+
+
+def add_example(document: TwinPage, run: RunFolder) -> None:
+    """One sentence with replaced words, and what the discriminator makes of each token."""
+    if missing(document, run, "export", "An example of the discriminator at work"):
+        return
+    if not run.example:
+        document.paragraph("The export holds no example.json.")
+        return
+    document.paragraph(f"The sentence: {run.example['sentence']}")
+    document.paragraph(f"With a word replaced: {run.example['corrupted']}")
+    document.tokens(
+        "Probability that a token was replaced, as the discriminator sees it (framed: it was)",
+        [(t["token"], float(t["probability"]), t["replaced"]) for t in run.example["tokens"]],
+    )
+
+
+def add_pretraining(document: TwinPage, run: RunFolder) -> None:
+    """Curves and final figures."""
+    if missing(document, run, "pretrain", "Pretraining"):
+        return
+    if not run.metrics:
+        document.paragraph("No metrics were logged yet.")
+        return
+    valid = final_valid(run)
+    if valid:
+        rows: list[Sequence[object]] = [
+            (name, valid.get(name), meaning) for name, meaning in METRICS.items() if name in valid
+        ]
+        if valid.get("replaced_fraction") is not None:
+            baseline = 1 - valid["replaced_fraction"]
+            rows.append(("always 'original'", baseline, "RTD accuracy without looking at the text"))
+        document.table(
+            ["metric", "value", "meaning"], rows, f"Held-out text at step {valid['step']:,}"
+        )
+    else:
+        document.paragraph("No validation was reached yet.")
+    for metric, title in (
+        ("generator_loss", "Generator loss"),
+        ("discriminator_loss", "Discriminator loss"),
+    ):
+        curves = {kind: curve(run, kind, metric) for kind in ("train", "valid")}
+        document.line_plot(title, curves, "step", "nats per token", log_y=True)
+    detection = {
+        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
+        "RTD AUC": curve(run, "valid", "rtd_auc"),
+        "always 'original'": [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")],
+    }
+    document.line_plot("Replaced token detection, held-out text", detection, "step", "share")
+    fractions = {kind: curve(run, kind, "replaced_fraction") for kind in ("train", "valid")}
+    document.line_plot("Replaced tokens", fractions, "step", "share of all tokens")
+    speed = {"train": curve(run, "train", "tokens_per_second")}
+    document.line_plot("Speed", speed, "step", "tokens per second")
+
+
+def add_cost(document: TwinPage, run: RunFolder) -> None:
+    """Time and memory of each stage, what it ran on, and how to run it again."""
+    rows = [
+        (
+            stage, duration(made["seconds"]), made["seconds"], made["peak_memory_mb"],
+            sum(entry["bytes"] for entry in made["files"].values()) / 1e6,
+            made["git_commit"], made["finished_at"],
+        )
+        for stage, made in run.manifests.items()
+    ]  # fmt: skip
+    if not rows:
+        document.paragraph("No stage is finished yet.")
+        return
+    document.table(
+        ["stage", "time", "seconds", "peak memory (MB)", "files (MB)", "code", "finished (UTC)"],
+        rows,
+    )
+    used: dict[str, list[str]] = {}
+    for made in run.manifests.values():
+        for library, version in made["versions"].items():
+            if version not in used.setdefault(library, []):
+                used[library].append(version)
+    document.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
+    document.paragraph(
+        f"To make the run again, save the config below as configs/{run.name}.toml and run: "
+        f"electrify run configs/{run.name}.toml"
+    )
+    document.code(f"The resolved config of {run.name}", config_toml(run))
+
+
+def config_toml(run: RunFolder) -> str:
+    """The config of the stages made so far, as `electrify run` reads it.
+
+    The stages' manifests leave out what never changes a result: the Beam runner, and the folder of
+    the benchmark data.
+    """
+    sections = {stage: dict(run.config(stage)) for stage in STAGES}
+    lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
+    if "seed" in sections["pretrain"]:
+        lines.append(f"seed = {sections['pretrain'].pop('seed')}")
+    lines.append(f"output_dir = {json.dumps(run.folder.as_posix(), ensure_ascii=False)}")
+    if "sequence_length" in sections["pretrain"]:
+        length = sections["pretrain"].pop("sequence_length")
+        sections["shards"]["sequence_length"] = length
+    names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
+    for stage, name in (names | {"evaluate": "evaluate"}).items():
+        options = {k: v for k, v in sections[stage].items() if v is not None}
+        if options:
+            lines += ["", f"[{name}]", *(f"{k} = {_toml(v)}" for k, v in options.items())]
+    return "\n".join(lines) + "\n"
+
+
+def words(key: str) -> str:
+    """A JSON key as a reader says it."""
+    return key.replace("_", " ")
+
+
+def _toml(value: Any) -> str:
+    """A JSON value as TOML, which has no null: such keys are left out."""
+    if isinstance(value, dict):
+        pairs = (f"{key} = {_toml(v)}" for key, v in value.items() if v is not None)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    # JSON's strings, numbers, true and false are TOML's, but for DEL in a string
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,136 @@
+"""Scores as records: one JSON line each, appended, read back, summed up over seeds."""
+
+import math
+import os
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from electrify.progress import warn
+
+
+def _undefined(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+# nan is written as null (JSON has no nan) and never as 0
+Score = Annotated[float, BeforeValidator(_undefined)]
+
+
+class Result(BaseModel):
+    """One fine-tuned model's score, with everything that makes two scores comparable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: str
+    task: str
+    task_version: str
+    model: Literal["pretrained", "random-init"]
+    model_path: str
+    seed: int
+    metric: str  # the headline; `value` is its value
+    value: Score
+    higher_is_better: bool
+    metrics: dict[str, Score]
+    split: str  # of the reported rows
+    num_examples: int
+    num_train_examples: int
+    truncated_fraction: float  # of the reported rows, longer than max_sequence_length
+    selection: Literal["last"]
+    degenerate: str | None  # why the training failed, if it did
+    hyper_parameters: dict[str, Any]
+    versions: dict[str, str]
+    data_sha256: dict[str, str]
+    git_commit: str | None
+    seconds: float
+
+    @property
+    def job(self) -> tuple[str, str, int]:
+        """What tells a record from the others of one evaluation: task, model, seed."""
+        return self.task, self.model, self.seed
+
+
+def append_result(path: Path, result: Result) -> None:
+    """Add one line and flush it to disk, after dropping what a kill left of a line before."""
+    _drop_torn_line(path)
+    with path.open("ab") as file:
+        file.write(result.model_dump_json().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_results(path: Path) -> list[Result]:
+    """Every whole record; a last line without its end is left out with a warning.
+
+    No file reads as no records. Raises `ValueError` for any other line that is no record.
+    """
+    content = path.read_bytes() if path.exists() else b""
+    *lines, torn = content.split(b"\n")
+    if torn:
+        warn(f"{path}: line {len(lines) + 1} was cut off by a kill; that job is done again")
+    results = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            results.append(Result.model_validate_json(line))
+        except ValidationError as error:
+            raise ValueError(
+                f"{path} line {number} is no result record ({error.errors()[0]['msg']}); "
+                "remove the line to have its job done again"
+            ) from None
+    return results
+
+
+def _drop_torn_line(path: Path) -> None:
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A task's headline over the seeds of one model; nan in a seed makes mean and sd nan."""
+
+    mean: float
+    sd: float  # sample standard deviation; nan with one seed
+    num_seeds: int
+    num_degenerate: int = 0
+
+
+def summarize(results: Iterable[Result]) -> dict[tuple[str, str], Summary]:
+    """Mean, sd and n over seeds by (task, model), in order of first appearance."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.task, result.model), []).append(result)
+    return {
+        key: _summary([r.value for r in group], sum(r.degenerate is not None for r in group))
+        for key, group in groups.items()
+    }
+
+
+def differences(results: Iterable[Result]) -> dict[str, Summary]:
+    """Pretrained minus random-init by task, over the seeds that both have (paired by seed)."""
+    values: dict[str, dict[int, dict[str, Result]]] = {}
+    for result in results:
+        values.setdefault(result.task, {}).setdefault(result.seed, {})[result.model] = result
+    found = {}
+    for task, by_seed in values.items():
+        pairs = [pair for pair in by_seed.values() if len(pair) == 2]
+        if pairs:
+            gains = [pair["pretrained"].value - pair["random-init"].value for pair in pairs]
+            found[task] = _summary(gains, sum(_any_degenerate(pair) for pair in pairs))
+    return found
+
+
+def _any_degenerate(pair: Mapping[str, Result]) -> bool:
+    return any(result.degenerate is not None for result in pair.values())
+
+
+def _summary(values: list[float], num_degenerate: int) -> Summary:
+    finite = all(map(math.isfinite, values))
+    sd = statistics.stdev(values) if len(values) > 1 and finite else math.nan
+    return Summary(statistics.fmean(values), sd, len(values), num_degenerate)

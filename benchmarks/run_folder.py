@@ -1,0 +1,118 @@
+"""Reads a run's folder, finished or in part, into plain values for the report."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import Result, read_results
+from electrify.artifacts import MANIFEST, read_manifest
+
+# stage folder -> the verb that makes it, in the order of a run
+STAGES = {
+    "clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
+    "export": "export", "evaluate": "evaluate",
+}  # fmt: skip
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What a run folder holds; of a stage not made yet, the empty value.
+
+    `manifests` and `evaluations` are keyed by stage folder: `evaluate` scores the run's own
+    export, `evaluate-<label>` another encoder. `unfinished` names stages of which only a part is
+    there. `metrics` and records of an unfinished stage are those written so far.
+    """
+
+    folder: Path
+    manifests: Mapping[str, Json]
+    unfinished: tuple[str, ...]
+    corpus: Json
+    vocabulary: Json
+    shards: Json
+    summary: Json
+    metrics: tuple[Json, ...]
+    example: Json
+    evaluations: Mapping[str, tuple[Result, ...]]
+
+    @property
+    def name(self) -> str:
+        """The run's name: that of its folder."""
+        return self.folder.resolve().name
+
+    def config(self, stage: str) -> Json:
+        """The options that made a stage, empty if it is not there."""
+        return self.manifests.get(stage, {}).get("config", {})
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
+    if not folder.is_dir():
+        raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
+    stages = {s: _place(folder, s) for s in [*STAGES, *_other_evaluations(folder)]}
+    present = {stage: place for stage, place in stages.items() if place is not None}
+    if not present:
+        raise ValueError(
+            f"{folder} is no run folder: it has none of {', '.join(STAGES)}. "
+            "Give the output_dir of a run, such as out/demo"
+        )
+    unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
+    return RunFolder(
+        folder=folder,
+        manifests={s: read_manifest(p) for s, p in present.items() if s not in unfinished},
+        unfinished=unfinished,
+        corpus=_read_json(present.get("clean"), "report.json"),
+        vocabulary=_read_json(present.get("vocab"), "report.json"),
+        shards=_read_json(present.get("shards"), "index.json"),
+        summary=_read_json(present.get("pretrain"), "summary.json"),
+        metrics=tuple(_read_lines(present.get("pretrain"), "metrics.jsonl")),
+        example=_read_json(present.get("export"), "example.json"),
+        evaluations={
+            stage: tuple(read_results(place / "results.jsonl"))
+            for stage, place in present.items()
+            if stage.startswith("evaluate")
+        },
+    )
+
+
+def _place(folder: Path, stage: str) -> Path | None:
+    """The stage's finished folder, else its partial one, else None."""
+    finished, partial = folder / stage, folder / f"{stage}.partial"
+    if (finished / MANIFEST).exists():
+        return finished
+    return partial if partial.is_dir() else None
+
+
+def _other_evaluations(folder: Path) -> list[str]:
+    return sorted({p.name.removesuffix(".partial") for p in folder.glob("evaluate-*")})
+
+
+def _read_json(place: Path | None, name: str) -> Json:
+    path = None if place is None else place / name
+    if path is None or not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged ({error}); remove {place}, run it again") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds a {type(value).__name__} where an object is expected")
+    return value
+
+
+def _read_lines(place: Path | None, name: str) -> Iterator[Json]:
+    """JSON objects, one a line; the last line of a partial stage may be cut off by a kill."""
+    path = None if place is None else place / name
+    if place is None or path is None or not path.is_file():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            if number == len(lines) and place.suffix == ".partial":
+                return
+            raise ValueError(f"{path}, line {number} is damaged: {error}") from None
+        yield record

@@ -1,0 +1,97 @@
+"""One report as an HTML page and as Markdown, from the same calls."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from electrify.page import Page, format_number
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class TwinPage:
+    """Appends to both forms in order; plots and token colours stand on the page alone."""
+
+    def __init__(self, title: str, subtitle: str = "") -> None:
+        self.page = Page(title, subtitle)
+        self._blocks = [f"# {markdown_text(title)}", markdown_text(subtitle)]
+
+    def heading(self, text: str, level: int = 2) -> None:
+        """Start a section, or with level 3 a part of one."""
+        self.page.heading(text, level)
+        self._blocks.append(f"{'#' * level} {markdown_text(text)}")
+
+    def paragraph(self, text: str) -> None:
+        """Plain text."""
+        self.page.paragraph(text)
+        self._blocks.append(markdown_text(text))
+
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
+    ) -> None:
+        """A table, its numbers formatted alike in both."""
+        self.page.table(headers, rows, caption)
+        lines = [_row(headers), "|" + " --- |" * len(headers), *(_row(row) for row in rows)]
+        if caption:
+            self._blocks.append(f"*{markdown_text(caption)}*")
+        self._blocks.append("\n".join(lines))
+
+    def line_plot(
+        self,
+        title: str,
+        series: Mapping[str, Sequence[tuple[float, float]]],
+        x_label: str,
+        y_label: str,
+        log_y: bool = False,
+    ) -> None:
+        """A plot, on the page alone."""
+        self.page.line_plot(title, series, x_label, y_label, log_y)
+
+    def bar_plot(
+        self,
+        title: str,
+        labels: Sequence[str],
+        series: Mapping[str, Sequence[float]],
+        y_label: str,
+        errors: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        """A plot, on the page alone."""
+        self.page.bar_plot(title, labels, series, y_label, errors)
+
+    def text_samples(self, title: str, items: Sequence[tuple[str, str]]) -> None:
+        """(label, text) pairs."""
+        self.page.text_samples(title, items)
+        lines = [f"- {markdown_text(label)}: {markdown_text(text)}" for label, text in items]
+        self._blocks += [markdown_text(title), "\n".join(lines)]
+
+    def tokens(self, title: str, items: Sequence[tuple[str, float, bool]]) -> None:
+        """Coloured tokens; in Markdown one line, replaced ones bold."""
+        self.page.tokens(title, items)
+        words = (
+            f"**{markdown_text(token)}** ({probability:.2f}, replaced)"
+            if replaced
+            else f"{markdown_text(token)} ({probability:.2f})"
+            for token, probability, replaced in items
+        )
+        self._blocks += [markdown_text(title), " · ".join(words)]
+
+    def code(self, title: str, text: str, is_open: bool = False) -> None:
+        """Fixed-width text that folds away on the page."""
+        self.page.code(title, text, is_open)
+        longest = max((len(run) for run in re.findall("`+", text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        self._blocks += [markdown_text(title), f"{fence}\n{text.rstrip()}\n{fence}"]
+
+    def markdown(self) -> str:
+        """All of it as GitHub's Markdown."""
+        return "\n\n".join(block for block in self._blocks if block) + "\n"
+
+
+def markdown_text(text: str) -> str:
+    """Text on one line with nothing left that Markdown would read as markup."""
+    line = " ".join(_UNPRINTABLE.sub("\ufffd", text.replace("\r", "\n")).split())
+    return _SPECIAL.sub(r"\\\1", line)
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(markdown_text(format_number(cell)) for cell in cells) + " |"

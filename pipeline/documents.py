@@ -1,0 +1,162 @@
+"""What the corpus stage writes: documents, and what it removed and why, in Parquet."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+DOCUMENT_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("url", pa.string()),
+        pa.field("licence", pa.string()),
+    ]
+)
+REMOVED_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+    ]
+)
+ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
+ROW_GROUP_ROWS = 65_536
+FILE_CHARACTERS = 256_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text of the corpus. `id` names where it was read: source, file, row."""
+
+    id: str
+    text: str
+    language: str
+    source: str
+    url: str | None
+    licence: str | None
+
+    def row(self) -> dict[str, Any]:
+        """As a row of `DOCUMENT_SCHEMA`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One row that did not become a document.
+
+    `text` is the text as it was read (of a duplicate: as it was cleaned), of a row that could not
+    be read its first characters.
+    """
+
+    id: str
+    source: str
+    language: str
+    reason: str
+    detail: str
+    text: str
+
+    def row(self) -> dict[str, Any]:
+        """As a row of `REMOVED_SCHEMA`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class ParquetParts:
+    """Rows into `<prefix>-00000.parquet`, `<prefix>-00001.parquet`...
+
+    Where a file or row group ends depends on the rows alone, so equal rows make equal bytes. A file
+    gets its name only when it is whole. No rows, no file.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        prefix: str,
+        schema: pa.Schema,
+        file_characters: int = FILE_CHARACTERS,
+        compression: str = "zstd",
+    ) -> None:
+        self.folder, self.prefix, self.schema = folder, prefix, schema
+        self.file_characters, self.compression = file_characters, compression
+        self.paths: list[Path] = []
+        self._rows: list[Mapping[str, Any]] = []
+        self._characters = self._characters_in_file = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add one row."""
+        self._rows.append(row)
+        self._characters += len(row["text"])
+        if self._characters >= ROW_GROUP_CHARACTERS or len(self._rows) >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> list[Path]:
+        """Write what is left; the paths of the finished files, in order."""
+        self._flush()
+        self._finish_file()
+        return self.paths
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._next_path().with_suffix(".tmp"), self.schema, compression=self.compression
+            )
+        table = pa.Table.from_pylist(self._rows, schema=self.schema)
+        self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self._characters_in_file += self._characters
+        self._rows, self._characters = [], 0
+        if self._characters_in_file >= self.file_characters:
+            self._finish_file()
+
+    def _finish_file(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.close()
+        path = self._next_path()
+        path.with_suffix(".tmp").replace(path)
+        self.paths.append(path)
+        self._writer, self._characters_in_file = None, 0
+
+    def _next_path(self) -> Path:
+        return self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
+
+
+def read_rows(
+    paths: Sequence[Path], columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows of Parquet files in order, one row group's part in memory at a time."""
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024, columns=columns):
+                yield from batch.to_pylist()
+
+
+def document_paths(folder: Path) -> list[Path]:
+    """The document files of a `clean` folder in order; `ValueError` if there are none."""
+    paths = sorted(folder.glob("documents-*.parquet"))
+    if not paths:
+        raise ValueError(f"no documents-*.parquet in {folder}; run first: electrify clean CONFIG")
+    return paths
+
+
+def read_documents(
+    folder: Path, columns: Sequence[str] = tuple(DOCUMENT_SCHEMA.names)
+) -> Iterator[dict[str, Any]]:
+    """Documents of a `clean` folder in order, as dictionaries of the `columns` asked for."""
+    unknown = sorted(set(columns) - set(DOCUMENT_SCHEMA.names))
+    if unknown:
+        raise ValueError(
+            f"documents have no column {', '.join(unknown)} "
+            f"(there are: {', '.join(DOCUMENT_SCHEMA.names)})"
+        )
+    return read_rows(document_paths(folder), columns)

@@ -1,0 +1,96 @@
+"""Take HTML out of text that may as well speak of `a < b`, `<3` or `vector<int>`.
+
+Not a parser: corpora hold Markdown, code and broken markup. Only names of real elements count as
+tags, and `#include <map>` stays because nothing closes it. Every pattern is linear in the text.
+"""
+
+import html
+import re
+from html.entities import html5
+
+_BLOCK_NAMES = (
+    "address article aside blockquote body br caption center col colgroup dd details dialog dir div"
+    " dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header"
+    " hgroup hr html iframe legend li main menu meta nav noframes noscript ol optgroup option p pre"
+    " script section select style summary table tbody tfoot thead title tr ul"
+)
+_INLINE_NAMES = (
+    "a abbr acronym applet area audio b base basefont bdi bdo big button canvas cite code data"
+    " datalist del dfn em embed font i img input ins kbd label link map mark meter nobr object"
+    " output param picture progress q rp rt ruby s samp slot small source span strike strong sub"
+    " sup svg template textarea time track tt u var video wbr"
+)
+# stand alone, without a closing tag and without attributes
+_ALONE = {"br", "hr", "wbr", "p", "li", "td", "th", "tr", "dd", "dt", "img"}
+# what a tag leaves behind
+_BETWEEN = (
+    dict.fromkeys(_BLOCK_NAMES.split(), "\n")
+    | dict.fromkeys(_INLINE_NAMES.split(), "")
+    | {"td": " ", "th": " "}
+)
+
+_BOOLEAN = (
+    "allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple"
+    "|muted|noshade|novalidate|nowrap|open|readonly|required|reversed|selected"
+)
+# (1) slash, (2) name, (3) attributes: an = somewhere, or words that need none. Behind a backslash
+# or backtick it is Markdown that speaks of the tag.
+_TAG = re.compile(
+    rf"(?<![\\`])<(/?)([a-z][a-z0-9]*+)((?:\s[^<>=]*+=[^<>]*+|(?:\s+(?:{_BOOLEAN}))++\s*+/?)?)\s*+/?>",
+    re.IGNORECASE,
+)
+_HIDDEN_OPEN = re.compile(r"<(script|style)(?:\s[^<>]*+)?>|<!--|<!doctype\s[^<>]*+>", re.IGNORECASE)
+_HIDDEN_CLOSE = {
+    "script": re.compile(r"</script\s*>", re.IGNORECASE),
+    "style": re.compile(r"</style\s*>", re.IGNORECASE),
+    "!--": re.compile(r"-->"),
+}
+# only with its semicolon: "AT&T", "?a=1&copy=2" are no entities
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def remove_html(text: str) -> str:
+    """One round: scripts, styles and comments with what is in them, tags, then entities."""
+    if "<" in text:
+        text = _remove_tags(_remove_hidden(text))
+    return _ENTITY.sub(_unescape, text) if "&" in text else text
+
+
+def _remove_hidden(text: str) -> str:
+    """Cut out comments, doctypes, and scripts and styles that are closed; in one pass."""
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    start = 0
+    at = 0
+    while opening := _HIDDEN_OPEN.search(text, at):
+        name = (opening[1] or opening[0][1:4]).lower()
+        at = opening.end()
+        if name in _HIDDEN_CLOSE:
+            closing = None if name in unclosed else _HIDDEN_CLOSE[name].search(text, at)
+            if closing is None:
+                unclosed.add(name)  # nor is any later one closed: searching again costs n^2
+                continue
+            at = closing.end()
+        kept += [text[start : opening.start()], "" if name == "!--" else "\n"]
+        start = at
+    return "".join([*kept, text[start:]])
+
+
+def _remove_tags(text: str) -> str:
+    closed = {match[2].lower() for match in _TAG.finditer(text) if match[1]}
+
+    def replace(tag: re.Match[str]) -> str:
+        name = tag[2].lower()
+        if name not in _BETWEEN:
+            return tag[0]
+        if tag[1] or tag[3] or name in closed or name in _ALONE:
+            return _BETWEEN[name]
+        return tag[0]
+
+    return _TAG.sub(replace, text)
+
+
+def _unescape(entity: re.Match[str]) -> str:
+    name = entity[0][1:]
+    # html.unescape would also take a prefix: "&notice;" is not "¬ice;"
+    return html.unescape(entity[0]) if name[0] == "#" else html5.get(name, entity[0])

@@ -1,0 +1,124 @@
+"""Which Beam runner a stage uses. It is always named.
+
+Beam's own default downloads a binary at run time (Prism), and its `multi_threading` mode loses
+data (`WindowedValueCoderImpl.decode_from_stream` reads a wrong length), so neither is ever used.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+from electrify.progress import log, warn
+
+# DirectRunner is Beam's usual name for it; Beam itself would try Prism first under that name
+_LOCAL_NAMES = ("local", "directrunner", "fnapirunner")
+# Starting workers costs about 5 s of processor time: each imports Beam again.
+MULTI_PROCESSING_SECONDS = 60.0
+
+
+def make_pipeline(
+    runner: str,
+    beam_options: Sequence[str],
+    input_bytes: int,
+    seconds_per_megabyte: float = 0.25,
+) -> beam.Pipeline:
+    """A pipeline on the runner of the config, or on the one that `beam_options` name.
+
+    `local` runs in this process, or in one process per core where the work, `input_bytes` times
+    `seconds_per_megabyte` of one core, is worth their start. Any other name is handed to Beam.
+
+    Raises `ValueError` for a runner or option that Beam refuses, and for `multi_threading`.
+    """
+    # Beam's remarks on options and environments are meant for its developers
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    options = _parse(beam_options)
+    name = options.view_as(StandardOptions).runner or runner
+    if name.lower() in _LOCAL_NAMES:
+        seconds = input_bytes / 1e6 * seconds_per_megabyte
+        direct = options.view_as(DirectOptions)
+        num_workers = _num_local_workers(direct, beam_options, seconds)
+        # an error reaches the caller as an exception; Beam would log its trace beside it
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+        log(f"Beam runner: local, {num_workers} process{'es' if num_workers > 1 else ''}")
+        return _local_pipeline(options, num_workers)
+    log(f"Beam runner: {name}")
+    options.view_as(StandardOptions).runner = name
+    try:
+        return beam.Pipeline(options=options)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise ValueError(
+            f"Beam cannot start the runner {name!r}: {error} "
+            "Write clean.runner = local, or the name of a Beam runner"
+        ) from error
+
+
+def run_pipeline(pipeline: beam.Pipeline) -> None:
+    """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, which Beam hides in its own error."""
+    try:
+        pipeline.run().wait_until_finish()
+    except RuntimeError as error:
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from error
+        raise
+
+
+def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:
+    """1 for this process; more as asked for by option, or as the work is worth it."""
+    mode_given, count_given = (
+        any(word == flag or word.startswith(flag + "=") for word in words)
+        for flag in ("--direct_running_mode", "--direct_num_workers")
+    )
+    mode, count = options.direct_running_mode, options.direct_num_workers
+    if mode == "multi_threading":
+        raise ValueError(
+            "--direct_running_mode=multi_threading loses data in Beam's local runner; "
+            "use in_memory or multi_processing"
+        )
+    if mode_given and mode == "in_memory":
+        return 1
+    if count_given:
+        return int(count or _num_cores())  # 0: one a core, as Beam has it
+    return _num_cores() if mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
+
+
+def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline:
+    direct = options.view_as(DirectOptions)
+    # the environment given below decides; the option would replace it with Beam's noisy one
+    direct.direct_running_mode = "in_memory"
+    direct.direct_num_workers = num_workers
+    environment = None
+    if num_workers > 1:
+        command = f"{shlex.quote(sys.executable)} -m pipeline.worker"
+        environment = SubprocessSDKEnvironment.from_command_string(command_string=command)
+    return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
+
+
+def _parse(beam_options: Sequence[str]) -> PipelineOptions:
+    words = [word for word in beam_options if word != "--"]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):  # argparse prints its usage, 150 lines of it
+            options = PipelineOptions(words)
+            known = options.get_all_options()
+            given = options.get_all_options(retain_unknown_options=True)
+    except SystemExit:
+        reason = said.getvalue().strip().rpartition("error: ")[2]
+        raise ValueError(f"Beam refuses the options {' '.join(words)!r}: {reason}") from None
+    if unknown := sorted(given.keys() - known.keys()):
+        warn(f"options that Beam does not know and ignores: {', '.join(unknown)}")
+    return options
+
+
+def _num_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # the cores of this process, not of the machine
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,16 @@
+"""A worker process of the local runner: Beam's own, without its remarks at every start."""
+
+import logging
+import sys
+
+
+def main() -> None:
+    """Serve the runner that started this process until it is done."""
+    logging.disable(logging.WARNING)  # before Beam is imported: it warns while it is
+    from apache_beam.runners.worker import sdk_worker_main
+
+    sdk_worker_main.main(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

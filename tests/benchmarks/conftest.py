@@ -1,0 +1,99 @@
+"""A small random ELECTRA with a tokenizer of its own, and a run's config that scores it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import ElectraConfig, ElectraForPreTraining, PreTrainedTokenizerFast
+
+from benchmarks.klue import YNAT
+from electrify.config import RunConfig
+from electrify.config_file import parse_config
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
+FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    words = [*SPECIAL, *TOPICS, *FILLERS]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
+    )
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=32, **dict(zip(names, SPECIAL, strict=True))
+    )
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return build_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A discriminator of two layers, saved as an export has it."""
+    folder = tmp_path_factory.mktemp("model") / "discriminator"
+    tokenizer = build_tokenizer()
+    config = ElectraConfig(
+        vocab_size=len(tokenizer), embedding_size=16, hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=64, max_position_embeddings=32,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(11)
+        ElectraForPreTraining(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def topic_rows(count: int, prefix: str) -> list[dict[str, str]]:
+    """Titles whose label is decided by one word."""
+    rows = []
+    for number in range(count):
+        topic = number % len(TOPICS)
+        first, last = FILLERS[number % 5], FILLERS[number % 3 + 2]
+        title = f"{first} {TOPICS[topic]} {last}" if number % 2 else f"{TOPICS[topic]} {last}"
+        rows.append({"guid": f"{prefix}-{number}", "title": title, "label": YNAT.labels[topic]})
+    return rows
+
+
+@pytest.fixture(scope="session")
+def ynat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder in the format of YNAT that a model can learn without a mistake."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "ynat").mkdir()
+    for split, count in (("train", 140), ("dev", 42)):
+        path = folder / "ynat" / f"ynat-v1.1_{split}.json"
+        path.write_text(json.dumps(topic_rows(count, split), ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def make_config(tmp_path: Path, ynat_folder: Path) -> Callable[..., RunConfig]:
+    def make(**evaluate: Any) -> RunConfig:
+        options = {
+            "tasks": ["klue-ynat"], "data_dir": str(ynat_folder), "seeds": [0],
+            "random_init_control": False, "max_sequence_length": 16, "batch_size": 14,
+            "learning_rate": 5e-3, "num_epochs": 8, "device": "cpu",
+        }  # fmt: skip
+        return parse_config(
+            {
+                "name": "test",
+                "output_dir": str(tmp_path / "out"),
+                "clean": {"sources": [{"kind": "text", "language": "ko", "path": "none.txt"}]},
+                "evaluate": options | evaluate,
+            }
+        )
+
+    return make

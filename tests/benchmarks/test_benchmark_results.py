@@ -1,0 +1,90 @@
+import json
+import math
+
+import pytest
+
+from benchmarks.results import Result, append_result, differences, read_results, summarize
+
+FIELDS = {
+    "suite": "klue", "task": "klue-nli", "task_version": "1.1", "model": "pretrained",
+    "model_path": "out/x/export/discriminator", "seed": 0, "metric": "accuracy", "value": 0.5,
+    "higher_is_better": True, "metrics": {"accuracy": 0.5}, "split": "dev", "num_examples": 10,
+    "num_train_examples": 20, "truncated_fraction": 0.0, "selection": "last", "degenerate": None,
+    "hyper_parameters": {"learning_rate": 1e-4}, "versions": {"torch": "2"},
+    "data_sha256": {"dev.json": "00"}, "git_commit": None, "seconds": 1.5,
+}  # fmt: skip
+
+
+def result(**changes):
+    return Result(**FIELDS | changes)
+
+
+def test_records_read_back_as_written(tmp_path):
+    path = tmp_path / "results.jsonl"
+    assert read_results(path) == []
+    written = [result(), result(seed=1, value=0.7)]
+    for record in written:
+        append_result(path, record)
+    assert read_results(path) == written
+    assert json.loads(path.read_text().splitlines()[0]) == FIELDS
+
+
+def test_nan_is_written_as_null_and_read_as_nan(tmp_path):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result(value=math.nan, metrics={"accuracy": math.nan}))
+    assert json.loads(path.read_text())["value"] is None
+    (record,) = read_results(path)
+    assert math.isnan(record.value)
+    assert math.isnan(record.metrics["accuracy"])
+
+
+def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result())
+    append_result(path, result(seed=1))
+    path.write_bytes(path.read_bytes()[:-20])
+    warnings: list[str] = []
+    monkeypatch.setattr("benchmarks.results.warn", warnings.append)
+    assert read_results(path) == [result()]
+    assert "line 2 was cut off" in warnings[0]
+    append_result(path, result(seed=2))
+    assert read_results(path) == [result(), result(seed=2)]
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "no json", json.dumps(FIELDS | {"model": "x"}), json.dumps(FIELDS | {"new": 1})]
+)
+def test_any_other_damaged_line_is_refused(tmp_path, line):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result())
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(ValueError, match="line 2 is no result record"):
+        read_results(path)
+
+
+def test_summaries_are_mean_and_sample_sd_by_task_and_model():
+    records = [result(seed=s, value=v) for s, v in enumerate([0.2, 0.4, 0.9])]
+    records += [result(model="random-init", seed=0, value=0.1, degenerate="constant predictions")]
+    found = summarize(records)
+    both = found["klue-nli", "pretrained"], found["klue-nli", "random-init"]
+    assert (both[0].mean, both[0].num_seeds) == (pytest.approx(0.5), 3)
+    assert both[0].sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))
+    assert (both[1].mean, both[1].num_seeds, both[1].num_degenerate) == (0.1, 1, 1)
+    assert math.isnan(both[1].sd)
+
+
+def test_a_nan_in_one_seed_is_not_averaged_away():
+    summary = summarize([result(), result(seed=1, value=math.nan, degenerate="loss is nan")])
+    assert math.isnan(summary["klue-nli", "pretrained"].mean)
+    assert math.isnan(summary["klue-nli", "pretrained"].sd)
+
+
+def test_differences_are_paired_by_seed():
+    records = [result(seed=s, value=v) for s, v in ((0, 0.5), (1, 0.9), (2, 0.8))]
+    records += [
+        result(model="random-init", seed=s, value=v) for s, v in ((1, 0.4), (0, 0.2), (7, 0.9))
+    ]
+    gain = differences(records)["klue-nli"]
+    assert (gain.mean, gain.num_seeds) == (pytest.approx(0.4), 2)
+    assert gain.sd == pytest.approx(math.sqrt(0.02))
+    assert differences(records[:3]) == {}

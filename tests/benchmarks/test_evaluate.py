@@ -1,0 +1,129 @@
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import benchmarks.evaluate
+from benchmarks.evaluate import evaluate, plan_jobs
+from benchmarks.registry import resolve_tasks
+from benchmarks.results import read_results
+from electrify.config import RunConfig
+from electrify.progress import Stopped
+
+
+def evaluation_folder(config: RunConfig) -> Path:
+    """The one stage folder of the run, finished or partial."""
+    (folder,) = Path(config.output_dir).glob("evaluate-*")
+    return folder
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Jobs in the order they were started."""
+    seen = []
+    real = benchmarks.evaluate.finetune
+
+    def finetune(features, model, variant, seed, *rest):
+        seen.append((variant, seed))
+        return real(features, model, variant, seed, *rest)
+
+    monkeypatch.setattr(benchmarks.evaluate, "finetune", finetune)
+    return seen
+
+
+def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder, started):
+    config = make_config(seeds=[0, 1], random_init_control=True, num_epochs=2)
+    evaluate(config, str(model_folder), overwrite=False)
+    jobs = [("pretrained", 0), ("pretrained", 1), ("random-init", 0), ("random-init", 1)]
+    assert started == jobs
+    folder = evaluation_folder(config)
+    results = read_results(folder / "results.jsonl")
+    assert [(r.model, r.seed) for r in results] == jobs
+    for record in results:
+        assert (record.metric, record.split, record.num_examples) == ("macro_f1", "dev", 42)
+        assert set(record.data_sha256) == {
+            "ynat/ynat-v1.1_train.json",
+            "ynat/ynat-v1.1_dev.json",
+        }
+        path = folder / "predictions" / "klue-ynat" / f"{record.model}-{record.seed}.jsonl"
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert [row["id"] for row in rows] == [f"dev-{n}" for n in range(42)]
+        right = sum(row["label"] == row["prediction"] for row in rows) / 42
+        assert right == pytest.approx(record.metrics["accuracy"])
+        assert all(len(row["probabilities"]) == 7 for row in rows)
+    evaluate(config, str(model_folder), overwrite=False)
+    assert started == jobs  # done already
+
+
+def test_stopped_and_continued_equals_never_stopped(
+    make_config, model_folder, started, monkeypatch, tmp_path
+):
+    config = make_config(seeds=[0, 1, 2], num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    whole = evaluation_folder(config)
+    stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
+    counting = benchmarks.evaluate.finetune
+
+    def killed_in_the_second_job(*arguments):
+        if arguments[3] == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return counting(*arguments)
+
+    started.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(benchmarks.evaluate, "finetune", killed_in_the_second_job)
+        with pytest.raises(Stopped, match="1 of 3 jobs are saved"):
+            evaluate(stopped, str(model_folder), overwrite=False)
+    path = evaluation_folder(stopped) / "results.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"suite": "kl')  # as a kill may leave it
+    evaluate(stopped, str(model_folder), overwrite=False)
+    assert [seed for _, seed in started] == [0, 1, 1, 2]
+    continued = evaluation_folder(stopped)
+    assert timeless(continued) == timeless(whole)
+    for name in ("pretrained-0", "pretrained-1", "pretrained-2"):
+        file = f"predictions/klue-ynat/{name}.jsonl"
+        assert (continued / file).read_bytes() == (whole / file).read_bytes()
+
+
+def timeless(folder):
+    return [
+        record.model_copy(update={"seconds": 0.0})
+        for record in read_results(folder / "results.jsonl")
+    ]
+
+
+def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
+    config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    folder = evaluation_folder(config)
+    record = json.loads((folder / "results.jsonl").read_text())
+    assert record["value"] is None
+    assert record["degenerate"].startswith("loss is nan")
+    predictions = (folder / "predictions/klue-ynat/pretrained-0.jsonl").read_text(encoding="utf-8")
+    line = json.loads(predictions.splitlines()[0])
+    assert (line["prediction"], line["probabilities"]) == (None, None)
+    assert json.loads((folder / "manifest.json").read_text())["counts"]["degenerate"] == 1
+
+
+def test_what_is_missing_is_named_before_any_work(make_config, model_folder, tmp_path):
+    with pytest.raises(ValueError, match=r"--data-dir FOLDER .*ynat-v1\.1_dev\.json"):
+        evaluate(make_config(data_dir=None), str(model_folder), overwrite=False)
+    with pytest.raises(ValueError, match="unknown task 'ynat'"):
+        evaluate(make_config(tasks=["ynat"]), str(model_folder), overwrite=False)
+    with pytest.raises(ValueError, match="run first: electrify export CONFIG"):
+        evaluate(make_config(), None, overwrite=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_jobs_are_task_by_task_without_doubles(make_config):
+    options = make_config(seeds=[2, 0, 2], random_init_control=True).evaluate
+    jobs = plan_jobs(options, resolve_tasks(["klue"], []))
+    assert [job.key for job in jobs[:4]] == [
+        ("klue-ynat", "pretrained", 2),
+        ("klue-ynat", "pretrained", 0),
+        ("klue-ynat", "random-init", 2),
+        ("klue-ynat", "random-init", 0),
+    ]
+    assert len(jobs) == 8

@@ -1,0 +1,428 @@
+import json
+import math
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import report
+from benchmarks.report_sections import config_toml
+from benchmarks.results import Result
+from benchmarks.run_folder import read_run
+from benchmarks.scores import Sample, compare, sample_of, task_scores
+from benchmarks.twin_page import TwinPage
+from electrify.artifacts import run_stage, write_json, write_text
+from electrify.config import RunConfig
+from electrify.config_file import load_config, parse_config
+from electrify.stages import (
+    clean_stage,
+    encode_stage,
+    evaluate_stage,
+    export_stage,
+    pretrain_stage,
+    vocab_stage,
+)
+
+PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
+CLEAN_REPORT = {
+    "totals": {
+        "documents_in": 1200, "documents_kept": 1117, "characters_in": 654_321,
+        "characters_kept": 600_003, "removed": 83, "malformed": 2,
+    },
+    "sources": [
+        {
+            "language": "ko", "source": "위키백과", "documents_in": 700, "documents_kept": 650,
+            "characters_in": 400_000, "characters_kept": 380_002,
+        },
+        {
+            "language": "ko", "source": "댓글", "documents_in": 300, "documents_kept": 267,
+            "characters_in": 54_321, "characters_kept": 20_001,
+        },
+        {
+            "language": "en", "source": "sample-english", "documents_in": 200,
+            "documents_kept": 200, "characters_in": 200_000, "characters_kept": 200_000,
+        },
+    ],
+    "removed": [
+        {"reason": "duplicate", "language": "ko", "source": "댓글", "documents": 13},
+        {"reason": "too_short", "language": "ko", "source": "댓글", "documents": 20},
+        {"reason": "too_short", "language": "ko", "source": "위키백과", "documents": 50},
+    ],
+    "malformed": [
+        {"reason": "not_json", "language": "ko", "source": "댓글", "documents": 2},
+    ],
+    "malformed_examples": ["ko_2.jsonl:7: not_json: ..."],
+    "altered": {"html": 41, "urls": 7},
+    "files": [{"path": "ko_1.jsonl", "documents": 700, "malformed": 0}],
+}  # fmt: skip
+VOCAB_REPORT = {
+    "vocab_size": 4000,
+    "languages": {
+        name: {
+            "num_words": 51_234, "num_distinct_words": 9876, "pieces_per_word": fertility,
+            "characters_per_piece": 1.71, "unk_fraction": 0.0012, "measured_fraction": 1.0,
+        }
+        for name, fertility in (("ko", 1.93), ("en", 1.41))
+    },
+    "scripts": {"Hangul": 3000, "Latin": 900, "special token": 5},
+    "longest_pieces": ["대한민국"],
+    "samples": [{"language": "ko", "text": "나는 간다", "pieces": ["나", "##는", "간다"]}],
+    "morphemes": {"num_distinct_words": 5000, "boundary_fraction": 0.81},
+}  # fmt: skip
+EXAMPLE = {
+    "sentence": "오늘 서울에는 <비>가 내렸다",
+    "corrupted": "오늘 서울에는 책이 내렸다",
+    "tokens": [
+        {"token": "[CLS]", "replaced": False, "probability": 0.01},
+        {"token": "오늘", "replaced": False, "probability": 0.08},
+        {"token": "서울", "replaced": False, "probability": 0.11},
+        {"token": "##에는", "replaced": False, "probability": 0.05},
+        {"token": "책이", "replaced": True, "probability": 0.91},
+        {"token": "내렸다", "replaced": False, "probability": 0.33},
+    ],
+}
+
+
+def run_config(folder: Path, **changes: object) -> RunConfig:
+    return parse_config({
+        "name": folder.name,
+        "seed": 7,
+        "output_dir": str(folder),
+        "clean": {"sources": [
+            {"kind": "jsonl", "language": "ko", "path": "ko_*.jsonl", "max_documents": 5},
+            {"kind": "text", "language": "en", "path": 'a "b".txt', "document": "line"},
+        ]},
+        "encode": {"sequence_length": 64},
+        "pretrain": {"size": "small", "num_steps": 600, "warmup_steps": 60, **changes},
+        "evaluate": {"tasks": ["klue-ynat"], "seeds": [0, 1, 2]},
+    })  # fmt: skip
+
+
+def metrics_lines(num_steps: int = 600) -> str:
+    lines = []
+    for step in range(20, num_steps + 1, 20):
+        decay = math.exp(-step / 200)
+        record = {
+            "step": step, "tokens": step * 1024, "seconds": step / 5, "loss": 14 + 4 * decay,
+            "generator_loss": 5 + 3 * decay + 0.1 * math.sin(step),
+            "generator_accuracy": 0.21 - 0.2 * decay,
+            "discriminator_loss": 0.3 + 0.2 * decay + 0.004 * math.sin(step),
+            "replaced_fraction": 0.13 - 0.01 * (1 - decay), "rtd_accuracy": 0.89 - 0.02 * decay,
+            "rtd_auc": None if step == 20 else 0.76 - 0.2 * decay, "rtd_precision": 0.7,
+            "rtd_recall": 0.12,
+        }  # fmt: skip
+        extra = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0 + step}
+        lines.append(json.dumps({"kind": "train"} | record | extra))
+        if step % 100 == 0:
+            lines.append(json.dumps({"kind": "valid"} | record))
+    return "\n".join(lines) + "\n"
+
+
+def record(model: str, seed: int, value: float, **changes: object) -> dict[str, object]:
+    return {
+        "suite": "klue", "task": "klue-ynat", "task_version": "1.1", "model": model,
+        "model_path": "export/discriminator", "seed": seed, "metric": "macro_f1", "value": value,
+        "higher_is_better": True, "metrics": {"macro_f1": value, "accuracy": value + 0.01},
+        "split": "dev", "num_examples": 140, "num_train_examples": 560, "truncated_fraction": 0.05,
+        "selection": "last",
+        "degenerate": None, "hyper_parameters": {"learning_rate": 3e-4}, "versions": {},
+        "data_sha256": {}, "git_commit": "abc", "seconds": 12.5,
+    } | changes  # fmt: skip
+
+
+def results() -> list[dict[str, object]]:
+    rows = [record("pretrained", seed, value) for seed, value in enumerate(PRETRAINED)]
+    rows += [record("random-init", seed, value) for seed, value in enumerate(UNTRAINED)]
+    rows[-1]["degenerate"] = "all 140 predictions are '정치'"
+    return rows
+
+
+def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
+    """A run folder as the stages leave it, up to the stage `last`."""
+    config = run_config(folder, **changes)
+    summary = {
+        "parameters": {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654},
+        "vocab_size": 4000, "num_steps": 600, "tokens": 614_400, "device": "CPU, 2 threads",
+        "seconds": 121.5, "flops_paper": 2.46e12, "flops_6nd": 4.55e12,
+        "tokens_per_second": 5056.8,
+    }  # fmt: skip
+    stages = {
+        "clean": (lambda: clean_stage(config, []), {"report.json": CLEAN_REPORT}),
+        "vocab": (lambda: vocab_stage(config), {"report.json": VOCAB_REPORT}),
+        "shards": (lambda: encode_stage(config), {"index.json": {"format_version": 1}}),
+        "pretrain": (
+            lambda: pretrain_stage(config),
+            {"summary.json": summary, "metrics.jsonl": metrics_lines()},
+        ),
+        "export": (lambda: export_stage(config), {"example.json": EXAMPLE}),
+        "evaluate": (
+            lambda: evaluate_stage(config, None, []),
+            {"results.jsonl": "".join(json.dumps(r) + "\n" for r in results())},
+        ),
+    }
+    for name, (stage, files) in stages.items():
+
+        def work(partial: Path, files: dict[str, object] = files) -> dict[str, object]:
+            for file, content in files.items():
+                write = write_text if isinstance(content, str) else write_json
+                write(partial / file, content)
+            return {}
+
+        run_stage(stage(), work)
+        if name == last:
+            break
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "ko-demo")
+
+
+def cells(markdown: str, first: str) -> list[str]:
+    """The cells of the table row whose first cell is `first`."""
+    line = next(line for line in markdown.splitlines() if line.startswith(f"| {first} |"))
+    return line.strip("| ").split(" | ")
+
+
+def sample(*values: float, model: str = "pretrained") -> Sample:
+    return sample_of([Result(**record(model, seed, v)) for seed, v in enumerate(values)])
+
+
+def test_scores_are_mean_and_sample_sd_over_seeds(run):
+    html_path = report([run], None)
+    assert html_path == run / "report.html"
+    mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
+    text, control = f"{mean:.4f} ± {sd:.4f}", statistics.mean(UNTRAINED)
+    assert text in html_path.read_text(encoding="utf-8")
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    row = cells(markdown, "klue-ynat")
+    assert row[2] == text
+    assert float(row[4]) == pytest.approx(mean - control, abs=1e-4)
+    assert row[6:] == ["3", "dev", "140", "560", "5.0 %"]
+    score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
+    assert score["pretrained"]["mean"] == pytest.approx(mean, rel=1e-12)
+    assert score["pretrained"]["sd"] == pytest.approx(sd, rel=1e-12)
+    assert score["pretrained"]["by_seed"] == dict(zip("012", PRETRAINED, strict=True))
+    assert score["gain"] == pytest.approx(mean - control, rel=1e-12)
+    assert score["beyond_spread"] is True
+    # 3 and 3 seeds part by chance in 2 of C(6, 3) = 20 orders
+    assert score["verdict"] == "better: ranges do not overlap (10 % by chance alone)"
+    assert score["degenerate"] == [
+        {"model": "random-init", "seed": 2, "what": "all 140 predictions are '정치'"}
+    ]
+    assert "Beware: 1 of 3 untrained runs degenerate." in markdown
+    assert cells(markdown, "klue-ynat | random-init | 2")[-1] == "all 140 predictions are '정치'"
+    assert cells(markdown, "klue-ynat | random-init | 1")[-1] == "–"
+
+
+def test_the_same_folder_gives_the_same_report(run):
+    names = ("report.html", "report.md", "report.json")
+    report([run], None)
+    first = [(run / name).read_bytes() for name in names]
+    report([run], run.parent / "new" / "folder")
+    assert [(run.parent / "new" / "folder" / name).read_bytes() for name in names] == first
+    report([run], None)  # reports of a folder are no part of it
+    assert [(run / name).read_bytes() for name in names] == first
+    assert not list(run.glob("*.tmp"))
+
+
+def test_every_part_of_the_run_is_told(run):
+    report([run], None)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    for text in (
+        "1,234,567", "2,345,678", "614,400", "2.46e+12", "4.55e+12", "CPU, 2 threads",  # the model
+        "책이", "0.91", "서울",  # the example
+        "generator_loss", "always 'original'", "Held-out text at step 600",
+        "1.93", "4,000",  # the vocabulary
+        "learning_rate = 0.0005", "electrify run configs/ko-demo.toml",
+    ):  # fmt: skip
+        assert text.replace("'", "&#x27;") in page, text
+        assert text.replace("_", "\\_") in markdown or text in markdown, text
+    assert cells(markdown, "too short") == ["too short", "ko", "70"]
+    assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]
+    corpus = markdown[markdown.index("## Corpus") :]
+    assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
+    # scores, 5 of pretraining, characters by source, reasons of removal
+    assert page.count("<svg") == 8
+    assert "오늘 서울에는 &lt;비&gt;가 내렸다" in page
+    assert "<비>" not in page
+    # what the discriminator would score without looking: 1 - replaced_fraction
+    final = [json.loads(line) for line in metrics_lines().splitlines()][-1]
+    assert float(cells(markdown, "always 'original'")[1]) == pytest.approx(
+        1 - final["replaced_fraction"], abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("last", ["clean", "vocab", "shards", "pretrain", "export"])
+def test_a_missing_stage_is_a_sentence(tmp_path, last):
+    run = make_run(tmp_path / "part", last)
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
+    done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
+    for verb in ("clean", "train-vocab", "pretrain", "export", "evaluate"):
+        told = f"Run: electrify {verb} CONFIG" in markdown
+        assert told == (order.index(verb) >= done), verb
+    numbers = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]
+    assert numbers["scores"] == []
+    assert set(numbers["cost"]) == {*["clean", "vocab", "shards", "pretrain", "export"][:done]}
+
+
+def test_unfinished_stages_show_what_is_there(tmp_path):
+    run = make_run(tmp_path / "part", "export")
+    partial = run / "evaluate.partial"
+    partial.mkdir()
+    lines = [json.dumps(r) + "\n" for r in results()]
+    (partial / "results.jsonl").write_text("".join(lines[:2]) + lines[2][:40], encoding="utf-8")
+    (run / "pretrain").rename(run / "pretrain.partial")
+    (run / "pretrain.partial" / "manifest.json").unlink()
+    (run / "pretrain.partial" / "summary.json").unlink()
+    torn = metrics_lines(200) + '{"kind": "tra'
+    (run / "pretrain.partial" / "metrics.jsonl").write_text(torn, encoding="utf-8")
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    assert "pretrain is not finished; figures are those so far" in markdown
+    assert "evaluate is not finished" in markdown
+    assert "Held-out text at step 200" in markdown
+    assert cells(markdown, "klue-ynat")[2] == (
+        f"{statistics.mean(PRETRAINED[:2]):.4f} ± {statistics.stdev(PRETRAINED[:2]):.4f}"
+    )
+
+
+def test_an_undefined_score_is_nan_and_never_zero(tmp_path):
+    run = make_run(tmp_path / "nan")
+    rows = results()
+    rows[1]["value"] = None
+    write_text(run / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    report([run], None)
+    score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
+    assert score["pretrained"]["mean"] is None
+    assert score["pretrained"]["by_seed"]["1"] is None
+    assert score["verdict"] == "cannot tell: undefined values"
+    assert cells((run / "report.md").read_text(encoding="utf-8"), "klue-ynat")[2] == "nan ± nan"
+
+
+def test_several_runs_stand_side_by_side(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b", learning_rate=1e-3)
+    part = make_run(tmp_path / "c", "pretrain")
+    better = [row | {"value": row["value"] + 0.05} for row in results()]
+    write_text(second / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in better))
+    report([first, second, part], tmp_path / "compared")
+    assert not (first / "report.html").exists()
+    markdown = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    tables = markdown[: markdown.index("## a\n\n### Model and scores")]
+    mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
+    assert cells(tables, "klue-ynat")[2:] == [
+        f"{mean:.4f} ± {sd:.4f}", f"{mean + 0.05:.4f} ± {sd:.4f}", "–",
+    ]  # fmt: skip
+    assert "| b | 0.05 | better: ranges do not overlap (10 % by chance alone) |" in tables
+    assert len(cells(tables, "generator loss")) == 4
+    page = (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+    assert "<span><i" in page[page.index("Generator loss, held-out text") :]
+    assert [r["name"] for r in json.loads(
+        (tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))["runs"]
+    ] == ["a", "b", "c"]  # fmt: skip
+
+
+def test_scores_on_other_data_are_not_compared(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    other = [row | {"data_sha256": {"ynat-v1.1_dev.json": "0" * 64}} for row in results()]
+    write_text(second / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in other))
+    report([first, second], tmp_path)
+    assert "| – | not comparable: data sha256 differs |" in (tmp_path / "report.md").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_the_printed_config_is_the_runs_own(run):
+    printed = run.parent / "printed.toml"
+    printed.write_text(config_toml(read_run(run)), encoding="utf-8")
+    assert load_config(printed) == run_config(run)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "higher", "gain", "beyond", "verdict"),
+    [
+        ((0.8, 0.9), (0.5, 0.6), True, 0.3, True, "better: ranges do not overlap (33 %"),
+        ((0.8, 0.9), (0.5, 0.6), False, -0.3, True, "worse: ranges do not overlap"),
+        ((0.5, 0.7), (0.6, 0.8), True, -0.1, False, "cannot tell apart"),
+        ((0.9,), (0.1,), True, 0.8, False, "cannot tell: fewer than two seeds"),
+        ((0.9, math.nan), (0.1, 0.2), True, math.nan, False, "cannot tell: undefined"),
+        ((0.9, 0.8), (), True, None, False, "nothing to compare with"),
+        ((), (0.9, 0.8), True, None, False, "not scored"),
+        ((0.5, 0.5), (0.5, 0.5), True, 0.0, False, "cannot tell apart"),
+        # one odd seed of twelve: ranges overlap, yet the gain is over twice the pooled sd
+        ((*[0.80] * 11, 0.69), (*[0.70] * 12,), True, 0.0908, True, "better: more than 2 × pooled"),
+    ],
+)
+def test_the_rule_of_the_seeds_spread(a, b, higher, gain, beyond, verdict):
+    found = compare(sample(*a), sample(*b), higher)
+    assert found.gain == (gain if gain is None else pytest.approx(gain, abs=1e-4, nan_ok=True))
+    assert found.beyond_spread is beyond
+    assert found.verdict.startswith(verdict)
+
+
+def test_other_encoders_stand_beside_the_runs_own():
+    rows = [Result(**record("pretrained", 0, 0.5))]
+    [own], [other] = task_scores("evaluate", rows), task_scores("evaluate-klue-bert", rows)
+    assert (own.label, other.label) == ("klue-ynat", "klue-ynat (klue-bert)")
+
+
+def test_markdown_tables_are_well_formed(run):
+    hostile = "a | b `c` <script>*x*_y_ [z](u) $m$ ~~ \\ \n\n| 가\x00"
+    document = TwinPage(hostile, hostile)
+    document.table(["n", hostile], [[1, hostile], [hostile, None]], hostile)
+    report([run], None)
+    for text in (document.markdown(), (run / "report.md").read_text(encoding="utf-8")):
+        tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+        assert tables
+        for table in tables:
+            header, rule, *rows = table.splitlines()
+            num_columns = len(re.findall(r"(?<!\\)\|", header))
+            assert re.fullmatch(r"\|( --- \|)+", rule)
+            for line in (rule, *rows):
+                assert len(re.findall(r"(?<!\\)\|", line)) == num_columns, line
+    # every sign that marks something up is escaped
+    assert not re.search(r"(?<!\\)[`*_<>$~\[\]]", document.markdown().replace("\\\\", ""). replace(
+        "\n*", "").replace("*\n", ""))  # fmt: skip
+
+
+def test_a_code_block_holds_any_backticks():
+    document = TwinPage("t")
+    document.code("c", "a\n````\nb")
+    assert "`````\na\n````\nb\n`````" in document.markdown()
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"empty is no run folder: it has none of clean, vocab"):
+        report([tmp_path / "empty"], None)
+    with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
+        report([tmp_path / "nowhere"], None)
+    with pytest.raises(ValueError, match="no run folder given"):
+        report([], None)
+    with pytest.raises(ValueError, match="named twice"):
+        report([run, run / ".." / run.name], None)
+    with pytest.raises(ValueError, match="file is a file; give a folder"):
+        report([run], tmp_path / "file")
+    assert not list(tmp_path.rglob("report.md"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("pretrain/metrics.jsonl", '{"kind"', r"metrics.jsonl, line 1 is damaged"),
+        ("pretrain/summary.json", "{", r"summary.json is damaged"),
+        ("vocab/report.json", "[1]", r"report.json holds a list where an object"),
+        ("clean/manifest.json", "{}", r"manifest.json is damaged"),
+        ("evaluate/results.jsonl", "{}\n", r"results.jsonl line 1 is no result record"),
+    ],
+)
+def test_a_damaged_file_is_named(run, name, content, message):
+    (run / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        report([run], None)

@@ -1,0 +1,233 @@
+"""The whole stage: what comes out, that nothing is lost on the way, and that it is always equal."""
+
+import gzip
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from electrify.config_file import parse_config
+from pipeline import clean as clean_module
+from pipeline import sources
+from pipeline.clean import clean
+from pipeline.documents import read_documents, read_rows
+
+
+def _config(tmp_path, paths, source=None, **options):
+    source = {"kind": "jsonl", "language": "ko"} | (source or {})
+    return parse_config(
+        {
+            "name": "test",
+            "output_dir": str(tmp_path / "out"),
+            "clean": {"sources": [source | {"path": str(path)} for path in paths]} | options,
+        }
+    )
+
+
+def _write(path, texts, **fields):
+    rows = (json.dumps({"text": text} | fields, ensure_ascii=False) for text in texts)
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def _sentence(number):
+    return f"{number}번째 문장은 다른 문장과 다르다."
+
+
+def _removed(folder):
+    return list(read_rows(sorted(folder.glob("removed-*.parquet"))))
+
+
+def _contents(folder):
+    """Every file but the manifest, which tells times, and the digest it comes to."""
+    digest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["digest"]
+    files = {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
+    return files, digest
+
+
+def _clean_afresh(config, options=()):
+    """Run the stage though it may be done already."""
+    folder = Path(config.output_dir) / "clean"
+    shutil.rmtree(folder, ignore_errors=True)
+    clean(config, options, overwrite=False)
+    return folder
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Three files with every kind of row; some rows repeat across files."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    _write(folder / "a.jsonl", [_sentence(i) for i in range(300)], source="첫째", licence="CC0-1.0")
+    texts = [f"<p>{_sentence(i)}</p> https://a.kr/{i}" for i in range(250, 500)]
+    _write(folder / "b.jsonl", [*texts, "짧다", "", "<br>", "\ufffd" * 50])
+    with (folder / "b.jsonl").open("ab") as file:
+        file.write(b'not json\n{"body": "x"}\n{"text": 5}\n{"text": "\xff"}\n')
+    packed = gzip.compress(
+        "\n".join(json.dumps({"text": _sentence(i)}) for i in range(400, 1300)).encode()
+    )
+    (folder / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    (folder / "d.jsonl").write_bytes(b"")
+    return folder
+
+
+def test_documents_removed_and_report(tmp_path, corpus):
+    clean(_config(tmp_path, [corpus / "*"]), [], overwrite=False)
+    folder = tmp_path / "out" / "clean"
+    documents, removed = list(read_documents(folder)), _removed(folder)
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+
+    # each sentence once, from the first place where it stood, in order
+    assert documents[0] == {
+        "id": "00-00000-000000001", "text": _sentence(0), "language": "ko", "source": "첫째",
+        "url": None, "licence": "CC0-1.0",
+    }  # fmt: skip
+    texts = [document["text"] for document in documents]
+    assert texts[:500] == [_sentence(i) for i in range(500)]
+    assert len(set(texts)) == len(texts)
+    ids = [document["id"] for document in documents]
+    assert ids == sorted(ids)
+
+    reasons = Counter(row["reason"] for row in removed)
+    assert reasons["empty"] == 2
+    assert reasons["too_short"] == 1
+    assert reasons["undecodable"] == 1
+    for fault in ("malformed_json", "missing_field", "wrong_type", "invalid_utf8"):
+        assert reasons[fault] == 1
+    assert reasons["unreadable_file"] == 1
+    duplicate = next(row for row in removed if row["reason"] == "duplicate")
+    assert duplicate["detail"] == "of 00-00000-000000251"
+    assert duplicate["id"] == "00-00001-000000001"
+
+    totals = report["totals"]
+    assert totals["documents_in"] == totals["documents_kept"] + totals["removed"]
+    assert totals["documents_kept"] == len(documents)
+    assert totals["removed"] + totals["malformed"] == len(removed)
+    assert sum(row["documents"] for row in report["removed"]) == totals["removed"]
+    assert sum(file["documents"] for file in report["files"]) == totals["documents_in"]
+    assert report["files"][3]["documents"] == 0
+    assert f"{corpus}/b.jsonl:255: malformed_json: " in report["malformed_examples"][0]
+    assert f"{corpus}/c.jsonl.gz:" in report["malformed_examples"][-1]
+    assert report["altered"]["html_removed"] == 251
+    assert report["altered"]["url_removed"] == 250
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["counts"]["documents"] == len(documents)
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "documents-00000.parquet", "manifest.json", "removed-00000.parquet", "report.html",
+        "report.json",
+    ]  # fmt: skip
+    assert _sentence(0) in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_duplicates_stay_if_asked(tmp_path):
+    path = _write(tmp_path / "a.jsonl", [_sentence(1), _sentence(1)])
+    clean(_config(tmp_path, [path], exact_dedup=False), [], overwrite=False)
+    assert len(list(read_documents(tmp_path / "out" / "clean"))) == 2
+    assert _removed(tmp_path / "out" / "clean") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "a.jsonl:2: malformed_json"),
+        (b'{"body": "a"}', "a.jsonl:2: missing_field: no field 'text'"),
+        (b'{"text": "\xff"}', "a.jsonl:2: invalid_utf8"),
+        (b'{"text": "' + b"a" * 2000 + b'"}', "a.jsonl:2: line_too_long: 2,012 bytes"),
+    ],
+)
+def test_strict_stops_and_names_the_row(tmp_path, line, message):
+    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    config = _config(tmp_path, [path], strict=True, max_line_bytes=1000)
+    with pytest.raises(ValueError, match=message):
+        clean(config, [], overwrite=False)
+    assert not (tmp_path / "out" / "clean").exists()
+
+
+def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
+    path = _write(tmp_path / "a.jsonl", ["짧다", "<b></b>", "짧다"])
+    path.write_bytes(path.read_bytes() + b"broken\n")
+    message = (
+        r"left no document of 3 in 1 file\(s\); removed: empty 1, too_short 2, malformed_json 1"
+        r"(?s:.*)a\.jsonl:4: malformed_json"
+    )
+    with pytest.raises(ValueError, match=message):
+        clean(_config(tmp_path, [path]), [], overwrite=False)
+    assert not (tmp_path / "out" / "clean").exists()
+
+
+def test_an_emptied_corpus_leaves_the_earlier_folder(tmp_path):
+    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
+    clean(_config(tmp_path, [path]), [], overwrite=False)
+    before = _contents(tmp_path / "out" / "clean")
+    with pytest.raises(ValueError, match="left no document"):
+        clean(_config(tmp_path, [path], min_characters=1000), [], overwrite=True)
+    assert _contents(tmp_path / "out" / "clean") == before
+
+
+def test_a_glob_without_match_is_an_error_before_any_work(tmp_path):
+    with pytest.raises(ValueError, match="matches no file"):
+        clean(_config(tmp_path, [tmp_path / "*.jsonl"]), [], overwrite=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupted_stage_leaves_no_folder_and_runs_again(tmp_path, corpus, monkeypatch):
+    config = _config(tmp_path, [corpus / "*"])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clean_module, "write_report", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            clean(config, [], overwrite=False)
+    assert not (tmp_path / "out" / "clean").exists()
+    clean(config, [], overwrite=False)
+    again = _contents(tmp_path / "out" / "clean")
+    assert _contents(_clean_afresh(config)) == again
+
+
+def test_done_already_is_not_done_again(tmp_path):
+    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
+    config = _config(tmp_path, [path])
+    clean(config, [], overwrite=False)
+    manifest = tmp_path / "out" / "clean" / "manifest.json"
+    before = manifest.stat().st_mtime_ns
+    clean(config, [], overwrite=False)
+    assert manifest.stat().st_mtime_ns == before
+
+
+def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatch):
+    config = _config(tmp_path, [corpus / "*"])
+    one_group = list(read_documents(_clean_afresh(config)))
+    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    folder = _clean_afresh(config)
+    assert len(list(folder.glob("documents-*.parquet"))) == 3
+    assert list(read_documents(folder)) == one_group
+
+
+def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
+    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    config = _config(tmp_path, [corpus / "*"])
+    alone = _contents(_clean_afresh(config, ["--direct_num_workers=1"]))
+    assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
+    assert sum(name.startswith("documents-") for name in alone[0]) == 3
+
+
+def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
+    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
+    path.write_bytes(path.read_bytes() + b"broken\n")
+    with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json"):
+        clean(_config(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
+
+
+def test_text_and_parquet_sources_side_by_side(tmp_path):
+    (tmp_path / "b.txt").write_text(f"{_sentence(1)}\n\n{_sentence(2)}\n", encoding="utf-8")
+    source = {"kind": "text", "language": "en", "name": "책", "licence": "MIT"}
+    clean(_config(tmp_path, [tmp_path / "*.txt"], source), [], overwrite=False)
+    rows = list(read_documents(tmp_path / "out" / "clean", ["id", "language", "source", "licence"]))
+    assert [tuple(row.values()) for row in rows] == [
+        ("00-00000-000000001", "en", "책", "MIT"), ("00-00000-000000003", "en", "책", "MIT")
+    ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""Parquet files of documents: whole, in order, the same bytes each time."""
+
+import pyarrow as pa
+import pytest
+
+from pipeline import documents
+from pipeline.documents import DOCUMENT_SCHEMA, Document, ParquetParts, read_documents, read_rows
+
+
+def _rows(count):
+    return [
+        Document(f"{i:05d}", f"글 {i} " * 5, "ko", "s", None if i % 2 else "u", None).row()
+        for i in range(count)
+    ]
+
+
+def _write(folder, rows, **options):
+    folder.mkdir()
+    parts = ParquetParts(folder, "documents", DOCUMENT_SCHEMA, **options)
+    for row in rows:
+        parts.write(row)
+    return parts.close()
+
+
+def test_rows_come_back_in_order_from_several_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "ROW_GROUP_CHARACTERS", 300)
+    rows = _rows(100)
+    paths = _write(tmp_path / "a", rows, file_characters=1000)
+    assert len(paths) > 2
+    assert [path.name for path in paths] == [
+        f"documents-{i:05d}.parquet" for i in range(len(paths))
+    ]
+    assert list(read_rows(paths)) == rows
+    assert list(read_documents(tmp_path / "a")) == rows
+    ids = [row["id"] for row in read_documents(tmp_path / "a", columns=["id"])]
+    assert ids == [row["id"] for row in rows]
+
+
+def test_equal_rows_make_equal_bytes(tmp_path):
+    (one,), (two,) = _write(tmp_path / "a", _rows(50)), _write(tmp_path / "b", _rows(50))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_no_rows_no_file(tmp_path):
+    assert _write(tmp_path / "a", []) == []
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_a_missing_text_is_refused(tmp_path):
+    row = _rows(1)[0] | {"source": None}
+    with pytest.raises((pa.ArrowInvalid, ValueError), match="source"):
+        _write(tmp_path / "a", [row])
+
+
+def test_errors_of_read_documents(tmp_path):
+    with pytest.raises(ValueError, match="run first: electrify clean"):
+        read_documents(tmp_path)
+    _write(tmp_path / "a", _rows(1))
+    with pytest.raises(ValueError, match=r"documents have no column title \(there are: id, text"):
+        read_documents(tmp_path / "a", columns=["id", "title"])

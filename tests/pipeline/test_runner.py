@@ -1,0 +1,102 @@
+"""Which runner, and how many workers, from config, options and size."""
+
+import logging
+import os
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+
+from pipeline import runner
+from pipeline.runner import make_pipeline, run_pipeline
+
+BIG = 10_000_000_000
+
+
+def _num_workers(pipeline):
+    assert type(pipeline.runner) is FnApiRunner
+    return pipeline.options.view_as(DirectOptions).direct_num_workers
+
+
+@pytest.fixture(autouse=True)
+def _four_cores(monkeypatch):
+    monkeypatch.setattr(runner, "_num_cores", lambda: 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "input_bytes", "num_workers"),
+    [
+        ([], 1000, 1),
+        ([], BIG, 4),
+        (["--", "--direct_num_workers=1"], BIG, 1),
+        (["--direct_num_workers", "3"], 1000, 3),
+        (["--direct_num_workers=0"], 1000, 4),
+        (["--direct_running_mode=in_memory"], BIG, 1),
+        (["--direct_running_mode=multi_processing"], 1000, 4),
+        (["--runner=DirectRunner"], 1000, 1),
+        (["--runner=FnApiRunner", "--direct_num_workers=2"], 1000, 2),
+    ],
+)
+def test_number_of_local_workers(options, input_bytes, num_workers):
+    assert _num_workers(make_pipeline("local", options, input_bytes)) == num_workers
+
+
+def test_the_cost_of_the_work_counts():
+    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=5.0)) == 1
+    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=7.0)) == 4
+
+
+def test_options_override_the_config():
+    assert _num_workers(make_pipeline("FlinkRunner", ["--runner=local"], 1000)) == 1
+    pipeline = make_pipeline("local", ["--runner=FlinkRunner", "--flink_master=host:8081"], BIG)
+    assert type(pipeline.runner).__name__ == "FlinkRunner"
+    assert pipeline.options.get_all_options()["flink_master"] == "host:8081"
+    assert pipeline.options.view_as(StandardOptions).runner == "FlinkRunner"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--direct_running_mode=multi_threading"], "multi_threading loses data"),
+        (["--direct_running_mode", "multi_threading", "--runner=DirectRunner"], "loses data"),
+        (["--direct_num_workers=many"], "invalid int value: 'many'"),
+        (["--runner=NoRunner"], "cannot start the runner 'NoRunner'.*Valid values"),
+    ],
+)
+def test_refused_options(options, message, capsys):
+    with pytest.raises(ValueError, match=message):
+        make_pipeline("local", options, 1000)
+    assert capsys.readouterr().err == ""
+
+
+def test_unknown_options_are_named(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    make_pipeline("local", ["--direct_num_worker=3"], 1000)
+    assert "ignores: direct_num_worker" in caplog.text
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_local_pipeline_runs_where_it_should(tmp_path, num_workers):
+    def note(number, folder):
+        Path(folder, f"{number} {os.getpid()}").touch()
+
+    pipeline = make_pipeline("local", [f"--direct_num_workers={num_workers}"], 0)
+    _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(note, str(tmp_path))
+    run_pipeline(pipeline)
+    numbers, processes = zip(*(path.name.split() for path in tmp_path.iterdir()), strict=True)
+    assert sorted(numbers) == ["1", "2", "3"]
+    assert (str(os.getpid()) in processes) == (num_workers == 1)
+
+
+def test_an_interrupt_and_other_errors_keep_their_kind():
+    for error, expected in ((KeyboardInterrupt(), KeyboardInterrupt), (KeyError("a"), KeyError)):
+
+        def fail(_, error=error):
+            raise error
+
+        pipeline = make_pipeline("local", [], 0)
+        _ = pipeline | beam.Create([1]) | beam.Map(fail)
+        with pytest.raises(expected):
+            run_pipeline(pipeline)

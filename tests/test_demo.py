@@ -1,0 +1,94 @@
+"""The demo config, shortened, end to end on the CPU: twice the same, then nothing left to do."""
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
+
+from electrify.artifacts import read_manifest
+from electrify.cli import main
+
+SHORT = (
+    "pretrain.num_steps=24", "pretrain.warmup_steps=4", "pretrain.valid_every_steps=12",
+    "pretrain.checkpoint_every_steps=12", "pretrain.log_every_steps=6",
+    "evaluate.seeds=[0, 1]", "evaluate.num_epochs=1", "evaluate.max_train_examples=64",
+)  # fmt: skip
+
+
+def run_demo(folder: Path, *extra: str) -> int:
+    words = ["run", "configs/demo.toml", "--set", f"output_dir='{folder}'", *extra]
+    for override in SHORT:
+        words += ["--set", override]
+    return main(words)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "first"
+    assert run_demo(folder) == 0
+    return folder
+
+
+def test_a_second_run_makes_the_same_bytes(demo: Path, tmp_path: Path):
+    assert run_demo(tmp_path / "second") == 0
+    for stage in ("clean", "vocab", "shards", "pretrain", "export"):
+        first, second = read_manifest(demo / stage), read_manifest(tmp_path / "second" / stage)
+        assert first["digest"] == second["digest"], stage
+    scores = [
+        [
+            (record["task"], record["model"], record["seed"], record["value"])
+            for record in map(json.loads, (folder / "evaluate" / "results.jsonl").open())
+        ]
+        for folder in (demo, tmp_path / "second")
+    ]
+    assert scores[0] == scores[1]
+    assert {model for _, model, _, _ in scores[0]} == {"pretrained", "random-init"}
+
+
+def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
+    before = {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")}
+    assert len(before) == 6
+    assert run_demo(demo) == 0
+    assert {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")} == before
+    printed = capsys.readouterr().out
+    assert "report:" in printed
+    assert "금리" in printed  # the sentence with a replaced word
+
+
+def test_a_changed_option_is_refused_and_named(demo: Path, capsys: pytest.CaptureFixture[str]):
+    assert run_demo(demo, "--set", "clean.min_characters=30") == 1
+    assert "config min_characters changed from 10 to 30" in capsys.readouterr().err
+    assert read_manifest(demo / "clean")["config"]["min_characters"] == 10
+
+
+def test_exported_folders_open_in_transformers(demo: Path):
+    folder = demo / "export" / "discriminator"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert (folder / "tokenizer.json").read_bytes() == (
+        demo / "vocab" / "tokenizer.json"
+    ).read_bytes()
+    encoded = tokenizer("봄이 오면 꽃이 핀다.", "사람들이 걷는다.", return_tensors="pt")
+    assert encoded["token_type_ids"].unique().tolist() == [0, 1]
+    hidden = AutoModel.from_pretrained(folder)(**encoded).last_hidden_state
+    assert hidden.shape == (1, encoded["input_ids"].shape[1], 128)
+    logits = ElectraForPreTraining.from_pretrained(folder)(**encoded).logits
+    assert logits.shape == encoded["input_ids"].shape
+    generator = ElectraForMaskedLM.from_pretrained(demo / "export" / "generator")
+    assert generator(**encoded).logits.shape[-1] == len(tokenizer)
+
+
+def test_the_planted_faults_were_found(demo: Path):
+    report = json.loads((demo / "clean" / "report.json").read_text(encoding="utf-8"))
+    text = json.dumps(report, ensure_ascii=False)
+    for reason in ("duplicate", "too_short", "malformed_json", "missing_field"):
+        assert reason in text, reason
+
+
+def test_model_cards_and_report_name_the_run(demo: Path):
+    card = (demo / "export" / "discriminator" / "README.md").read_text(encoding="utf-8")
+    assert "sample-life" in card
+    assert "1,536" in card or "24 x 16 x 64" in card
+    report = (demo / "report.md").read_text(encoding="utf-8")
+    assert "random" in report
+    assert "klue-ynat" in report

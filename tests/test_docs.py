@@ -1,0 +1,89 @@
+"""What the README shows works: commands on the demo run, others as far as data allows."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from electrify.cli import _parser, main
+from electrify.config_file import load_config
+
+README = Path("README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+LINES = [line for kind, block in BLOCKS if kind == "" for line in block.splitlines()]
+COMMANDS = [
+    line.split(" #")[0].strip() for line in LINES if line.startswith(("electrify ", "make "))
+]
+SHORT = [
+    "pretrain.num_steps=8", "pretrain.warmup_steps=2", "pretrain.valid_every_steps=8",
+    "pretrain.checkpoint_every_steps=8", "evaluate.seeds=[0]", "evaluate.num_epochs=1",
+    "evaluate.max_train_examples=32", "evaluate.random_init_control=false",
+]  # fmt: skip
+
+
+def test_the_readme_has_commands():
+    assert {"make demo", "make test", "electrify run configs/ko-small.toml"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+def test_make_targets_exist(command: str):
+    makefile = Path("Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("electrify ")])
+def test_commands_parse_and_name_valid_configs(command: str):
+    words = shlex.split(command)[1:]
+    parsed = _parser().parse_args(words[: words.index("--")] if "--" in words else words)
+    config = getattr(parsed, "config", None)
+    if config and "ablations" not in config:
+        load_config(config, parsed.set)
+
+
+def test_the_demo_commands_run_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Each README command on the demo config, shortened and in a folder of its own."""
+    run = tmp_path / "demo"
+    for command in COMMANDS:
+        words = shlex.split(command)[1:]
+        if not command.startswith("electrify ") or "out/demo" in words[-1] or words[0] == "run":
+            continue
+        if "configs/demo.toml" not in words:
+            continue
+        # the README's own `--set` stands before ours: the last one wins
+        extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{run}'"]]
+        assert main([*words, *extra]) == 0, (command, capsys.readouterr().err)
+    assert main(["report", str(run)]) == 0
+    assert (run / "report.html").exists()
+    model = str(run / "export" / "discriminator")
+    extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{run}'"]]
+    assert main(["evaluate", "configs/demo.toml", "--model", model, *extra]) == 0
+
+
+def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str]):
+    assert main(["ls"]) == 0
+    printed = capsys.readouterr().out
+    assert "configs/demo.toml" in printed
+    assert "klue-ynat" in printed
+    assert main(["doctor"]) == 0
+    assert main(["validate", "configs/ko-small.toml"]) == 0
+    printed = capsys.readouterr().out
+    assert "pretrain.hidden_size = 256" in printed
+    assert "masked positions: 19 of 128" in printed
+
+
+def test_the_python_example_names_real_classes():
+    import transformers
+
+    (block,) = [block for kind, block in BLOCKS if kind == "python"]
+    names = re.search(r"from transformers import (.*)", block)
+    assert names
+    assert all(hasattr(transformers, name.strip()) for name in names.group(1).split(","))
+
+
+@pytest.mark.parametrize("verb", ["run", "clean", "evaluate", "report", "ablate", "validate"])
+def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    assert f"Example: electrify {verb}" in capsys.readouterr().out.replace("\n", " ")

@@ -1,0 +1,36 @@
+"""The five import names are ours, and pins are plain versions."""
+
+import re
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("electrify", "pipeline", "vocab", "model", "benchmarks")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_import_name_belongs_to_this_distribution_alone(name: str):
+    assert set(packages_distributions()[name]) == {"electrify"}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_packages_are_marked_by_an_empty_init(name: str):
+    assert Path(name, "__init__.py").read_text() == ""
+
+
+def test_constraints_are_names_and_versions_only():
+    lines = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+==[0-9][A-Za-z0-9.]*", pin) for pin in pins)
+    assert "torch==2.13.0" in pins
+
+
+def test_modules_stay_under_three_hundred_lines():
+    too_long = [
+        path
+        for name in PACKAGES
+        for path in Path(name).rglob("*.py")
+        if len(path.read_text(encoding="utf-8").splitlines()) > 300
+    ]
+    assert too_long == []
