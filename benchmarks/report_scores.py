@@ -174,7 +174,7 @@ def add_comparison(document: TwinPage, runs: Sequence[RunFolder], names: Sequenc
         _add_gains(document, scores, names)
     else:
         document.paragraph("None of the runs is evaluated yet. Run: electrify evaluate CONFIG")
-    figures = [final_valid(run) | _summary_figures(run) for run in runs]
+    figures = [{**final_valid(run), **_summary_figures(run)} for run in runs]
     keys = [
         "generator_loss", "generator_accuracy", "discriminator_loss", "replaced_fraction",
         "rtd_accuracy", "rtd_auc", "tokens", "parameters", "seconds", "flops_paper",

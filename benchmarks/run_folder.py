@@ -44,7 +44,8 @@ class RunFolder:
 
     def config(self, stage: str) -> Json:
         """The options that made a stage, empty if it is not there."""
-        return self.manifests.get(stage, {}).get("config", {})
+        config: Json = self.manifests.get(stage, {}).get("config", {})
+        return config
 
 
 def read_run(folder: Path) -> RunFolder:

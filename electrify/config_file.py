@@ -94,7 +94,7 @@ def _explain(error: Any) -> str:
         return f"{key} is missing"
     if error["type"] == "value_error":
         prefix = f"{key}: " if key else ""
-        return prefix + error["msg"].removeprefix("Value error, ")
+        return f"{prefix}{error['msg'].removeprefix('Value error, ')}"
     nearest = ""
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")

@@ -8,7 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import (
+    AutoTokenizer,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    PreTrainedModel,
+)
 
 from electrify.artifacts import run_stage, write_json
 from electrify.config import RunConfig
@@ -86,18 +92,18 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     return {"checkpoint": checkpoint.name, "max_logit_difference": differences}
 
 
-def to_transformers(
-    model: ElectraPretrainer, kind: str
-) -> "ElectraForPreTraining | ElectraForMaskedLM":
+def to_transformers(model: ElectraPretrainer, kind: str) -> PreTrainedModel:
     """The discriminator or the generator as a `transformers` model with the same weights."""
     shape = model.shape if kind == "discriminator" else model.generator_shape
     config = transformers_config(shape, model)
-    made = (ElectraForPreTraining if kind == "discriminator" else ElectraForMaskedLM)(config)
+    architecture = ElectraForPreTraining if kind == "discriminator" else ElectraForMaskedLM
+    made: PreTrainedModel = architecture(config)
     weights = transformers_names(model.state_dict(), kind)
     if kind == "generator":
         weights["generator_lm_head.weight"] = weights["electra.embeddings.word_embeddings.weight"]
     made.load_state_dict(weights, strict=True)
-    return made.eval()
+    made.train(False)
+    return made
 
 
 def transformers_config(shape: EncoderShape, model: ElectraPretrainer) -> ElectraConfig:

@@ -80,7 +80,8 @@ def split_parameters(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[st
 
     Decayed: all weights, embeddings included (optimization.py:56 excludes LayerNorm and bias).
     """
-    decayed, plain = {}, {}
+    decayed: dict[str, nn.Parameter] = {}
+    plain: dict[str, nn.Parameter] = {}
     for name, parameter in model.named_parameters():
         *_, owner, kind = ("", *name.split("."))
         (plain if kind == "bias" or owner.endswith("norm") else decayed)[name] = parameter
