@@ -84,7 +84,8 @@ def evaluate(config: RunConfig, model: str | None, overwrite: bool) -> None:
         source = open_model(path, options.max_sequence_length)
         with stop_on_signal() as stop:
             results = _run_jobs(options, source, tasks, data, partial, stop)
-        _log_table(results)
+        for line in score_table(results):
+            log(line)
         num_degenerate = sum(result.degenerate is not None for result in results)
         return {"results": len(results), "degenerate": num_degenerate}
 
@@ -244,16 +245,17 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         warn(f"{job.label} is degenerate: {result.degenerate}")
 
 
-def _log_table(results: Sequence[Result]) -> None:
-    """The mean over seeds of each task and model, and what pre-training gained."""
+def score_table(results: Sequence[Result]) -> list[str]:
+    """The mean over seeds of each task and model, and what pre-training gained, line by line."""
     metrics = {result.task: result.metric for result in results}
-    log(f"{'task':<14} {'metric':<10} {'model':<26} {'mean':>7} {'sd':>7} {'seeds':>5}")
+    lines = [f"{'task':<14} {'metric':<10} {'model':<26} {'mean':>7} {'sd':>7} {'seeds':>5}"]
     rows = list(summarize(results).items())
     rows += [((task, "pretrained - random-init"), gain)
              for task, gain in differences(results).items()]  # fmt: skip
     for (task, model), summary in sorted(rows, key=lambda row: list(metrics).index(row[0][0])):
         note = f"  {summary.num_degenerate} degenerate" if summary.num_degenerate else ""
-        log(
+        lines.append(
             f"{task:<14} {metrics[task]:<10} {model:<26} {summary.mean:7.4f} {summary.sd:7.4f} "
             f"{summary.num_seeds:5}{note}"
         )
+    return lines

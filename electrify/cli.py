@@ -114,20 +114,21 @@ def _run(parsed: argparse.Namespace) -> int:
     config = _load(parsed)
     for verb in (_clean, _train_vocab, _encode, _pretrain, _export):
         verb(parsed)
-    if config.evaluate.suites or config.evaluate.tasks:
-        from benchmarks.evaluate import evaluate
-
-        evaluate(config, None, parsed.overwrite)
-    else:
-        log("evaluate: the config names no suites and no tasks")
+    from benchmarks.evaluate import RESULTS, evaluate, score_table
     from benchmarks.report import report
+    from benchmarks.results import read_results
     from model.export import format_example, read_example
 
-    page = report([Path(config.output_dir)], None)
+    folder = Path(config.output_dir)
+    if config.evaluate.suites or config.evaluate.tasks:
+        evaluate(config, None, parsed.overwrite)
+        print("\n".join(["", *score_table(read_results(folder / "evaluate" / RESULTS))]))
+    else:
+        log("evaluate: the config names no suites and no tasks")
+    page = report([folder], None)
     example = read_example(config)
-    if example is not None:
-        print(f"\n{example['sentence']}\n{example['corrupted']}")
-        print(f"P(replaced): {format_example(example)}")
+    print(f"\n{example['sentence']}\n{example['corrupted']}")
+    print(f"P(replaced): {format_example(example)}")
     print(f"\nreport: {page}")
     return 0
 

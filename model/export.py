@@ -213,11 +213,9 @@ def format_example(example: Mapping[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def read_example(config: RunConfig) -> Mapping[str, Any] | None:
-    """The exported example of a run, if it has been exported."""
+def read_example(config: RunConfig) -> Mapping[str, Any]:
+    """The example of an exported run."""
     path = output_dir(config) / "export" / "example.json"
-    if not path.exists():
-        return None
     example: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return example
 

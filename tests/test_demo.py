@@ -23,6 +23,10 @@ def run_demo(folder: Path, *extra: str) -> int:
     return main(words)
 
 
+def read_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "first"
@@ -38,7 +42,7 @@ def test_a_second_run_makes_the_same_bytes(demo: Path, tmp_path: Path):
     scores = [
         [
             (record["task"], record["model"], record["seed"], record["value"])
-            for record in map(json.loads, (folder / "evaluate" / "results.jsonl").open())
+            for record in map(json.loads, read_lines(folder / "evaluate" / "results.jsonl"))
         ]
         for folder in (demo, tmp_path / "second")
     ]
@@ -53,6 +57,7 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     assert {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")} == before
     printed = capsys.readouterr().out
     assert "report:" in printed
+    assert "klue-ynat      macro_f1   pretrained - random-init" in printed
     assert "금리" in printed  # the sentence with a replaced word
 
 

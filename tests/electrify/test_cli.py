@@ -1,0 +1,90 @@
+"""The command line: errors on stderr with status 1, help, and what stops gracefully."""
+
+from pathlib import Path
+
+import pytest
+
+from electrify import cli
+from electrify.cli import main
+from electrify.progress import Progress, Stopped, duration
+
+
+def test_no_verb_and_unknown_verb_are_bad_usage(capsys):
+    for words in ([], ["trian"]):
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        assert left.value.code == 2
+    assert "invalid choice: 'trian'" in capsys.readouterr().err
+
+
+def test_a_user_error_is_one_message_and_status_1(capsys):
+    assert main(["clean", "configs/none.toml"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: no config at configs/none.toml")
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("verb", "needed"),
+    [
+        ("train-vocab", "electrify clean"),
+        ("encode", "electrify clean"),
+        ("pretrain", "electrify encode"),
+        ("export", "electrify pretrain"),
+        ("evaluate", "electrify export"),
+    ],
+)
+def test_a_missing_stage_names_the_command_that_makes_it(verb, needed, tmp_path: Path, capsys):
+    assert main([verb, "configs/demo.toml", "--set", f"output_dir='{tmp_path / 'run'}'"]) == 1
+    assert f"run first: {needed} CONFIG" in capsys.readouterr().err
+
+
+def test_a_missing_library_names_the_extra(monkeypatch, capsys):
+    def need(parsed):
+        raise ModuleNotFoundError("No module named 'apache_beam'")
+
+    monkeypatch.setattr(cli, "_STAGES", {"clean": (need, "raw text to documents", "")})
+    assert main(["clean", "configs/demo.toml"]) == 1
+    assert "[pipeline]" in capsys.readouterr().err
+
+
+def test_a_stop_after_saving_is_status_0(monkeypatch, caplog):
+    def stop(parsed):
+        raise Stopped("saved step 7 of 9")
+
+    monkeypatch.setattr(cli, "_STAGES", {"pretrain": (stop, "train", "")})
+    assert main(["pretrain", "configs/demo.toml"]) == 0
+
+
+def test_beam_options_go_through_untouched(monkeypatch):
+    seen = []
+
+    def note(parsed):
+        seen.append(parsed.beam_options)
+        return 0
+
+    monkeypatch.setattr(cli, "_STAGES", {"clean": (note, "clean", "")})
+    main(["clean", "configs/demo.toml", "--", "--runner=FlinkRunner", "--", "--set"])
+    assert seen == [["--runner=FlinkRunner", "--", "--set"]]
+
+
+def test_check_metrics_needs_no_config(tmp_path: Path, capsys):
+    assert main(["evaluate", "--check-metrics", str(tmp_path / "none")]) == 1
+    assert main(["evaluate"]) == 1
+    assert "give a config" in capsys.readouterr().err
+
+
+def test_progress_lines_show_share_rate_and_time_left(monkeypatch):
+    clock = iter([0.0, 10.0, 10.0, 10.0])
+    monkeypatch.setattr("electrify.progress.time.monotonic", lambda: next(clock))
+    progress = Progress("encode", 200, "documents", initial=50)
+    progress.done = 100
+    assert progress.line() == "encode: 100/200 documents (50 %), 5.0 documents/s, 20 s left"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4.4, "4 s"), (89, "89 s"), (91, "2 min"), (3_000, "50 min"), (11_100, "3 h 05 min")],
+)
+def test_durations_read_as_people_say_them(seconds, text):
+    assert duration(seconds) == text
