@@ -4,17 +4,15 @@
 no generator state and no loader position to store: both follow from (seed, step).
 """
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from electrify.artifacts import write_json
+from electrify.artifacts import fingerprint, write_json
 from electrify.progress import warn
 from model.optim import AdamW
 
@@ -29,7 +27,7 @@ def save_checkpoint(folder: Path, step: int, model: nn.Module, optimizer: AdamW,
     temporary.mkdir(parents=True)
     save_file(_contiguous(model.state_dict()), temporary / _MODEL)
     save_file(_optimizer_tensors(model, optimizer), temporary / _OPTIMIZER)
-    hashes = {name: _sha256(temporary / name) for name in (_MODEL, _OPTIMIZER)}
+    hashes = {name: fingerprint(str(temporary / name)) for name in (_MODEL, _OPTIMIZER)}
     write_json(temporary / _STATE, {"step": step, "sha256": hashes})
     shutil.rmtree(target, ignore_errors=True)
     temporary.replace(target)
@@ -67,7 +65,7 @@ def load_model(path: Path, model: nn.Module) -> None:
 def _read_state(path: Path) -> dict[str, int]:
     state = json.loads((path / _STATE).read_text(encoding="utf-8"))
     for name, expected in state["sha256"].items():
-        if _sha256(path / name) != expected:
+        if fingerprint(str(path / name)) != expected:
             raise ValueError(f"checksum of {name} differs")
     return {"step": state["step"]}
 
@@ -96,19 +94,9 @@ def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def newest(folder: Path) -> Path:
     """The newest checkpoint folder; `ValueError` if there is none."""
     found = checkpoints(folder)
     if not found:
         raise ValueError(f"no checkpoint in {folder}; run first: electrify pretrain CONFIG")
     return found[-1]
-
-
-def num_parameters(model: nn.Module) -> int:
-    """Parameters of a model, shared ones once."""
-    return sum(p.numel() for p in model.parameters() if isinstance(p, torch.nn.Parameter))

@@ -1,6 +1,6 @@
 """The pretraining model: a generator and a discriminator that share their embeddings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -61,17 +61,12 @@ def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape
 
 def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
     """Sizes of the generator: a fraction of the discriminator's, the same embeddings."""
-    return EncoderShape(
-        vocab_size=vocab_size,
-        embedding_size=config.embedding_size,
+    return replace(
+        discriminator_shape(config, vocab_size),
         hidden_size=config.generator_hidden_size,
         num_hidden_layers=config.generator_num_hidden_layers,
         num_attention_heads=config.generator_num_attention_heads,
         intermediate_size=config.generator_intermediate_size,
-        max_position_embeddings=config.max_position_embeddings,
-        hidden_dropout_prob=config.hidden_dropout_prob,
-        attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-        layer_norm_eps=config.layer_norm_eps,
     )
 
 

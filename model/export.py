@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from transformers import (
     ElectraForPreTraining,
     PreTrainedModel,
 )
+from transformers.utils.logging import disable_progress_bar
 
 from electrify.artifacts import run_stage, write_json
 from electrify.config import RunConfig
@@ -27,6 +28,8 @@ from model.electra import ElectraPretrainer
 from model.layers import EncoderShape
 
 MAX_LOGIT_DIFFERENCE = 1e-5
+# untyped in transformers
+_disable_progress_bar: Callable[[], None] = disable_progress_bar
 
 # A word that does not belong, in a sentence of the corpus' main language.
 EXAMPLES = {
@@ -71,6 +74,7 @@ def export(config: RunConfig, overwrite: bool = False) -> None:
 
 
 def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
+    _disable_progress_bar()  # a bar for each file that is written or read back in no time
     run = output_dir(config)
     data = SequenceData(run / "shards", "valid", config.encode.sequence_length, config.seed)
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
