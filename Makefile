@@ -1,5 +1,5 @@
 # Everything a fresh machine needs is Python 3.11 or 3.12 and make.
-PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 CONFIG ?= configs/demo.toml
 

@@ -74,8 +74,9 @@ def finetune(
     device = choose_device(options.device)
     rows = training_rows(data.train, options.max_train_examples, seed)
     settings = resolve_hyper_parameters(
-        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT, _precision(device)
-    )
+        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT,
+        choose_precision(options.precision, device),
+    )  # fmt: skip
     with _seeded(seed, device):
         generator = torch.Generator().manual_seed(seed)
         encoder = load_encoder(model, variant, seed)
@@ -85,7 +86,7 @@ def finetune(
         degenerate = _train(classifier, data.train, rows, pad_id, settings, seed, on_step)
         train_seconds = time.monotonic() - start
         batch_size = PREDICTION_BATCH_FACTOR * settings.batch_size
-        probabilities = predict(classifier, data.reported, pad_id, batch_size)
+        probabilities = predict(classifier, data.reported, pad_id, batch_size, settings.precision)
     if degenerate:
         probabilities = np.full_like(probabilities, math.nan)
     else:
@@ -118,7 +119,7 @@ def training_rows(
 
 
 def predict(
-    classifier: Classifier, features: Features, pad_id: int, batch_size: int
+    classifier: Classifier, features: Features, pad_id: int, batch_size: int, precision: str
 ) -> NDArray[np.float64]:
     """Probabilities of every row, (rows, labels), in the order of the rows."""
     classifier.eval()
@@ -127,7 +128,7 @@ def predict(
     with torch.inference_mode():
         for rows in prediction_batches(features.lengths, batch_size):
             inputs, _ = collate(features, rows, pad_id, device)
-            with _autocast(device):
+            with _autocast(device, precision):
                 logits = classifier(inputs)
             probabilities[rows] = F.softmax(logits.double(), dim=-1).cpu().numpy()
     return probabilities
@@ -155,7 +156,7 @@ def _train(
         for group, peak in zip(optimizer.param_groups, peaks, strict=True):
             group["lr"] = peak * share
         inputs, labels = collate(features, rows[batch], pad_id, device)
-        with _autocast(device):
+        with _autocast(device, settings.precision):
             logits = classifier(inputs)
         loss = F.cross_entropy(logits.float(), labels)
         if not math.isfinite(loss.item()):
@@ -180,13 +181,16 @@ def _constant(
     return f"constant predictions: {task.labels[predicted.pop()]}"
 
 
-def _precision(device: torch.device) -> str:
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision asked for; "auto" is bf16 on a GPU and fp32 on a CPU."""
+    if name != "auto":
+        return name
     return "bf16" if device.type == "cuda" else "fp32"
 
 
-def _autocast(device: torch.device) -> torch.autocast:
-    """bf16 on a GPU; plain fp32 on a CPU."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
+def _autocast(device: torch.device, precision: str) -> torch.autocast:
+    """bf16 matrix products over fp32 weights, or plain fp32."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
 @contextmanager

@@ -215,6 +215,7 @@ class EvaluateConfig(Section):
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None  # None: the paper's
     warmup_fraction: Fraction = 0.1
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
