@@ -80,7 +80,9 @@ def finetune(
     with _seeded(seed, device):
         generator = torch.Generator().manual_seed(seed)
         encoder = load_encoder(model, variant, seed)
-        classifier = Classifier(encoder, len(data.task.labels), generator).to(device)
+        classifier = Classifier(encoder, len(data.task.labels), generator, options.pooling).to(
+            device
+        )
         start = time.monotonic()
         pad_id = model.tokenizer.pad_token_id
         degenerate = _train(classifier, data.train, rows, pad_id, settings, seed, on_step)

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 Variant = Literal["pretrained", "random-init"]
+Pooling = Literal["cls", "mean"]
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel
@@ -117,11 +118,21 @@ class Classifier(nn.Module):
     """Dropout and one linear layer on the first token's state, as the paper's code has it.
 
     `ElectraForSequenceClassification` has a dense layer and GELU in between: another model.
+    With pooling "mean" the head reads the mean of the states of all real tokens instead. In
+    pretraining [CLS] is never replaced, so for a long time its state carries no content: after
+    20 M tokens its variance over texts was 0.8 % of its energy, that of the tokens 33 %.
     """
 
-    def __init__(self, encoder: nn.Module, num_labels: int, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        encoder: nn.Module,
+        num_labels: int,
+        generator: torch.Generator,
+        pooling: Pooling = "cls",
+    ) -> None:
         super().__init__()
         config: Any = encoder.config
+        self.pooling = pooling
         self.encoder = encoder
         self.dropout = nn.Dropout(HEAD_DROPOUT)
         self.head = nn.Linear(config.hidden_size, num_labels)
@@ -137,6 +148,10 @@ class Classifier(nn.Module):
         """Input ids, token types and attention mask, each (B, T), to logits (B, labels)."""
         if not self._takes_token_types:
             inputs = {name: inputs[name] for name in inputs if name != "token_type_ids"}
-        states = self.encoder(**inputs).last_hidden_state  # (B, T, H)
-        logits: Tensor = self.head(self.dropout(states[:, 0]))
+        states: Tensor = self.encoder(**inputs).last_hidden_state  # (B, T, H)
+        pooled = states[:, 0]
+        if self.pooling == "mean":
+            mask = inputs["attention_mask"].unsqueeze(-1).to(states.dtype)
+            pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
+        logits: Tensor = self.head(self.dropout(pooled))
         return logits

@@ -31,6 +31,7 @@ class HyperParameters:
     max_sequence_length: int
     max_train_examples: int | None
     train_both_orders: bool
+    pooling: str
     head_dropout: float
     max_gradient_norm: float
     adam_epsilon: float
@@ -79,6 +80,7 @@ def resolve_hyper_parameters(
         max_sequence_length=options.max_sequence_length,
         max_train_examples=options.max_train_examples,
         train_both_orders=task.train_both_orders,
+        pooling=options.pooling,
         head_dropout=head_dropout,
         max_gradient_norm=MAX_GRADIENT_NORM,
         adam_epsilon=ADAM_EPSILON,

@@ -209,6 +209,9 @@ class EvaluateConfig(Section):
     random_init_control: bool = True  # score a random encoder of the same shape beside it
     max_train_examples: Count | None = None  # a seeded sample of the train split
     max_sequence_length: Count = 128
+    # what the head reads: the [CLS] state, as the paper, or the mean of all states, for encoders
+    # trained so briefly that [CLS] does not yet attend to the text
+    pooling: Literal["cls", "mean"] = "cls"
     batch_size: Count = 32
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: the paper's for the size
     num_epochs: Annotated[float, Field(gt=0)] | None = None  # None: the task's

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import RobertaConfig, RobertaModel
+from transformers import ElectraConfig, ElectraModel, RobertaConfig, RobertaModel
 
 from benchmarks.evaluate import score
 from benchmarks.features import tokenize
@@ -149,3 +149,24 @@ def test_a_missing_gpu_is_refused(monkeypatch):
     assert choose_device("auto").type == "cpu"
     with pytest.raises(ValueError, match="torch sees no GPU"):
         choose_device("cuda")
+
+
+def test_mean_pooling_is_the_mean_over_real_tokens():
+    config = ElectraConfig(
+        vocab_size=20, embedding_size=8, hidden_size=8, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=16,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    encoder = ElectraModel(config).eval()
+    ids = torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]])
+    mask = (ids != 0).long()
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
+    with torch.no_grad():
+        states = encoder(**inputs).last_hidden_state
+        for pooling, expected in (
+            ("cls", states[:, 0]),
+            ("mean", torch.stack([states[0].mean(0), states[1, :3].mean(0)])),
+        ):
+            generator = torch.Generator().manual_seed(1)
+            classifier = Classifier(encoder, 3, generator, pooling).eval()
+            assert torch.allclose(classifier(inputs), classifier.head(expected), atol=1e-6)
