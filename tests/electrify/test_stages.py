@@ -1,0 +1,72 @@
+"""Each stage is made from what decides its bytes, and from nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from electrify.artifacts import Stage, run_stage
+from electrify.config import RunConfig
+from electrify.config_file import load_config
+from electrify.stages import (
+    clean_stage,
+    encode_stage,
+    evaluate_stage,
+    pretrain_stage,
+    vocab_stage,
+)
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    """A config of the demo in a folder with finished clean, vocab and shards."""
+
+    def config(*overrides: str) -> RunConfig:
+        return load_config("configs/demo.toml", [f"output_dir='{tmp_path / 'run'}'", *overrides])
+
+    for name in ("clean", "vocab", "shards"):
+        stage = Stage(name, tmp_path / "run" / name, {})
+        run_stage(stage, lambda folder: {"files": (folder / "one").write_text("x")})
+    return config
+
+
+def test_options_that_change_no_byte_are_left_out(make):
+    same = [
+        (lambda c: clean_stage(c, []), "clean.runner=FlinkRunner"),
+        (vocab_stage, "pretrain.num_steps=7000"),
+        (encode_stage, "encode.sequence_length=128"),
+        (pretrain_stage, "evaluate.num_epochs=1"),
+        (lambda c: evaluate_stage(c, "some/model", []), "evaluate.data_dir=elsewhere"),
+    ]
+    for stage_of, override in same:
+        assert stage_of(make()).plan == stage_of(make(override)).plan, override
+
+
+def test_options_that_do_are_in(make):
+    different = [
+        (lambda c: clean_stage(c, []), "clean.min_characters=11"),
+        (vocab_stage, "vocab.size=5000"),
+        (encode_stage, "encode.valid_fraction=0.1"),
+        (pretrain_stage, "encode.sequence_length=128"),
+        (pretrain_stage, "seed=1"),
+        (lambda c: evaluate_stage(c, "some/model", []), "evaluate.pooling=cls"),
+    ]
+    for stage_of, override in different:
+        assert stage_of(make()).plan != stage_of(make(override)).plan, override
+
+
+def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"one")
+    first = evaluate_stage(make(), str(folder), [])
+    (folder / "model.safetensors").write_bytes(b"two")
+    assert evaluate_stage(make(), str(folder), []).plan != first.plan
+    assert first.folder.name.startswith("evaluate-")
+
+
+def test_changed_data_files_count(make, tmp_path: Path):
+    rows = tmp_path / "dev.tsv"
+    rows.write_text("one")
+    first = evaluate_stage(make(), "some/model", [rows])
+    rows.write_text("two")
+    assert evaluate_stage(make(), "some/model", [rows]).plan != first.plan
