@@ -131,8 +131,7 @@ def _run_jobs(
                 progress.update(num_rows, note=job.label)
                 if stop:
                     raise Stopped(
-                        f"stopped in {job.label}: {len(results)} of {len(jobs)} jobs are saved, "
-                        "the same command continues"
+                        f"in {job.label}, {len(results)} of {len(jobs)} jobs are saved"
                     )
 
             result, fitted = _run_job(
