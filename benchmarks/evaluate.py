@@ -130,9 +130,7 @@ def _run_jobs(
             def on_step(num_rows: int, job: Job = job) -> None:
                 progress.update(num_rows, note=job.label)
                 if stop:
-                    raise Stopped(
-                        f"in {job.label}, {len(results)} of {len(jobs)} jobs are saved"
-                    )
+                    raise Stopped(f"in {job.label}, {len(results)} of {len(jobs)} jobs are saved")
 
             result, fitted = _run_job(
                 job, data[job.task.name], features[job.task.name], source, options, on_step
