@@ -118,7 +118,7 @@ def _add_score_tables(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     )  # fmt: skip
     document.paragraph(
         f"Untrained: the same network with random weights, fine-tuned alike. {RULE} "
-        "Selection: the last step is scored; no checkpoint, seed or setting was chosen on the "
+        "Selection: the last step of every seed is scored; no checkpoint was chosen on the "
         "reported examples."
     )
     for score in scores:
