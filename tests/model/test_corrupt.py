@@ -1,5 +1,6 @@
 """Corruption follows its laws: which positions, what stands there, what the labels say."""
 
+import pytest
 import torch
 from scipy.stats import chisquare
 
@@ -58,13 +59,20 @@ def test_share_of_mask_tokens_is_as_asked_and_the_rest_stays():
     assert (masked[elsewhere] == ids[elsewhere]).all()
 
 
-def test_samples_follow_the_softmax_at_each_temperature():
-    logits = torch.tensor([0.0, 1.0, 2.0, -1.0, 0.5])
+@pytest.mark.parametrize("vocab_size", [5, 128, 300])  # less than a block, one, two and a piece
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 2.0])
+def test_samples_follow_the_softmax_at_each_temperature(vocab_size: int, temperature: float):
+    logits = torch.randn(vocab_size, generator=rng(6))
     num_draws = 50_000
-    for temperature in (0.7, 1.0, 2.0):
-        drawn = sample_tokens(logits.expand(num_draws, -1), temperature, rng(4))
-        expected = (logits.double() / temperature).softmax(0) * num_draws
-        assert chisquare(drawn.bincount(minlength=5).numpy(), expected.numpy()).pvalue > 1e-3
+    drawn = sample_tokens(logits.expand(num_draws, -1), temperature, rng(4))
+    expected = (logits.double() / temperature).softmax(0) * num_draws
+    counts = drawn.bincount(minlength=vocab_size)
+    assert chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-3
+
+
+def test_a_sure_token_is_always_drawn_wherever_it_stands():
+    logits = torch.full((300, 300), -100.0).fill_diagonal_(100.0)
+    assert sample_tokens(logits, 1.0, rng(7)).tolist() == list(range(300))
 
 
 def test_sampling_is_done_in_fp32_and_carries_no_gradient():

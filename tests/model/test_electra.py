@@ -4,10 +4,17 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from model.electra import ElectraPretrainer, masked_lm_loss, replaced_token_loss
+from model.electra import (
+    ElectraPretrainer,
+    is_most_likely,
+    masked_lm_loss,
+    replaced_token_loss,
+)
 from model.export import to_transformers
+from model.layers import attend
 
 
 def test_masked_lm_loss_is_the_weighted_mean_of_negative_log_likelihoods():
@@ -33,6 +40,26 @@ def test_replaced_token_loss_is_the_mean_over_real_tokens():
         expected -= y * math.log(p) + (1 - y) * math.log(1 - p)
     actual = float(replaced_token_loss(logits, labels, tokens))
     assert actual == pytest.approx(expected / 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_in_bf16_is_attention_in_fp32_but_for_rounding(masked: bool):
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = torch.randn(3, 2, 3, 16, 8, generator=generator)
+    mask = torch.ones(2, 1, 1, 16, dtype=torch.bool)
+    mask[1, ..., 11:] = not masked
+    attention_mask = mask if masked else None
+    expected = F.scaled_dot_product_attention(query, key, value, attention_mask)
+    actual = attend(query.bfloat16(), key.bfloat16(), value.bfloat16(), attention_mask, 0.0)
+    assert actual.dtype == torch.bfloat16
+    torch.testing.assert_close(actual.float(), expected, atol=2e-2, rtol=2e-2)
+
+
+def test_a_token_is_most_likely_where_argmax_finds_it():
+    logits = torch.randn(4, 6, 50, generator=torch.Generator().manual_seed(3))
+    targets = torch.randint(0, 50, (4, 6))
+    targets[:2] = logits[:2].argmax(-1)
+    assert (is_most_likely(logits, targets) == (logits.argmax(-1) == targets)).all()
 
 
 def test_losses_are_weighed_and_labels_mark_real_changes(model: ElectraPretrainer, data):
