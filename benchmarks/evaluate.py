@@ -26,6 +26,7 @@ from benchmarks.finetune import (
 from benchmarks.heads import ModelSource, Variant, open_model
 from benchmarks.load import TaskData, load_task
 from benchmarks.optim import num_training_steps
+from benchmarks.parallel import run_jobs
 from benchmarks.registry import resolve_tasks
 from benchmarks.results import Result, append_result, differences, read_results, summarize
 from benchmarks.task import Task
@@ -124,17 +125,18 @@ def _run_jobs(
         if any(job.task is task for job in waiting)
     }
     total = sum(_num_rows(job, features[job.task.name], options) for job in waiting)
+    calls = [(job, data[job.task.name], features[job.task.name], source, options)
+             for job in waiting]  # fmt: skip
     with Progress("evaluate", total, "examples") as progress:
-        for job in waiting:
 
-            def on_step(num_rows: int, job: Job = job) -> None:
-                progress.update(num_rows, note=job.label)
-                if stop:
-                    raise Stopped(f"in {job.label}, {len(results)} of {len(jobs)} jobs are saved")
+        def on_step(index: int, num_rows: int) -> None:
+            label = waiting[index].label
+            progress.update(num_rows, note=label)
+            if stop:
+                raise Stopped(f"in {label}, {len(results)} of {len(jobs)} jobs are saved")
 
-            result, fitted = _run_job(
-                job, data[job.task.name], features[job.task.name], source, options, on_step
-            )
+        for index, (result, fitted) in run_jobs(_run_job, calls, options.num_processes, on_step):
+            job = waiting[index]
             _write_predictions(partial, job, data[job.task.name], fitted)
             append_result(path, result)  # last: a job in the results is a job that is whole
             results[job.key] = result

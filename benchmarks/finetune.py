@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from benchmarks.features import Features, collate, prediction_batches, training_batches
-from benchmarks.heads import HEAD_DROPOUT, Classifier, ModelSource, Variant, load_encoder
+from benchmarks.heads import (
+    HEAD_DROPOUT,
+    Classifier,
+    ModelSource,
+    Variant,
+    load_encoder,
+    prepare_encoder,
+)
 from benchmarks.optim import (
     HyperParameters,
     build_optimizer,
@@ -80,6 +87,7 @@ def finetune(
     with _seeded(seed, device):
         generator = torch.Generator().manual_seed(seed)
         encoder = load_encoder(model, variant, seed)
+        prepare_encoder(encoder, options.dropout, device, settings.precision)
         classifier = Classifier(encoder, len(data.task.labels), generator, options.pooling).to(
             device
         )

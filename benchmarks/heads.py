@@ -91,6 +91,28 @@ def load_encoder(model: ModelSource, variant: Variant, seed: int) -> nn.Module:
     return _module(encoder)
 
 
+def prepare_encoder(
+    encoder: nn.Module, dropout: float | None, device: torch.device, precision: str
+) -> None:
+    """Set what fine-tuning sets in place of the model's config.
+
+    Raises `ValueError` for a `dropout` where the encoder has no dropout modules to take it.
+    """
+    if dropout is not None:
+        modules = [module for module in encoder.modules() if isinstance(module, nn.Dropout)]
+        if not modules:
+            raise ValueError(
+                f"evaluate.dropout = {dropout}: {type(encoder).__name__} has no dropout modules; "
+                "leave it out"
+            )
+        for module in modules:
+            module.p = dropout
+    if device.type == "cpu" and precision == "bf16":
+        # torch's fused attention takes up to twice as long there, most of it in the backward pass
+        any_encoder: Any = encoder
+        any_encoder.set_attn_implementation("eager")
+
+
 def _module(value: Any) -> nn.Module:
     assert isinstance(value, nn.Module)
     return value

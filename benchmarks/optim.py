@@ -32,6 +32,7 @@ class HyperParameters:
     max_train_examples: int | None
     train_both_orders: bool
     pooling: str
+    dropout: float | None
     head_dropout: float
     max_gradient_norm: float
     adam_epsilon: float
@@ -81,6 +82,7 @@ def resolve_hyper_parameters(
         max_train_examples=options.max_train_examples,
         train_both_orders=task.train_both_orders,
         pooling=options.pooling,
+        dropout=options.dropout,
         head_dropout=head_dropout,
         max_gradient_norm=MAX_GRADIENT_NORM,
         adam_epsilon=ADAM_EPSILON,

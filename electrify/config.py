@@ -218,8 +218,10 @@ class EvaluateConfig(Section):
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None  # None: the paper's
     warmup_fraction: Fraction = 0.1
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    dropout: Fraction | None = None  # of the encoder; None: as its own config has it
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    num_processes: Count = 1  # jobs at once; small models on a CPU are fastest with one a core
 
 
 class RunConfig(Section):

@@ -69,7 +69,7 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
     """An encoder to scores; `model` is a folder or hub name in place of the run's own export."""
     folder = output_dir(config)
     data = digest_of(sorted(fingerprint(str(path)) for path in data_files))
-    options = _options(config.evaluate, leave_out={"data_dir"})
+    options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
     if model is None:
         inputs = {"export": input_digest(folder / "export", "export"), "data": data}
         return Stage("evaluate", folder / "evaluate", options, inputs, True, _EVALUATE_VOLATILE)

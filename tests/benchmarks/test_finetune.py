@@ -13,7 +13,7 @@ from benchmarks.evaluate import score
 from benchmarks.features import tokenize
 from benchmarks.finetune import TaskFeatures, choose_device, finetune, training_rows
 from benchmarks.glue import MRPC
-from benchmarks.heads import Classifier, load_encoder, open_model
+from benchmarks.heads import Classifier, load_encoder, open_model, prepare_encoder
 from benchmarks.klue import YNAT
 from benchmarks.load import Example, load_task
 
@@ -131,7 +131,7 @@ def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
 
 def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
     with pytest.raises(ValueError, match="max_sequence_length = 64 is more than the 32 positions"):
-        open_model(str(model_folder), 64)
+        open_model(str(model_folder), 16)
     with pytest.raises(ValueError, match="no model folder"):
         open_model(str(tmp_path / "nowhere"), 16)
     with pytest.raises(ValueError, match=r"cannot read a model .*needed: config\.json"):
@@ -170,3 +170,24 @@ def test_mean_pooling_is_the_mean_over_real_tokens():
             generator = torch.Generator().manual_seed(1)
             classifier = Classifier(encoder, 3, generator, pooling).eval()
             assert torch.allclose(classifier(inputs), classifier.head(expected), atol=1e-6)
+
+
+def test_dropout_is_set_where_asked_for(model_folder):
+    source = open_model(str(model_folder), 16)
+    encoder = load_encoder(source, "pretrained", 0)
+    prepare_encoder(encoder, 0.25, torch.device("cpu"), "fp32")
+    assert {m.p for m in encoder.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+    with pytest.raises(ValueError, match=r"evaluate\.dropout = 0.25: Linear has no dropout"):
+        prepare_encoder(torch.nn.Linear(1, 1), 0.25, torch.device("cpu"), "fp32")
+
+
+def test_the_attention_chosen_for_bf16_on_a_cpu_changes_no_state(model_folder):
+    source = open_model(str(model_folder), 16)
+    inputs = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4).long()}
+    states = []
+    for precision in ("fp32", "bf16"):
+        encoder = load_encoder(source, "pretrained", 0).eval()
+        prepare_encoder(encoder, None, torch.device("cpu"), precision)
+        states.append(encoder(**inputs).last_hidden_state)
+    assert encoder.config._attn_implementation == "eager"
+    torch.testing.assert_close(states[0], states[1])

@@ -1,0 +1,83 @@
+"""Fine-tunings side by side, a process each.
+
+A small model cannot feed many cores: two jobs of one thread each finish well before two jobs in a
+row that have two threads each.
+"""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from typing import Any
+
+import torch
+
+from electrify.progress import Stopped
+
+_POLL_SECONDS = 0.2
+# of a worker process, set as it starts
+_steps: Any = None  # queue of (index of the call, finished rows)
+_stop: Any = None  # event: leave at the next step
+
+
+def run_jobs(
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    num_processes: int,
+    on_step: Callable[[int, int], None],
+) -> Iterator[tuple[int, Any]]:
+    """(index, `function(*calls[index], report)`) as they finish, `num_processes` at a time.
+
+    `function` calls `report(num_rows)` after every step; it reaches `on_step(index, num_rows)` in
+    this process, and an exception of `on_step` ends all jobs. With one process they run right
+    here, in order. Raises `ValueError` if the system kills a process.
+    """
+    if num_processes == 1 or len(calls) == 1:
+        for index, call in enumerate(calls):
+            yield index, function(*call, partial(on_step, index))
+        return
+    context = multiprocessing.get_context("spawn")  # forked threads of torch would hang
+    steps, stop = context.Queue(), context.Event()
+    num_threads = max(1, (os.cpu_count() or 1) // num_processes)
+    with ProcessPoolExecutor(num_processes, context, _start, (steps, stop, num_threads)) as pool:
+        running: dict[Future[Any], int] = {
+            pool.submit(_work, function, index, call): index for index, call in enumerate(calls)
+        }
+        try:
+            while running:
+                finished, _ = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
+                while not steps.empty():
+                    on_step(*steps.get())
+                for future in finished:
+                    yield running.pop(future), future.result()
+        except BrokenProcessPool as error:
+            raise ValueError(
+                "a fine-tuning process was killed, most likely for want of memory: lower "
+                f"evaluate.num_processes (now {num_processes}); finished jobs are kept"
+            ) from error
+        finally:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _start(steps: Any, stop: Any, num_threads: int) -> None:
+    """Prepare a worker: the parent answers signals, and tells it to stop."""
+    global _steps, _stop
+    _steps, _stop = steps, stop
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    torch.set_num_threads(num_threads)
+
+
+def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> Any:
+    parent = multiprocessing.parent_process()
+
+    def report(num_rows: int) -> None:
+        _steps.put((index, num_rows))
+        if _stop.is_set() or parent is None or not parent.is_alive():
+            raise Stopped("asked to by the parent process")
+
+    return function(*call, report)

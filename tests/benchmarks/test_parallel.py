@@ -1,0 +1,73 @@
+"""Jobs in several processes give what they give in one, and end when asked to."""
+
+import json
+import os
+import time
+
+import pytest
+
+from benchmarks.evaluate import evaluate
+from benchmarks.parallel import run_jobs
+from benchmarks.results import read_results
+from electrify.progress import Stopped
+
+
+def double(number, report):
+    for _ in range(number):
+        report(10)
+    return 2 * number
+
+
+def last_for_ever(report):
+    while True:
+        report(1)
+        time.sleep(0.01)
+
+
+def die(report):
+    os._exit(1)
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_results_and_steps_come_with_the_index_of_their_call(num_processes):
+    rows = {0: 0, 1: 0, 2: 0}
+
+    def on_step(index, num_rows):
+        rows[index] += num_rows
+
+    found = dict(run_jobs(double, [(3,), (1,), (2,)], num_processes, on_step))
+    assert found == {0: 6, 1: 2, 2: 4}
+    assert rows == {0: 30, 1: 10, 2: 20}
+
+
+def test_a_stop_ends_every_process():
+    def on_step(index, num_rows):
+        raise Stopped("now")
+
+    with pytest.raises(Stopped, match="now"):
+        list(run_jobs(last_for_ever, [(), ()], 2, on_step))
+
+
+def test_a_process_killed_by_the_system_is_reported():
+    with pytest.raises(ValueError, match=r"lower evaluate\.num_processes \(now 2\)"):
+        list(run_jobs(die, [(), ()], 2, lambda index, num_rows: None))
+
+
+def test_predictions_do_not_depend_on_the_number_of_processes(make_config, model_folder, tmp_path):
+    found = []
+    for num_processes in (1, 2):
+        config = make_config(seeds=[0, 1], num_epochs=2, num_processes=num_processes)
+        config = config.model_copy(update={"output_dir": str(tmp_path / str(num_processes))})
+        evaluate(config, str(model_folder), overwrite=False)
+        (folder,) = (tmp_path / str(num_processes)).glob("evaluate-*")
+        assert {r.seed for r in read_results(folder / "results.jsonl")} == {0, 1}
+        found.append([probabilities(folder, seed) for seed in (0, 1)])
+    assert found[0][0] != pytest.approx(found[0][1], abs=1e-4)  # another seed, another model
+    assert found[0][0] == pytest.approx(found[1][0], abs=1e-4)
+    assert found[0][1] == pytest.approx(found[1][1], abs=1e-4)
+
+
+def probabilities(folder, seed):
+    path = folder / "predictions" / "klue-ynat" / f"pretrained-{seed}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [p for line in lines for p in json.loads(line)["probabilities"]]
