@@ -4,15 +4,10 @@ A job is one task, one model variant and one seed. Finished jobs stand in `resul
 partial stage folder, so the same command continues where a stopped one left off.
 """
 
-import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.features import tokenize
 from benchmarks.finetune import (
@@ -27,10 +22,11 @@ from benchmarks.heads import ModelSource, Variant, open_model
 from benchmarks.load import TaskData, load_task
 from benchmarks.optim import num_training_steps
 from benchmarks.parallel import run_jobs
+from benchmarks.predictions import score, scored_labels, write_predictions
 from benchmarks.registry import resolve_tasks
 from benchmarks.results import Result, append_result, differences, read_results, summarize
 from benchmarks.task import Task
-from electrify.artifacts import git_commit, run_stage, versions, write_text
+from electrify.artifacts import git_commit, run_stage, versions
 from electrify.config import EvaluateConfig, RunConfig
 from electrify.progress import (
     Progress,
@@ -137,7 +133,9 @@ def _run_jobs(
 
         for index, (result, fitted) in run_jobs(_run_job, calls, options.num_processes, on_step):
             job = waiting[index]
-            _write_predictions(partial, job, data[job.task.name], fitted)
+            reported = features[job.task.name].reported
+            file = partial / "predictions" / job.task.name / f"{job.variant}-{job.seed}.jsonl"
+            write_predictions(file, job.task, data[job.task.name].reported, reported, fitted)
             append_result(path, result)  # last: a job in the results is a job that is whole
             results[job.key] = result
             _log_result(job, result, fitted)
@@ -181,7 +179,7 @@ def _run_job(
 ) -> tuple[Result, Finetuned]:
     start = time.monotonic()
     fitted = finetune(features, source, job.variant, job.seed, options, on_step)
-    metrics = score(job.task, features.reported.labels, fitted)
+    metrics = score(job.task, *scored_labels(job.task, data.reported, features.reported, fitted))
     result = Result(
         suite=job.task.suite,
         task=job.task.name,
@@ -206,31 +204,6 @@ def _run_job(
         seconds=round(time.monotonic() - start, 3),
     )
     return result, fitted
-
-
-def score(task: Task, gold: NDArray[np.int64], fitted: Finetuned) -> dict[str, float]:
-    """Every metric of the task; nan in all where the model gave no numbers."""
-    if not np.isfinite(fitted.probabilities).all():
-        return {metric.__name__: math.nan for metric in task.metrics}
-    return {metric.__name__: metric(gold, fitted.predictions) for metric in task.metrics}
-
-
-def _write_predictions(partial: Path, job: Job, data: TaskData, fitted: Finetuned) -> None:
-    """One line a reported row, in file order; undefined values are null."""
-    folder = partial / "predictions" / job.task.name
-    folder.mkdir(parents=True, exist_ok=True)
-    labels, lines = job.task.labels, []
-    rows = zip(data.reported, fitted.probabilities, fitted.predictions, strict=True)
-    for example, probabilities, predicted in rows:
-        defined = bool(np.isfinite(probabilities).all())
-        line = {
-            "id": example.id,
-            "label": labels[example.label],
-            "prediction": labels[predicted] if defined else None,
-            "probabilities": [round(p, 6) for p in probabilities.tolist()] if defined else None,
-        }
-        lines.append(json.dumps(line, ensure_ascii=False))
-    write_text(folder / f"{job.variant}-{job.seed}.jsonl", "\n".join(lines) + "\n")
 
 
 def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:

@@ -1,7 +1,7 @@
 """Examples to token ids and padded batches of like length."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.load import Example
+from benchmarks.tagging import piece_tags
 from benchmarks.task import Task
 from electrify.progress import warn
 
 # Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
 POOL_BATCHES = 50
+IGNORED_LABEL = -100  # of padding, which has no part in the loss
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class Features:
     labels: NDArray[np.int64]  # (rows,)
     num_examples: int
     num_truncated: int  # rows longer than the maximum length
+    # of a tagging task, by row: a label a piece (T,), and the characters (T, 2) of each piece
+    piece_labels: list[NDArray[np.int64]] = field(default_factory=list)
+    spans: list[NDArray[np.int64]] = field(default_factory=list)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -54,6 +59,7 @@ def tokenize(
     encoded = tokenizer(
         *columns, truncation="longest_first", max_length=max_sequence_length,
         return_token_type_ids=True, return_attention_mask=False,
+        return_offsets_mapping=task.head == "tagging",
     )  # fmt: skip
     _check_tokenizer(tokenizer, encoded["input_ids"][0])
     full = [row for row, ids in enumerate(encoded["input_ids"]) if len(ids) >= max_sequence_length]
@@ -68,13 +74,18 @@ def tokenize(
             f"max_sequence_length = {max_sequence_length} tokens and were cut"
         )
     labels = [example.label for example in examples] * (2 if both_orders else 1)
+    spans = encoded.get("offset_mapping", [])
+    outside = len(task.labels) - 1
     return Features(
         input_ids=[np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]],
         token_type_ids=[np.array(ids, dtype=np.int32) for ids in encoded["token_type_ids"]],
         labels=np.array(labels, dtype=np.int64),
         num_examples=len(examples),
         num_truncated=num_truncated,
-    )
+        piece_labels=[piece_tags(example.tags, row, outside)
+                      for example, row in zip(examples, spans, strict=False)],
+        spans=[np.array(row, dtype=np.int64) for row in spans],
+    )  # fmt: skip
 
 
 def _check_tokenizer(tokenizer: Any, first_row: list[int]) -> None:
@@ -90,7 +101,7 @@ def _check_tokenizer(tokenizer: Any, first_row: list[int]) -> None:
 def collate(
     features: Features, rows: NDArray[np.int64], pad_id: int, device: torch.device
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Pad rows to their longest: model inputs, each (B, T), and labels (B,)."""
+    """Pad rows to their longest: model inputs, each (B, T), and labels (B,); of tags (B, T)."""
     length = max(len(features.input_ids[row]) for row in rows)
     shape = (len(rows), length)
     input_ids = np.full(shape, pad_id, dtype=np.int64)
@@ -105,8 +116,13 @@ def collate(
         "token_type_ids": token_type_ids,
         "attention_mask": attention_mask,
     }
+    labels = features.labels[rows]
+    if features.piece_labels:
+        labels = np.full(shape, IGNORED_LABEL, dtype=np.int64)
+        for position, row in enumerate(rows):
+            labels[position, : len(features.piece_labels[row])] = features.piece_labels[row]
     inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-    return inputs, torch.from_numpy(features.labels[rows]).to(device)
+    return inputs, torch.from_numpy(labels).to(device)
 
 
 def training_batches(

@@ -7,20 +7,28 @@ rows before.
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from benchmarks.features import Features, collate, prediction_batches, training_batches
+from benchmarks.features import (
+    IGNORED_LABEL,
+    Features,
+    collate,
+    prediction_batches,
+    training_batches,
+)
 from benchmarks.heads import (
     HEAD_DROPOUT,
     Classifier,
     ModelSource,
+    Pooling,
     Variant,
     load_encoder,
     prepare_encoder,
@@ -58,6 +66,12 @@ class Finetuned:
     hyper_parameters: HyperParameters
     num_train_examples: int
     train_seconds: float
+    piece_predictions: tuple[NDArray[np.int64], ...] = ()  # tagging: (T,) label ids, by row
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the model gave numbers at all."""
+        return bool(np.isfinite(self.probabilities).all())
 
     @property
     def predictions(self) -> NDArray[np.int64]:
@@ -88,22 +102,28 @@ def finetune(
         generator = torch.Generator().manual_seed(seed)
         encoder = load_encoder(model, variant, seed)
         prepare_encoder(encoder, options.dropout, device, settings.precision)
-        classifier = Classifier(encoder, len(data.task.labels), generator, options.pooling).to(
-            device
-        )
+        pooling: Pooling = "none" if data.task.head == "tagging" else options.pooling
+        classifier = Classifier(encoder, len(data.task.labels), generator, pooling).to(device)
         start = time.monotonic()
         pad_id = model.tokenizer.pad_token_id
         degenerate = _train(classifier, data.train, rows, pad_id, settings, seed, on_step)
         train_seconds = time.monotonic() - start
         batch_size = PREDICTION_BATCH_FACTOR * settings.batch_size
-        probabilities = predict(classifier, data.reported, pad_id, batch_size, settings.precision)
+        logits = predict(classifier, data.reported, pad_id, batch_size, settings.precision)
+    pieces = tuple(row.argmax(axis=-1) for row in logits) if pooling == "none" else ()
+    # of tags: the mean over the pieces of a row, which tells a failed training
+    probabilities = np.stack([row.reshape(-1, row.shape[-1]).mean(axis=0) for row in logits])
     if degenerate:
         probabilities = np.full_like(probabilities, math.nan)
+    elif not np.isfinite(probabilities).all():
+        degenerate = "probabilities are not numbers"
+    elif pieces:
+        degenerate = _constant(data.task, data.reported.piece_labels, pieces)
     else:
-        degenerate = _constant(data.task, data.reported.labels, probabilities)
+        degenerate = _constant(data.task, [data.reported.labels], [probabilities.argmax(axis=1)])
     num_orders = 2 if data.task.train_both_orders else 1
     return Finetuned(
-        probabilities, degenerate, settings, len(rows) // num_orders, train_seconds
+        probabilities, degenerate, settings, len(rows) // num_orders, train_seconds, pieces
     )  # fmt: skip
 
 
@@ -130,18 +150,20 @@ def training_rows(
 
 def predict(
     classifier: Classifier, features: Features, pad_id: int, batch_size: int, precision: str
-) -> NDArray[np.float64]:
-    """Probabilities of every row, (rows, labels), in the order of the rows."""
+) -> list[NDArray[np.float64]]:
+    """Probabilities of every row, in the order of the rows: (labels,) each; of tags (T, labels)."""
     classifier.eval()
     device = classifier.head.weight.device
-    probabilities = np.empty((len(features.labels), classifier.head.out_features))
+    found: list[Any] = [None] * len(features.labels)
     with torch.inference_mode():
         for rows in prediction_batches(features.lengths, batch_size):
             inputs, _ = collate(features, rows, pad_id, device)
             with _autocast(device, precision):
                 logits = classifier(inputs)
-            probabilities[rows] = F.softmax(logits.double(), dim=-1).cpu().numpy()
-    return probabilities
+            probabilities = F.softmax(logits.double(), dim=-1).cpu().numpy()
+            for row, values in zip(rows, probabilities, strict=True):
+                found[row] = values[: len(features.input_ids[row])] if values.ndim > 1 else values
+    return found
 
 
 def _train(
@@ -168,7 +190,9 @@ def _train(
         inputs, labels = collate(features, rows[batch], pad_id, device)
         with _autocast(device, settings.precision):
             logits = classifier(inputs)
-        loss = F.cross_entropy(logits.float(), labels)
+        loss = F.cross_entropy(
+            logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED_LABEL
+        )
         if not math.isfinite(loss.item()):
             return f"loss is {loss.item()} at step {step} of {settings.num_steps}"
         torch.autograd.backward(loss)
@@ -180,15 +204,13 @@ def _train(
 
 
 def _constant(
-    task: Task, gold: NDArray[np.int64], probabilities: NDArray[np.float64]
+    task: Task, gold: Sequence[NDArray[np.int64]], predicted: Sequence[NDArray[np.int64]]
 ) -> str | None:
     """Names the one label predicted everywhere, where the rows have more than one."""
-    if not np.isfinite(probabilities).all():
-        return "probabilities are not numbers"
-    predicted = set(np.argmax(probabilities, axis=1).tolist())
-    if len(predicted) > 1 or len(set(gold.tolist())) < 2:
+    labels = set(np.concatenate(predicted).tolist())
+    if len(labels) > 1 or len(set(np.concatenate(gold).tolist())) < 2:
         return None
-    return f"constant predictions: {task.labels[predicted.pop()]}"
+    return f"constant predictions: {task.labels[labels.pop()]}"
 
 
 def choose_precision(name: str, device: torch.device) -> str:

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 Variant = Literal["pretrained", "random-init"]
-Pooling = Literal["cls", "mean"]
+Pooling = Literal["cls", "mean", "none"]  # none: a tagging head reads every state
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel
@@ -167,11 +167,14 @@ class Classifier(nn.Module):
         )
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Input ids, token types and attention mask, each (B, T), to logits (B, labels)."""
+        """Input ids, token types and attention mask, each (B, T), to logits (B, labels).
+
+        Without pooling logits are (B, T, labels).
+        """
         if not self._takes_token_types:
             inputs = {name: inputs[name] for name in inputs if name != "token_type_ids"}
         states: Tensor = self.encoder(**inputs).last_hidden_state  # (B, T, H)
-        pooled = states[:, 0]
+        pooled = states if self.pooling == "none" else states[:, 0]
         if self.pooling == "mean":
             mask = inputs["attention_mask"].unsqueeze(-1).to(states.dtype)
             pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from benchmarks.tagging import read_sentences
 from benchmarks.task import Task
 from electrify.artifacts import fingerprint
 
@@ -20,11 +21,15 @@ DEV_SPLIT_TRAIN_FRACTION = 0.7
 
 @dataclass(frozen=True)
 class Example:
-    """One row: its id, one text or two, and the position of its label in the task's labels."""
+    """One row: its id, one text or two, and the position of its label in the task's labels.
+
+    Of a tagging task `tags` holds those of the characters' labels, and `label` says nothing.
+    """
 
     id: str
     texts: tuple[str, ...]
     label: int
+    tags: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,9 @@ def read_examples(task: Task, split: str, path: Path) -> Iterator[Example]:
         text = path.read_text(encoding="utf-8-sig")  # MRPC's files begin with a byte order mark
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8: {error}") from None
+    if task.head == "tagging":
+        yield from _tagged_examples(task, path, text)
+        return
     rows = _json_rows if task.file_format == "json" else _tsv_rows
     label_ids = {label: index for index, label in enumerate(task.labels)}
     seen: dict[str, int] = {}
@@ -130,6 +138,25 @@ def read_examples(task: Task, split: str, path: Path) -> Iterator[Example]:
                 f"(allowed: {', '.join(task.labels)})"
             )
         yield Example(identity, tuple(row[field] for field in task.text_fields), label_ids[label])
+
+
+def _tagged_examples(task: Task, path: Path, text: str) -> Iterator[Example]:
+    label_ids = {label: index for index, label in enumerate(task.labels)}
+    seen: dict[str, int] = {}
+    for number, sentence in read_sentences(path, text):
+        if sentence.id in seen:
+            raise ValueError(
+                f"{path} line {number}: id {sentence.id!r} is that of line {seen[sentence.id]}"
+            )
+        seen[sentence.id] = number
+        if unknown := sorted(set(sentence.labels) - label_ids.keys()):
+            raise ValueError(
+                f"{path} line {number}: unknown label {unknown[0]!r} in sentence {sentence.id} "
+                f"(allowed: {', '.join(task.labels)})"
+            )
+        yield Example(
+            sentence.id, (sentence.text,), 0, tuple(label_ids[n] for n in sentence.labels)
+        )
 
 
 def _json_rows(task: Task, path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from benchmarks.tagging import OUTSIDE, entities
+
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 MetricFunction = Callable[[Labels, Labels], float]
 
@@ -65,6 +67,41 @@ def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels) -> float:
     return (accuracy(gold, predicted) + f1(gold, predicted)) / 2
 
 
+# in the order of KLUE's label list: the position is the label id
+NER_LABELS = tuple(
+    [f"{mark}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT") for mark in "BI"] + [OUTSIDE]
+)
+
+
+def entity_macro_f1(gold: Labels, predicted: Labels) -> float:
+    """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2.
+
+    Label ids of all sentences in one chain, as `tagging.framed` makes them. Types in neither gold
+    nor predictions are left out; `nan` if there are none at all (KLUE functional.py:42, seqeval).
+    """
+    gold, predicted = _checked(gold, predicted)
+    right, found = (entities([NER_LABELS[n] for n in chain]) for chain in (gold, predicted))
+    scores = []
+    for kind in sorted({kind for kind, *_ in right | found}):
+        num_right, num_found = (sum(e[0] == kind for e in side) for side in (right, found))
+        num_both = sum(e[0] == kind for e in right & found)
+        scores.append(2 * num_both / (num_right + num_found))
+    return float(np.mean(scores)) if scores else math.nan
+
+
+def character_macro_f1(gold: Labels, predicted: Labels) -> float:
+    """KLUE-NER: mean F1 over all 13 labels of characters, O too, one that is in neither side as 1.
+
+    The paper says without O; this is what the official code does (KLUE functional.py:58).
+    """
+    gold, predicted = _checked(gold, predicted)
+    if not len(gold):
+        return math.nan
+    labels = list(range(len(NER_LABELS)))
+    scores = f1_score(gold, predicted, labels=labels, average=None, zero_division=1.0)
+    return float(np.mean(scores))
+
+
 def _checked(
     gold: Labels, predicted: Labels
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
@@ -93,6 +130,10 @@ _EXPECTED: dict[str, _Expected] = {
     "glue/qqp": _ACCURACY,
     "klue/ynat": {"macro_f1": (macro_f1, 100.0)},
     "klue/nli": _ACCURACY,
+    "klue/ner": {
+        "entity_macro_f1": (entity_macro_f1, 100.0),
+        "character_macro_f1": (character_macro_f1, 100.0),
+    },
 }
 _ACCURACY_F1: _Expected = {
     "accuracy": (accuracy, 1.0),

@@ -20,14 +20,15 @@ class Task:
     suite: str
     version: str  # of the data set
     files: Mapping[str, tuple[str, ...]]
-    file_format: Literal["json", "tsv"]  # json: a list of objects; tsv: no quoting
+    # json: a list of objects; tsv: no quoting; characters: a character and its label a line
+    file_format: Literal["json", "tsv", "characters"]
     columns: tuple[str, ...] = ()  # tsv: every column, by the name in the header
     has_header: bool = True  # tsv
     text_fields: tuple[str, ...]  # one, or two for a pair; rows are split by the first
-    label_field: str
+    label_field: str = "label"
     id_field: str | None = None  # None: "<split>-<row number>"
     labels: tuple[str, ...]
-    head: Literal["classification"] = "classification"
+    head: Literal["classification", "tagging"] = "classification"
     metrics: tuple[MetricFunction, ...]  # the headline first; a metric's name is the function's
     higher_is_better: bool = True  # of the headline
     num_epochs: float  # by the official recipe

@@ -20,6 +20,7 @@ def test_headlines_and_epochs_are_the_official_ones():
         "glue-rte": ("accuracy", 10),
         "klue-ynat": ("macro_f1", 4),
         "klue-nli": ("accuracy", 5),
+        "klue-ner": ("entity_macro_f1", 3),
     }
     assert [m.__name__ for m in TASKS["glue-mrpc"].metrics] == [
         "accuracy",

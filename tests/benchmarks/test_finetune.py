@@ -9,18 +9,22 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import ElectraConfig, ElectraModel, RobertaConfig, RobertaModel
 
-from benchmarks.evaluate import score
 from benchmarks.features import tokenize
 from benchmarks.finetune import TaskFeatures, choose_device, finetune, training_rows
 from benchmarks.glue import MRPC
 from benchmarks.heads import Classifier, load_encoder, open_model, prepare_encoder
 from benchmarks.klue import YNAT
 from benchmarks.load import Example, load_task
+from benchmarks.predictions import score, scored_labels
 
 
 @pytest.fixture
 def model(model_folder):
     return open_model(str(model_folder), 16)
+
+
+def scores(features, fitted):
+    return score(YNAT, *scored_labels(YNAT, (), features.reported, fitted))
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def features(ynat_folder, tokenizer):
 @pytest.mark.parametrize("variant", ["pretrained", "random-init"])
 def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_config, variant):
     fitted = finetune(features, model, variant, 0, make_config(num_epochs=20).evaluate)
-    assert score(YNAT, features.reported.labels, fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
+    assert scores(features, fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
     assert fitted.degenerate is None
     assert fitted.num_train_examples == 140
     np.testing.assert_allclose(fitted.probabilities.sum(axis=1), 1.0)
@@ -64,7 +68,7 @@ def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, 
     fitted = finetune(features, model, "pretrained", 0, options)
     assert fitted.degenerate is not None
     assert fitted.degenerate.startswith("loss is nan at step")
-    values = score(YNAT, features.reported.labels, fitted)
+    values = scores(features, fitted)
     assert all(math.isnan(value) for value in values.values())
 
 
@@ -74,7 +78,7 @@ def test_constant_predictions_are_flagged(features, model, make_config):
         replace(features, train=train), model, "pretrained", 0, make_config().evaluate
     )
     assert fitted.degenerate == "constant predictions: IT과학"
-    assert score(YNAT, features.reported.labels, fitted)["accuracy"] == pytest.approx(1 / 7)
+    assert scores(features, fitted)["accuracy"] == pytest.approx(1 / 7)
 
 
 def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):

@@ -1,0 +1,143 @@
+"""Characters, pieces and labels of KLUE-NER; the whole way by a model that learns it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluate import evaluate
+from benchmarks.klue import NER
+from benchmarks.load import load_task, read_examples
+from benchmarks.metrics import NER_LABELS, character_macro_f1, entity_macro_f1
+from benchmarks.results import read_results
+from benchmarks.tagging import (
+    character_tags,
+    entities,
+    framed,
+    inside_labels,
+    piece_tags,
+    read_sentences,
+)
+from electrify.config import RunConfig
+from electrify.config_file import parse_config
+
+O = NER_LABELS.index("O")  # noqa: E741
+B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
+FILE = (
+    "## 주석\n## ner-0\t<국회:LC> 오늘\n국\tB-LC\n회\tI-LC\n \tO\n오\tO\n늘\tO\n\n"
+    "## ner-1\t내일\n내\tO\n일\tO\n"
+)
+
+
+def test_labels_stand_in_the_official_order():
+    assert NER_LABELS[:4] == ("B-PS", "I-PS", "B-LC", "I-LC")
+    assert (len(NER_LABELS), NER_LABELS[-1]) == (13, "O")
+
+
+def test_a_file_is_read_as_sentences(tmp_path):
+    first, second = (sentence for _, sentence in read_sentences(tmp_path, FILE))
+    assert (first.id, first.text) == ("ner-0", "국회 오늘")
+    assert first.labels == ("B-LC", "I-LC", "O", "O", "O")
+    assert (second.id, second.text) == ("ner-1", "내일")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("## a\n국회\tO\n", r"line 2: '국회\\tO' is not a character, a tab and a label"),
+        ("## a\n국 O\n", "line 2: '국 O' is not"),
+        ("국\tO\n\n", "line 1: the sentence has no '## id' line"),
+        ("## a\n국\tB-XX\n", "line 2: unknown label 'B-XX' in sentence a"),
+        ("## a\n국\tO\n\n## a\n회\tO\n", "line 5: id 'a' is that of line 2"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
+    path = tmp_path / "klue-ner-v1.1_dev.tsv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        list(read_examples(NER, "dev", path))
+
+
+def test_pieces_learn_the_label_of_their_first_character():
+    spans = [(0, 0), (0, 2), (2, 3), (4, 5), (0, 0)]  # [CLS] 국회 의 의 [SEP]
+    assert piece_tags([B_LC, I_LC, O, O, B_PS], spans, O).tolist() == [O, B_LC, O, B_PS, O]
+
+
+def test_a_piece_begins_an_entity_with_its_first_character_only():
+    inside = inside_labels(NER_LABELS)
+    tags = character_tags([O, B_PS, I_PS, B_LC], [(0, 0), (0, 3), (3, 4), (5, 7)], 8, inside)
+    assert tags.tolist() == [B_PS, I_PS, I_PS, I_PS, O, B_LC, I_LC, O]
+
+
+def test_blanks_are_not_scored_and_a_sentence_is_framed():
+    assert framed(np.array([1, 2, 3]), "가 나", 7, 8).tolist() == [7, 1, 3, 8]
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        (["B-PS", "I-PS", "O"], {("PS", 0, 2)}),
+        (["B-PS", "B-PS"], {("PS", 0, 1), ("PS", 1, 2)}),
+        (["I-PS", "I-PS"], set()),
+        (["B-PS", "I-LC", "I-LC"], {("PS", 0, 1)}),
+        (["O", "B-LC"], {("LC", 1, 2)}),
+    ],
+)
+def test_entities_are_those_of_strict_iob2(tags, expected):
+    assert entities(tags) == expected
+
+
+def test_f1_by_hand():
+    gold = [B_PS, I_PS, O, B_LC, O]
+    half = [B_PS, I_PS, O, O, O]
+    assert entity_macro_f1(gold, half) == pytest.approx(0.5)
+    # PS labels 1, B-LC 0, O 4/5, and nine labels that are nowhere count 1
+    assert character_macro_f1(gold, half) == pytest.approx((2 + 0 + 0.8 + 9) / 13)
+    assert np.isnan(entity_macro_f1([O], [O]))
+
+
+@pytest.fixture
+def ner_config(tmp_path) -> RunConfig:
+    """Sentences in which 국회 is a place and 경찰 a person, in one dev file that is split."""
+    words = {"국회": "LC", "경찰": "PS", "오늘": None, "내일": None, "큰": None, "새": None}
+    names, lines = list(words), []
+    for number in range(120):
+        chosen = [names[(number * k + k) % 6] for k in (1, 2, 3)]
+        lines.append(f"## ner-{number}\t{number}")
+        for place, word in enumerate(chosen):
+            lines += ([" \tO"] if place else []) + [
+                f"{c}\t{'O' if words[word] is None else ('B-' if i == 0 else 'I-') + words[word]}"
+                for i, c in enumerate(word)
+            ]
+        lines.append(" \tO")
+        lines += [f"{c}\tO" for c in str(number)] + [""]
+    (tmp_path / "klue-ner-v1.1_dev.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = {
+        "tasks": ["klue-ner"], "data_dir": str(tmp_path), "seeds": [0], "num_epochs": 12.0,
+        "learning_rate": 2e-3, "layer_lr_decay": 1.0, "max_sequence_length": 16, "batch_size": 8,
+        "random_init_control": False,
+    }  # fmt: skip
+    clean = {"sources": [{"kind": "text", "language": "ko", "path": "x"}]}
+    return parse_config(
+        {"name": "t", "output_dir": str(tmp_path / "out"), "clean": clean, "evaluate": options}
+    )
+
+
+def test_a_model_learns_to_tag_and_its_predictions_give_its_score(ner_config, model_folder):
+    evaluate(ner_config, str(model_folder), overwrite=False)
+    (folder,) = Path(ner_config.output_dir).glob("evaluate-*")
+    (result,) = read_results(folder / "results.jsonl")
+    assert (result.metric, result.split) == ("entity_macro_f1", "dev-split-eval")
+    assert result.value == 1.0
+    path = folder / "predictions" / "klue-ner" / "pretrained-0.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == result.num_examples
+    assert all(row["predictions"] == row["labels"] for row in rows)
+
+
+def test_splitting_keeps_every_sentence_once(ner_config):
+    data = load_task(NER, Path(ner_config.evaluate.data_dir))
+    ids = [example.id for example in (*data.train, *data.reported)]
+    assert sorted(ids) == sorted(f"ner-{n}" for n in range(120))
+    assert 0.5 < len(data.train) / 120 < 0.9
