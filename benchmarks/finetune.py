@@ -28,7 +28,6 @@ from benchmarks.heads import (
     HEAD_DROPOUT,
     Classifier,
     ModelSource,
-    Pooling,
     Variant,
     load_encoder,
     prepare_encoder,
@@ -102,7 +101,7 @@ def finetune(
         generator = torch.Generator().manual_seed(seed)
         encoder = load_encoder(model, variant, seed)
         prepare_encoder(encoder, options.dropout, device, settings.precision)
-        pooling: Pooling = "none" if data.task.head == "tagging" else options.pooling
+        pooling = settings.pooling
         classifier = Classifier(encoder, len(data.task.labels), generator, pooling).to(device)
         start = time.monotonic()
         pad_id = model.tokenizer.pad_token_id

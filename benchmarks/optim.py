@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.heads import Pooling
 from benchmarks.task import Task
 from electrify.config import EvaluateConfig
 
@@ -31,7 +32,7 @@ class HyperParameters:
     max_sequence_length: int
     max_train_examples: int | None
     train_both_orders: bool
-    pooling: str
+    pooling: Pooling
     dropout: float | None
     head_dropout: float
     max_gradient_norm: float
@@ -81,7 +82,7 @@ def resolve_hyper_parameters(
         max_sequence_length=options.max_sequence_length,
         max_train_examples=options.max_train_examples,
         train_both_orders=task.train_both_orders,
-        pooling=options.pooling,
+        pooling="none" if task.head == "tagging" else options.pooling,
         dropout=options.dropout,
         head_dropout=head_dropout,
         max_gradient_norm=MAX_GRADIENT_NORM,

@@ -144,7 +144,8 @@ def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
 def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     rows = []
     for score in scores:
-        for result in score.results:
+        # jobs that ran side by side stand in the order they finished
+        for result in sorted(score.results, key=lambda result: (result.model, result.seed)):
             others = (
                 f"{name} {value:.4f}"
                 for name, value in result.metrics.items()

@@ -40,7 +40,7 @@ def test_a_task_names_fields_its_rows_have(task):
 
 def test_suites_come_before_single_tasks_and_none_twice():
     names = [task.name for task in resolve_tasks(["klue"], ["glue-rte", "klue-nli"])]
-    assert names == ["klue-ynat", "klue-nli", "glue-rte"]
+    assert names == ["klue-ynat", "klue-nli", "klue-ner", "glue-rte"]
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -135,7 +135,7 @@ def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
 
 def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
     with pytest.raises(ValueError, match="max_sequence_length = 64 is more than the 32 positions"):
-        open_model(str(model_folder), 16)
+        open_model(str(model_folder), 64)
     with pytest.raises(ValueError, match="no model folder"):
         open_model(str(tmp_path / "nowhere"), 16)
     with pytest.raises(ValueError, match=r"cannot read a model .*needed: config\.json"):
