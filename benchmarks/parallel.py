@@ -7,6 +7,7 @@ row that have two threads each.
 import multiprocessing
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -46,13 +47,24 @@ def run_jobs(
         running: dict[Future[Any], int] = {
             pool.submit(_work, function, index, call): index for index, call in enumerate(calls)
         }
+        num_steps: Counter[int] = Counter()
+
+        def take_step() -> None:
+            index, num_rows = steps.get()
+            num_steps[index] += 1
+            on_step(index, num_rows)
+
         try:
             while running:
                 finished, _ = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
                 while not steps.empty():
-                    on_step(*steps.get())
+                    take_step()
                 for future in finished:
-                    yield running.pop(future), future.result()
+                    index = running.pop(future)
+                    result, num_reported = future.result()
+                    while num_steps[index] < num_reported:  # a result may overtake its last steps
+                        take_step()
+                    yield index, result
         except BrokenProcessPool as error:
             raise ValueError(
                 "a fine-tuning process was killed, most likely for want of memory: lower "
@@ -72,12 +84,17 @@ def _start(steps: Any, stop: Any, num_threads: int) -> None:
     torch.set_num_threads(num_threads)
 
 
-def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> Any:
+def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> tuple[Any, int]:
+    """The result, and how many steps were reported."""
     parent = multiprocessing.parent_process()
+    num_reported = 0
 
     def report(num_rows: int) -> None:
+        nonlocal num_reported
+        num_reported += 1
         _steps.put((index, num_rows))
         if _stop.is_set() or parent is None or not parent.is_alive():
             raise Stopped("asked to by the parent process")
 
-    return function(*call, report)
+    result = function(*call, report)
+    return result, num_reported

@@ -126,4 +126,4 @@ def test_jobs_are_task_by_task_without_doubles(make_config):
         ("klue-ynat", "random-init", 2),
         ("klue-ynat", "random-init", 0),
     ]
-    assert len(jobs) == 8
+    assert len(jobs) == 3 * 2 * 2
