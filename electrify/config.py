@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Count = Annotated[int, Field(ge=1)]
+from electrify.config_clean import CleanConfig
+from electrify.config_section import Count, Fraction, Section
+
 Size = Literal["small", "base", "large"]
 
 # The paper's own values (Table 6; google-research/electra configure_pretraining.py). `large` masks
@@ -52,39 +53,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 SIZE_SEQUENCE_LENGTH = {"small": 128, "base": 512, "large": 512}
-
-
-class Section(BaseModel):
-    """A part of the config: frozen, strictly typed, no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Source(Section):
-    """One input of the corpus stage: files of one kind and one language."""
-
-    kind: Literal["jsonl", "text", "parquet"]
-    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
-    path: Annotated[str, Field(min_length=1)]  # a glob; local, or any fsspec address (gs://...)
-    name: str | None = None  # the `source` of its documents where the rows name none
-    text_field: str = "text"  # jsonl and parquet
-    # text: a document is the whole file, a line, or a block between blank lines
-    document: Literal["file", "line", "block"] = "block"
-    licence: str | None = None  # where the rows have no `licence` of their own
-    max_documents: Count | None = None  # the first N of each file
-
-
-class CleanConfig(Section):
-    """Raw text to documents (pipeline/)."""
-
-    sources: Annotated[tuple[Source, ...], Field(min_length=1)]
-    remove_html: bool = True
-    remove_urls: bool = True
-    exact_dedup: bool = True
-    min_characters: Annotated[int, Field(ge=0)] = 10
-    max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
-    strict: bool = False  # a malformed row or unreadable file stops the run
-    runner: str = "local"  # "local" or any Beam runner name; options follow `--` on the CLI
 
 
 class VocabConfig(Section):

@@ -9,7 +9,8 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 
 from electrify.artifacts import run_stage, write_text
-from electrify.config import CleanConfig, RunConfig
+from electrify.config import RunConfig
+from electrify.config_clean import CleanConfig
 from electrify.progress import log, warn
 from electrify.stages import clean_stage
 from pipeline.clean_report import write_report

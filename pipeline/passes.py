@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from electrify.config import CleanConfig, Source
+from electrify.config_clean import CleanConfig, Source
 from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, Document, ParquetParts, Removed
 from pipeline.documents import read_rows as read_parquet_rows
 from pipeline.exact_dedup import pack_hashes, text_hash, unpack_duplicates

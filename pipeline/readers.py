@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from electrify.config import Source
+from electrify.config_clean import Source
 
 CHUNK_BYTES = 1 << 20
 # Arrow loses the piece in which it meets a fault, so the pieces are small

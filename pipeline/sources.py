@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import fsspec
 
-from electrify.config import Source
+from electrify.config_clean import Source
 
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
 # element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.

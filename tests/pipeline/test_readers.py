@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.config import Source
+from electrify.config_clean import Source
 from pipeline.readers import Fault, Raw, TooLong, read_file, read_lines
 
 LINE_BYTES = 1_000_000

@@ -3,7 +3,7 @@
 import fsspec
 import pytest
 
-from electrify.config import Source
+from electrify.config_clean import Source
 from pipeline.sources import (
     GROUP_BYTES,
     InputFile,

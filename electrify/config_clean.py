@@ -1,0 +1,109 @@
+"""The options of the corpus stage: sources, rules, deduplication, decontamination."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from electrify.config_section import Count, Fraction, Section
+from electrify.languages import check_language
+
+Language = Annotated[str, AfterValidator(check_language)]
+Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
+
+
+class Source(Section):
+    """One input of the corpus stage: files of one kind and one language."""
+
+    kind: Literal["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"]
+    language: Language
+    # a glob, local or any fsspec address (gs://...); huggingface: a name on the hub, or a folder
+    # that `save_to_disk` wrote
+    path: Annotated[str, Field(min_length=1)]
+    # the `source` of its documents where the rows name none; huggingface: the data set's subset
+    name: str | None = None
+    split: str = "train"  # huggingface
+    text_field: str = "text"  # jsonl, parquet and huggingface
+    # jsonl, parquet, huggingface: rows that follow one another with the same value are one document
+    thread_field: str | None = None
+    # text: a document is the whole file, a line, or a block between blank lines
+    document: Literal["file", "line", "block"] = "block"
+    encoding: str = "utf-8"  # text, jsonl and wikipedia: any codec of Python
+    profile: Profile = "none"  # which quality rules a document must pass
+    licence: str | None = None  # where the rows have no `licence` of their own
+    max_documents: Count | None = None  # the first N of each file
+
+
+class CleanRules(Section):
+    """What is changed in a text and what a text must have; may differ by language."""
+
+    repair_mojibake: bool = True
+    remove_html: bool = True
+    remove_markdown: bool = True
+    normalise_hangul: bool = True
+    remove_urls: bool = True
+    mask_pii: bool = True
+    remove_boilerplate: bool = True
+    max_repeats: Annotated[int, Field(ge=0)] = 4  # of one character in a row; 0: any number
+    hanja: Literal["keep", "drop"] = "keep"
+    # share of a document's letters that must be in lines of its language; 0: not looked at
+    min_language_fraction: Fraction = 0.5
+    remove_foreign_lines: bool = False
+    min_characters: Annotated[int, Field(ge=0)] = 10
+
+
+class LanguageRules(Section):
+    """`CleanRules` of one language; what is not given is as in `[clean]`."""
+
+    repair_mojibake: bool | None = None
+    remove_html: bool | None = None
+    remove_markdown: bool | None = None
+    normalise_hangul: bool | None = None
+    remove_urls: bool | None = None
+    mask_pii: bool | None = None
+    remove_boilerplate: bool | None = None
+    max_repeats: Annotated[int, Field(ge=0)] | None = None
+    hanja: Literal["keep", "drop"] | None = None
+    min_language_fraction: Fraction | None = None
+    remove_foreign_lines: bool | None = None
+    min_characters: Annotated[int, Field(ge=0)] | None = None
+
+
+class LineDedupConfig(Section):
+    """Lines that stand in many documents of the corpus (menus, notices, licences)."""
+
+    enabled: bool = True
+    min_characters: Count = 20  # shorter lines repeat by chance
+    max_documents: Count = 20  # the line stays in the first N documents that hold it
+
+
+class NearDedupConfig(Section):
+    """Documents that are nearly equal, by MinHash."""
+
+    enabled: bool = True
+    similarity: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.7  # Jaccard of the shingles
+    num_bands: Annotated[int, Field(ge=1, le=64)] = 25
+    rows_per_band: Annotated[int, Field(ge=1, le=32)] = 5
+
+
+class CleanConfig(CleanRules):
+    """Raw text to documents (pipeline/)."""
+
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)]
+    # [clean.language.ko]
+    language: Annotated[dict[Language, LanguageRules], Field(default_factory=dict)]
+    exact_dedup: bool = True
+    line_dedup: LineDedupConfig = LineDedupConfig()
+    near_dedup: NearDedupConfig = NearDedupConfig()
+    # suites or tasks ("klue", "glue-sst2") read from `decontaminate_data_dir`, or files of texts
+    decontaminate_against: tuple[str, ...] = ()
+    decontaminate_data_dir: str | None = None  # none: evaluate.data_dir
+    max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
+    strict: bool = False  # a malformed row or unreadable file stops the run
+    runner: str = "local"  # "local" or any Beam runner name; options follow `--` on the CLI
+
+    def rules_for(self, language: str) -> CleanRules:
+        """The rules of one language."""
+        common = {name: getattr(self, name) for name in CleanRules.model_fields}
+        if own := self.language.get(language):
+            common |= own.model_dump(exclude_none=True)
+        return CleanRules(**common)
