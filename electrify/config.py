@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from electrify.config_clean import CleanConfig
 from electrify.config_section import Count, Fraction, Section
+from electrify.config_vocab import EncodeConfig, VocabConfig
 
 Size = Literal["small", "base", "large"]
 
@@ -53,24 +54,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 SIZE_SEQUENCE_LENGTH = {"small": 128, "base": 512, "large": 512}
-
-
-class VocabConfig(Section):
-    """Documents to a WordPiece vocabulary (vocab/)."""
-
-    size: Annotated[int, Field(ge=64)] = 32_000
-    pretokenizer: Literal["kiwi", "whitespace"] = "kiwi"
-    min_frequency: Count = 2
-    limit_alphabet: Count = 6000
-    lowercase: bool = False
-
-
-class EncodeConfig(Section):
-    """Documents to token shards (vocab/)."""
-
-    sequence_length: Annotated[int, Field(ge=16)]  # filled from pretrain.size
-    valid_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
-    shard_tokens: Annotated[int, Field(ge=1024)] = 33_554_432
 
 
 class PretrainConfig(Section):
