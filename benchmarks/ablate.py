@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.texts import dump_benchmarks
 from electrify.artifacts import write_text
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.progress import log
-from electrify.stages import output_dir
+from electrify.stages import READ_OPTIONS, output_dir
 
 _SHARED = ("clean", "vocab", "shards")
 
@@ -64,30 +65,35 @@ def ablate(
     """Run every variant that is not done, write `out/<name>/table.md`, return the table."""
     from model.export import export
     from model.pretrain import pretrain
-    from pipeline.clean import clean
-    from vocab.encode import encode
-    from vocab.train import train_vocab
 
     ablation = load_ablation(path)
     base = load_config(ablation.base, overrides)
     folder = output_dir(base).parent / f"ablation-{ablation.name}"
     rows = []
-    for stage in (clean, train_vocab, encode):
-        stage(base, beam_options, overwrite)
+    _make_corpus(base, beam_options, overwrite)
     for number, (label, changes) in enumerate(ablation.variants.items()):
         config = variant_config(ablation, base, overrides, changes, folder / f"{number:02d}")
         log(f"variant {label!r}: {config.pretrain.num_steps:,} steps, {config.output_dir}")
         if _shares_corpus(base, config):
             _link(output_dir(base), output_dir(config))
         else:
-            for stage in (clean, train_vocab, encode):
-                stage(config, beam_options, overwrite)
+            _make_corpus(config, beam_options, overwrite)
         pretrain(config, overwrite)
         export(config, overwrite)
         rows.append(_row(label, config, overwrite))
     table = "\n".join([*_HEAD, *rows])
     write_text(folder / "table.md", f"# Ablation {ablation.name}\n\n{table}\n")
     return f"{table}\n\n{folder / 'table.md'}"
+
+
+def _make_corpus(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
+    from pipeline.clean import clean
+    from vocab.encode import encode
+    from vocab.train import train_vocab
+
+    clean(config, beam_options, overwrite, dump_benchmarks(config))
+    train_vocab(config, beam_options, overwrite)
+    encode(config, beam_options, overwrite)
 
 
 def variant_config(
@@ -118,7 +124,7 @@ def _overrides(changes: Mapping[str, Any]) -> list[str]:
 
 def _shares_corpus(base: RunConfig, config: RunConfig) -> bool:
     same_encoding = config.encode.model_copy(
-        update={"sequence_length": base.encode.sequence_length}
+        update={option: getattr(base.encode, option) for option in READ_OPTIONS}
     )
     return (config.clean, config.vocab, same_encoding) == (base.clean, base.vocab, base.encode)
 

@@ -7,6 +7,7 @@ from typing import Any
 from benchmarks.run_folder import STAGES, Json, RunFolder
 from benchmarks.twin_page import TwinPage
 from electrify.progress import duration
+from electrify.stages import READ_OPTIONS
 
 # metric of pretrain/metrics.jsonl -> what it says
 METRICS = {
@@ -144,9 +145,9 @@ def config_toml(run: RunFolder) -> str:
     if "seed" in sections["pretrain"]:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
     lines.append(f"output_dir = {json.dumps(run.folder.as_posix(), ensure_ascii=False)}")
-    if "sequence_length" in sections["pretrain"]:
-        length = sections["pretrain"].pop("sequence_length")
-        sections["shards"]["sequence_length"] = length
+    for option in READ_OPTIONS:
+        if option in sections["pretrain"]:
+            sections["shards"][option] = sections["pretrain"].pop(option)
     names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
     for stage, name in (names | {"evaluate": "evaluate"}).items():
         options = {k: v for k, v in sections[stage].items() if v is not None}

@@ -50,7 +50,13 @@ def _load(parsed: argparse.Namespace) -> RunConfig:
 def _clean(parsed: argparse.Namespace) -> int:
     from pipeline.clean import clean
 
-    clean(_load(parsed), parsed.beam_options, parsed.overwrite)
+    config = _load(parsed)
+    texts = None
+    if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
+        from benchmarks.texts import dump_benchmarks
+
+        texts = dump_benchmarks(config)
+    clean(config, parsed.beam_options, parsed.overwrite, texts)
     return 0
 
 

@@ -1,20 +1,43 @@
 """The options of the corpus stage: sources, rules, deduplication, decontamination."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from electrify.config_quality import QualityLimits
 from electrify.config_section import Count, Fraction, Section
 from electrify.languages import check_language
 
 Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
+Kind = Literal["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"]
+
+# options of a source that not every kind has
+_KINDS_OF: dict[str, tuple[Kind, ...]] = {
+    "split": ("huggingface",),
+    "text_field": ("jsonl", "parquet", "huggingface"),
+    "thread_field": ("jsonl", "parquet", "huggingface"),
+    "document": ("text",),
+    "encoding": ("jsonl", "text", "wikipedia"),
+}
+
+
+def check_encoding(name: str) -> str:
+    """The name itself; `ValueError` for one that is no codec of Python for text."""
+    try:
+        b"a\0".decode(name, "replace")
+    except (LookupError, ValueError) as error:
+        raise ValueError(
+            f"{name!r} is no text encoding; write a codec of Python, such as utf-8, cp949, euc-kr, "
+            "shift_jis, gb18030, utf-16"
+        ) from error
+    return name
 
 
 class Source(Section):
     """One input of the corpus stage: files of one kind and one language."""
 
-    kind: Literal["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"]
+    kind: Kind
     language: Language
     # a glob, local or any fsspec address (gs://...); huggingface: a name on the hub, or a folder
     # that `save_to_disk` wrote
@@ -27,10 +50,21 @@ class Source(Section):
     thread_field: str | None = None
     # text: a document is the whole file, a line, or a block between blank lines
     document: Literal["file", "line", "block"] = "block"
-    encoding: str = "utf-8"  # text, jsonl and wikipedia: any codec of Python
+    # jsonl, text and wikipedia: any codec of Python
+    encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"
     profile: Profile = "none"  # which quality rules a document must pass
     licence: str | None = None  # where the rows have no `licence` of their own
-    max_documents: Count | None = None  # the first N of each file
+    max_documents: Count | None = None  # the first N of each file, or of a hub data set
+
+    @model_validator(mode="after")
+    def _options_fit_the_kind(self) -> Self:
+        for option, kinds in _KINDS_OF.items():
+            if self.kind not in kinds and option in self.model_fields_set:
+                raise ValueError(
+                    f"{option} = {getattr(self, option)!r} is not for kind = {self.kind!r}, only "
+                    f"for {', '.join(kinds)}; leave it out"
+                )
+        return self
 
 
 class CleanRules(Section):
@@ -49,6 +83,7 @@ class CleanRules(Section):
     min_language_fraction: Fraction = 0.5
     remove_foreign_lines: bool = False
     min_characters: Annotated[int, Field(ge=0)] = 10
+    quality: QualityLimits = QualityLimits()  # instead of those of the source's profile
 
 
 class LanguageRules(Section):
@@ -66,6 +101,7 @@ class LanguageRules(Section):
     min_language_fraction: Fraction | None = None
     remove_foreign_lines: bool | None = None
     min_characters: Annotated[int, Field(ge=0)] | None = None
+    quality: QualityLimits | None = None
 
 
 class LineDedupConfig(Section):
@@ -105,5 +141,8 @@ class CleanConfig(CleanRules):
         """The rules of one language."""
         common = {name: getattr(self, name) for name in CleanRules.model_fields}
         if own := self.language.get(language):
-            common |= own.model_dump(exclude_none=True)
+            common |= own.model_dump(exclude_none=True, exclude={"quality"})
+            if own.quality:
+                changes = own.quality.model_dump(exclude_none=True)
+                common["quality"] = self.quality.model_copy(update=changes)
         return CleanRules(**common)

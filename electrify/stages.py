@@ -1,12 +1,15 @@
 """Which options and which earlier folders each stage is made from."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import Stage, digest_of, fingerprint, input_digest
+from electrify.artifacts import Stage, digest_of, fingerprint, input_digest, read_manifest
 from electrify.config import RunConfig
 
 _EVALUATE_VOLATILE = ("results.jsonl",)
+# options of `encode` that say how shards are read, not what is written: they belong to pretraining
+READ_OPTIONS = ("sequence_length", "packing", "mixture")
 
 
 def output_dir(config: RunConfig) -> Path:
@@ -14,11 +17,21 @@ def output_dir(config: RunConfig) -> Path:
     return Path(config.output_dir)
 
 
-def clean_stage(config: RunConfig, input_files: list[str]) -> Stage:
-    """Raw files to documents; `input_files` are what the sources' globs matched."""
-    inputs = {path: fingerprint(path) for path in input_files}
-    # the runner and its worker count never change a byte
-    options = _options(config.clean, leave_out={"runner"})
+def clean_stage(
+    config: RunConfig, files: Mapping[str, str], benchmark_texts: Path | None = None
+) -> Stage:
+    """Raw files to documents; `files` are what the sources match, with their fingerprints.
+
+    `benchmark_texts` is the folder of texts that documents are compared with.
+    """
+    inputs = dict(files)
+    if benchmark_texts is not None:
+        texts = sorted(path for path in benchmark_texts.rglob("*") if path.is_file())
+        names = [path.relative_to(benchmark_texts).as_posix() for path in texts]
+        hashes = [fingerprint(str(path)) for path in texts]
+        inputs["benchmark texts"] = digest_of(list(zip(names, hashes, strict=True)))
+    # the runner and its worker count never change a byte; of benchmarks the texts count
+    options = _options(config.clean, leave_out={"runner", "decontaminate_data_dir"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
 
 
@@ -30,13 +43,13 @@ def vocab_stage(config: RunConfig) -> Stage:
 
 
 def encode_stage(config: RunConfig) -> Stage:
-    """Documents to token shards, which serve every sequence length."""
+    """Documents to token shards, which serve every sequence length, packing and mixture."""
     folder = output_dir(config)
     inputs = {
         "clean": input_digest(folder / "clean", "clean"),
-        "vocab": input_digest(folder / "vocab", "train-vocab"),
+        "vocab": _vocab_digest(folder / "vocab"),
     }
-    options = _options(config.encode, leave_out={"sequence_length"})
+    options = _options(config.encode, leave_out=set(READ_OPTIONS))
     return Stage("encode", folder / "shards", options, inputs)
 
 
@@ -45,12 +58,10 @@ def pretrain_stage(config: RunConfig) -> Stage:
     folder = output_dir(config)
     inputs = {
         "shards": input_digest(folder / "shards", "encode"),
-        "vocab": input_digest(folder / "vocab", "train-vocab"),
+        "vocab": _vocab_digest(folder / "vocab"),
     }
-    options = _options(config.pretrain) | {
-        "sequence_length": config.encode.sequence_length,
-        "seed": config.seed,
-    }
+    how_read = config.encode.model_dump(mode="json", include=set(READ_OPTIONS))
+    options = _options(config.pretrain) | how_read | {"seed": config.seed}
     volatile = ("metrics.jsonl", "summary.json", "tensorboard/*")
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile)
 
@@ -60,7 +71,7 @@ def export_stage(config: RunConfig) -> Stage:
     folder = output_dir(config)
     inputs = {
         "pretrain": input_digest(folder / "pretrain", "pretrain"),
-        "vocab": input_digest(folder / "vocab", "train-vocab"),
+        "vocab": _vocab_digest(folder / "vocab"),
     }
     return Stage("export", folder / "export", {}, inputs)
 
@@ -77,6 +88,19 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
     inputs = {"model": _model_digest(model), "data": data}
     target = folder / f"evaluate-{label}"
     return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
+
+
+def _vocab_digest(folder: Path) -> str:
+    """`ValueError` if tokenizer.json is not, byte for byte, what was written: one changed piece
+    would give the text after it other ids than the text before."""
+    digest, name = input_digest(folder, "train-vocab"), "tokenizer.json"
+    entry = read_manifest(folder)["files"].get(name)
+    if entry is not None and fingerprint(str(folder / name)) != entry["sha256"]:
+        raise ValueError(
+            f"{folder / name} was edited after it was made: put the old file back, or remove "
+            f"{folder} and run again: electrify train-vocab CONFIG"
+        )
+    return digest
 
 
 def _model_digest(model: str) -> str:

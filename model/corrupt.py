@@ -12,18 +12,34 @@ _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
 
 
 def choose_positions(
-    maskable: Tensor, num_masked: int, rng: torch.Generator | None = None
+    maskable: Tensor,
+    num_masked: int,
+    rng: torch.Generator | None = None,
+    limits: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Draw `num_masked` distinct positions a sequence, uniformly among the maskable ones.
 
     `maskable` is (B, L) bool. Returns positions (B, N) and weights (B, N) in {0, 1}: where a
-    sequence has fewer maskable tokens than N the surplus has weight 0. The original draws *with*
-    replacement (pretrain_helpers.py:188), which wastes 7 % of the draws at 15 %; this does not.
+    sequence has fewer maskable tokens than N, or a lower limit in `limits` (B,), the surplus has
+    weight 0. The original draws *with* replacement (pretrain_helpers.py:188), which wastes 7 % of
+    the draws at 15 %; this does not.
     """
     keys = torch.rand(maskable.shape, generator=rng, device=maskable.device)
     keys = keys.masked_fill(~maskable, -1.0)
     top = keys.topk(num_masked, dim=1)
-    return top.indices, (top.values >= 0).float()
+    chosen = top.values >= 0
+    if limits is not None:
+        chosen &= torch.arange(num_masked, device=maskable.device) < limits[:, None]
+    return top.indices, chosen.float()
+
+
+def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
+    """How many positions a padded sequence may have masked: (B, L) bool to (B,).
+
+    The fraction of its own tokens, [CLS] and [SEP] included, at least one
+    (pretrain_helpers.py:173-175): else a short sequence would lose most of its text.
+    """
+    return (tokens.sum(dim=1) * mask_fraction).round().clamp(min=1)
 
 
 def mask_tokens(

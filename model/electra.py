@@ -7,7 +7,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electrify.config import PretrainConfig
-from model.corrupt import choose_positions, mask_tokens, replace_tokens, sample_tokens
+from model.corrupt import (
+    choose_positions,
+    mask_tokens,
+    masked_limits,
+    replace_tokens,
+    sample_tokens,
+)
 from model.layers import (
     DiscriminatorHead,
     Embeddings,
@@ -105,7 +111,8 @@ class ElectraPretrainer(nn.Module):
         maskable &= input_ids != special.mask
         # mask
         num_masked = config.num_masked(input_ids.shape[1])
-        positions, weights = choose_positions(maskable, num_masked, rng)
+        limits = None if packed else masked_limits(tokens, config.mask_fraction)
+        positions, weights = choose_positions(maskable, num_masked, rng, limits)
         masked = mask_tokens(
             input_ids, positions, weights, special.mask, config.mask_token_fraction, rng
         )

@@ -77,7 +77,7 @@ def export(config: RunConfig, overwrite: bool = False) -> None:
 def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     _disable_progress_bar()  # a bar for each file that is written or read back in no time
     run = output_dir(config)
-    data = SequenceData(run / "shards", "valid", config.encode.sequence_length, config.seed)
+    data = SequenceData.from_config(run / "shards", "valid", config.encode, config.seed)
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)

@@ -52,7 +52,7 @@ def train_step(
     for micro_step, batch in enumerate(batches):
         rng = seed_step(seed, step, micro_step, device)
         with autocast(config, device):
-            output = model(batch.input_ids, batch.token_type_ids, rng)
+            output = model(batch.input_ids, batch.token_type_ids, rng, batch.packed)
         (output.loss / len(batches)).backward()
         outputs.append(output)
     # over both networks together, as the original
@@ -69,8 +69,8 @@ class Trainer:
         self.run_config, self.config, self.folder = config, config.pretrain, folder
         shards, length = output_dir(config) / "shards", config.encode.sequence_length
         self.device = resolve_device(self.config.device)
-        self.train_data = SequenceData(shards, "train", length, config.seed)
-        self.valid_data = SequenceData(shards, "valid", length, config.seed)
+        self.train_data = SequenceData.from_config(shards, "train", config.encode, config.seed)
+        self.valid_data = SequenceData.from_config(shards, "valid", config.encode, config.seed)
         seed_step(config.seed, 2**41, 0, self.device)  # initial weights
         vocab_size = self.train_data.vocab_size
         self.model = ElectraPretrainer(self.config, vocab_size, self.train_data.special)
@@ -162,7 +162,7 @@ class Trainer:
             batch = to_device(self.valid_data.batch(start, min(size, count - start)), self.device)
             rng = seed_step(self.run_config.seed, _VALID_SEED_STEP, number, self.device)
             with autocast(self.config, self.device):
-                outputs.append(self.model(batch.input_ids, batch.token_type_ids, rng))
+                outputs.append(self.model(batch.input_ids, batch.token_type_ids, rng, batch.packed))
         self.model.train()
         record = batch_metrics(outputs)
         self._write(metrics, "valid", step, record)
@@ -196,7 +196,8 @@ class Trainer:
     def _announce(self, step: int) -> None:
         config, length = self.config, self.run_config.encode.sequence_length
         counts = parameter_counts(config, self.train_data.vocab_size)
-        epochs = config.num_steps * config.batch_size / self.train_data.num_sequences
+        num_sequences = config.num_steps * config.batch_size
+        epochs = num_sequences / self.train_data.num_sequences
         log(
             f"{describe(self.device)}; {counts['trained']:,} parameters trained "
             f"({counts['discriminator']:,} in the discriminator); "
@@ -204,8 +205,12 @@ class Trainer:
         )
         if step:
             log(f"resuming after step {step:,}")
-        if epochs > 40:
-            warn(f"{epochs:.0f} passes over the corpus: more text or fewer steps would serve more")
+        for language, passes in self.train_data.reader.passes(num_sequences).items():
+            if passes > 40:
+                warn(
+                    f"{passes:.0f} passes over the text in {language}: more text, fewer steps or "
+                    "a higher encode.mixture.temperature would serve more"
+                )
 
     def _summarise(self, step: int) -> dict[str, Any]:
         config, length = self.config, self.run_config.encode.sequence_length

@@ -1,13 +1,28 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from electrify.artifacts import write_json
 from electrify.page import Page
-from pipeline.tally import Tally
+from pipeline.clean_counts import (
+    Rows,
+    altered_by_source,
+    benchmarks,
+    by_reason,
+    cluster_ranges,
+    clusters,
+    contamination,
+    funnel,
+    languages,
+    lengths,
+    report_json,
+)
+from pipeline.samples import Samples
+from pipeline.tally import RULE, Tally
 
-_MAX_ROWS = 50  # of a table; report.json has them all
+_MAX_ROWS = 200  # of a table; report.json has them all
+_MAX_LANGUAGE_PLOTS = 24
 
 
 def write_report(tally: Tally, folder: Path) -> None:
@@ -16,54 +31,24 @@ def write_report(tally: Tally, folder: Path) -> None:
     _page(tally).write(folder / "report.html")
 
 
-def report_json(tally: Tally) -> dict[str, Any]:
-    """Counts by language and source, removed by reason, rules that changed texts, faults."""
-    places = sorted({key[1:] for key in tally.counts if key[0] == "documents_in"})
-    numbers = ("documents_in", "documents_kept", "characters_in", "characters_kept")
-    return {
-        "totals": {name: tally.total(name) for name in (*numbers, "removed", "malformed")},
-        "sources": [
-            {"language": language, "source": source}
-            | {name: tally.counts[name, language, source] for name in numbers}
-            for language, source in places
-        ],
-        "removed": _by_reason(tally, "removed"),
-        "malformed": _by_reason(tally, "malformed"),
-        "malformed_examples": tally.examples,
-        "altered": tally.by("altered", 1),
-        "files": tally.files,
-    }
-
-
-def _by_reason(tally: Tally, what: str) -> list[dict[str, Any]]:
-    return [
-        {"reason": key[1], "language": key[2], "source": key[3], "documents": n}
-        for key, n in sorted(tally.counts.items())
-        if key[0] == what
-    ]
-
-
 def _page(tally: Tally) -> Page:
     page = Page("Corpus", "What came in, what was removed, and why")
     _funnel(page, tally)
     _sources(page, tally)
+    _languages(page, tally)
+    _lengths(page, tally)
     _removed(page, tally)
+    _altered(page, tally)
+    _clusters(page, tally)
+    _contamination(page, tally)
     _faults(page, tally)
-    page.heading("Samples")
-    for reason, found in sorted(tally.samples.items(), key=lambda item: item[0] != "kept"):
-        page.text_samples(reason, found)
+    _samples(page, tally)
     return page
 
 
 def _funnel(page: Page, tally: Tally) -> None:
     page.heading("From rows to documents")
-    left = tally.total("documents_in") + tally.total("malformed")
-    steps: list[tuple[str, int]] = [("rows read", left)]
-    losses = [*tally.by("malformed", 1).items(), *tally.by("removed", 1).items()]
-    # in the order in which a row meets them
-    for reason, n in sorted(losses, key=lambda loss: loss[0] == "duplicate"):
-        left -= n
-        steps.append((f"after {reason}", left))
+    steps = funnel(tally)
     page.bar_plot(
         "Rows left", [label for label, _ in steps], {"rows": [n for _, n in steps]}, "rows"
     )
@@ -76,29 +61,123 @@ def _funnel(page: Page, tally: Tally) -> None:
 
 def _sources(page: Page, tally: Tally) -> None:
     page.heading("Sources")
-    sources = report_json(tally)["sources"]
-    sources.sort(key=lambda row: -row["characters_kept"])
+    rows = sorted(report_json(tally)["sources"], key=lambda row: -row["characters_kept"])
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
-    page.table(headers, [tuple(row.values()) for row in map(_source_row, sources[:_MAX_ROWS])])
-    if len(sources) > _MAX_ROWS:
-        page.paragraph(f"The {_MAX_ROWS} largest of {len(sources):,}; report.json has all.")
+    _table(page, headers, [
+        (r["language"], r["source"], r["documents_in"], r["documents_kept"], r["characters_in"],
+         r["characters_kept"]) for r in rows
+    ])  # fmt: skip
 
 
-def _source_row(row: dict[str, Any]) -> dict[str, Any]:
-    names = ("language", "source", "documents_in", "documents_kept")
-    return {name: row[name] for name in (*names, "characters_in", "characters_kept")}
+def _languages(page: Page, tally: Tally) -> None:
+    page.heading("Languages")
+    rows = languages(tally)
+    labels = [row["language"] for row in rows]
+    for what in ("documents", "characters"):
+        series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
+        page.bar_plot(f"{what.capitalize()} by language", labels, series, what)
+    headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
+    page.table(headers, [
+        (r["language"], r["documents_in"], r["documents_kept"], r["characters_in"],
+         r["characters_kept"], round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1))
+        for r in rows
+    ])  # fmt: skip
+
+
+def _lengths(page: Page, tally: Tally) -> None:
+    page.heading("Lengths")
+    page.paragraph(
+        "Documents by number of characters, as they were read and as they were kept; each bar "
+        "reaches from its label to the next."
+    )
+    rows = lengths(tally)
+    named = sorted({row["language"] for row in rows})
+    _length_plot(page, "All languages", rows)
+    if 1 < len(named) <= _MAX_LANGUAGE_PLOTS:
+        for language in named:
+            _length_plot(page, language, [row for row in rows if row["language"] == language])
+
+
+def _length_plot(page: Page, title: str, rows: Rows) -> None:
+    sizes = sorted({row["characters"] for row in rows})
+    if not sizes:
+        return
+    buckets = [2**p for p in range(sizes[0].bit_length() - 1, sizes[-1].bit_length())]
+    series = {
+        name: [
+            sum(row[f"documents_{name}"] for row in rows if row["characters"] == bucket)
+            for bucket in buckets
+        ]
+        for name in ("in", "kept")
+    }
+    page.bar_plot(title, [f"{bucket:,}" for bucket in buckets], series, "documents")
 
 
 def _removed(page: Page, tally: Tally) -> None:
     page.heading("Removed documents")
-    rows = sorted(_by_reason(tally, "removed"), key=lambda row: -row["documents"])
+    rows = sorted(by_reason(tally, "removed"), key=lambda row: -row["documents"])
     if rows:
-        headers = ("reason", "language", "source", "documents")
-        page.table(headers, [tuple(row.values()) for row in rows[:_MAX_ROWS]])
+        _table(page, ("reason", "language", "source", "documents"), _values(rows))
     else:
         page.paragraph("None.")
+
+
+def _altered(page: Page, tally: Tally) -> None:
     page.heading("Documents that a rule changed")
-    page.table(("rule", "documents"), list(tally.by("altered", 1).items()))
+    pieces = tally.by("altered_pieces", 1)
+    page.table(
+        ("rule", "documents", "changes"),
+        [(rule, n, pieces.get(rule)) for rule, n in tally.by("altered", 1).items()],
+    )
+    if rows := sorted(altered_by_source(tally), key=lambda row: -row["documents"]):
+        page.heading("By source", level=3)
+        _table(page, ("rule", "language", "source", "documents", "changes"), _values(rows))
+
+
+def _clusters(page: Page, tally: Tally) -> None:
+    page.heading("Sets of duplicates")
+    rows = clusters(tally)
+    if not rows:
+        page.paragraph("None.")
+        return
+    labels, series = cluster_ranges(rows)
+    page.bar_plot("Sets by number of documents", labels, series, "sets")
+    page.table(
+        ("kind", "sets", "documents", "largest"),
+        [
+            (
+                kind,
+                sum(row["clusters"] for row in found),
+                sum(row["clusters"] * row["documents"] for row in found),
+                found[-1]["documents"],
+            )
+            for kind in series
+            for found in [[row for row in rows if row["kind"] == kind]]
+        ],
+    )
+
+
+def _contamination(page: Page, tally: Tally) -> None:
+    page.heading("Benchmark texts")
+    known = benchmarks(tally)
+    if known:
+        page.table(("task", "texts", "too short to be looked for"), _values(known))
+    rows = contamination(tally)
+    if not rows:
+        page.paragraph("None was found." if known else "None was looked for.")
+        return
+    kinds = sorted({row["kind"] for row in rows}, key=lambda kind: ("_" in kind, kind))
+    tasks = sorted({(row["task"], row["language"]) for row in rows})
+    counts = {(row["task"], row["language"], row["kind"]): row["count"] for row in rows}
+    _table(
+        page,
+        ("task", "language", *(kind.replace("_", " ") for kind in kinds)),
+        [(*task, *(counts.get((*task, kind), 0) for kind in kinds)) for task in tasks],
+    )
+    page.paragraph(
+        "Found: sentence, a whole text letter by letter; near, one with small edits; ngram, a "
+        "stretch of a long one. A document that holds texts of several tasks counts for each."
+    )
 
 
 def _faults(page: Page, tally: Tally) -> None:
@@ -109,8 +188,43 @@ def _faults(page: Page, tally: Tally) -> None:
         f"{len(tally.files):,} files read, {len(empty):,} of them without a document; "
         f"{num_malformed:,} rows could not be read."
     )
+    files = sorted(tally.files, key=lambda file: -file["malformed"])
+    rows = [(file["path"], file["documents"], file["malformed"]) for file in files]
+    _table(page, ("file", "documents", "rows not read"), rows)
     if empty:
         page.text_samples("Files without a document", [("", path) for path in empty[:_MAX_ROWS]])
     if num_malformed:
         page.table(("fault", "rows"), list(tally.by("malformed", 1).items()))
         page.text_samples("First faults", [("", example) for example in tally.examples])
+
+
+def _samples(page: Page, tally: Tally) -> None:
+    rules = sorted(name for name in tally.samples if name.startswith(RULE))
+    reasons = sorted(tally.samples.keys() - {*rules, "kept"})
+    page.heading("Samples")
+    page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
+    for name in [name for name in ("kept", *reasons) if name in tally.samples]:
+        page.text_samples(name, _labelled(tally.samples[name]))
+    if rules:
+        page.heading("What the rules changed")
+        page.paragraph("Before and after, round the first change that a rule made in a document.")
+    for name in rules:
+        page.text_samples(name.removeprefix(RULE), _labelled(tally.samples[name]))
+
+
+def _labelled(samples: Samples) -> list[tuple[str, str]]:
+    return [
+        (" · ".join(filter(None, (s.language, s.source, s.label))), s.text)
+        for s in samples.listed()
+    ]
+
+
+def _values(rows: Rows) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in rows]
+
+
+def _table(page: Page, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """The first rows of a table, and how many more there are."""
+    page.table(headers, rows[:_MAX_ROWS])
+    if len(rows) > _MAX_ROWS:
+        page.paragraph(f"The first {_MAX_ROWS} of {len(rows):,} rows; report.json has all.")

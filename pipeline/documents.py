@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +32,9 @@ REMOVED_SCHEMA = pa.schema(
 ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
 ROW_GROUP_ROWS = 65_536
 FILE_CHARACTERS = 256_000_000
+# As Python objects a short row takes 1 kB, in Arrow's columns what its characters take.
+_WAITING_ROWS = 2048
+_WAITING_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +87,45 @@ class ParquetParts:
         schema: pa.Schema,
         file_characters: int = FILE_CHARACTERS,
         compression: str = "zstd",
+        row_group_characters: int | None = None,
     ) -> None:
         self.folder, self.prefix, self.schema = folder, prefix, schema
         self.file_characters, self.compression = file_characters, compression
+        self.row_group_characters = row_group_characters or ROW_GROUP_CHARACTERS
         self.paths: list[Path] = []
         self._rows: list[Mapping[str, Any]] = []
-        self._characters = self._characters_in_file = 0
+        self._batches: list[pa.RecordBatch] = []
+        self._num_rows = self._num_characters = 0  # of the row group, without the waiting rows
+        self._waiting_characters = self._characters_in_file = 0
         self._writer: pq.ParquetWriter | None = None
+        self._file: IO[bytes] | None = None
+        # its own, for a runner may run the same work twice at once
+        self._temporary = folder / f"{prefix}-{uuid4().hex}.tmp"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        """Close; after an error drop the file that is not whole."""
+        try:
+            if error_type is None:
+                self.close()
+        finally:
+            if self._file is not None:
+                self._file.close()
+                self._temporary.unlink()
+            pa.default_memory_pool().release_unused()  # it would hold 60 MB until the next file
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Add one row."""
         self._rows.append(row)
-        self._characters += len(row["text"])
-        if self._characters >= ROW_GROUP_CHARACTERS or len(self._rows) >= ROW_GROUP_ROWS:
+        self._waiting_characters += len(row["text"] or "")
+        num_characters = self._num_characters + self._waiting_characters
+        num_rows = self._num_rows + len(self._rows)
+        if num_characters >= self.row_group_characters or num_rows >= ROW_GROUP_ROWS:
             self._flush()
+        elif len(self._rows) >= _WAITING_ROWS or self._waiting_characters >= _WAITING_CHARACTERS:
+            self._pack()
 
     def close(self) -> list[Path]:
         """Write what is left; the paths of the finished files, in order."""
@@ -104,31 +133,45 @@ class ParquetParts:
         self._finish_file()
         return self.paths
 
+    def _pack(self) -> None:
+        """Waiting rows into columns."""
+        self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self.schema))
+        self._num_rows += len(self._rows)
+        self._num_characters += self._waiting_characters
+        self._rows, self._waiting_characters = [], 0
+
     def _flush(self) -> None:
-        if not self._rows:
+        """All rows so far into a row group."""
+        if self._rows:
+            self._pack()
+        if not self._batches:
             return
         if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._next_path().with_suffix(".tmp"), self.schema, compression=self.compression
-            )
-        table = pa.Table.from_pylist(self._rows, schema=self.schema)
+            self._file = self._temporary.open("wb")
+            self._writer = pq.ParquetWriter(self._file, self.schema, compression=self.compression)
+        table = pa.Table.from_batches(self._batches, self.schema)
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        self._characters_in_file += self._characters
-        self._rows, self._characters = [], 0
+        self._characters_in_file += self._num_characters
+        self._batches, self._num_rows, self._num_characters = [], 0, 0
         if self._characters_in_file >= self.file_characters:
             self._finish_file()
 
     def _finish_file(self) -> None:
         if self._writer is None:
             return
+        assert self._file is not None
         self._writer.close()
-        path = self._next_path()
-        path.with_suffix(".tmp").replace(path)
+        self._file.close()
+        path = self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
+        self._temporary.replace(path)
         self.paths.append(path)
-        self._writer, self._characters_in_file = None, 0
+        self._writer, self._file, self._characters_in_file = None, None, 0
 
-    def _next_path(self) -> Path:
-        return self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
+
+def read_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """A Parquet file in pieces of a thousand rows."""
+    with path.open("rb") as opened, pq.ParquetFile(opened) as file:
+        yield from file.iter_batches(batch_size=1024, columns=columns)
 
 
 def read_rows(
@@ -136,9 +179,8 @@ def read_rows(
 ) -> Iterator[dict[str, Any]]:
     """Rows of Parquet files in order, one row group's part in memory at a time."""
     for path in paths:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024, columns=columns):
-                yield from batch.to_pylist()
+        for batch in read_batches(path, columns):
+            yield from batch.to_pylist()
 
 
 def document_paths(folder: Path) -> list[Path]:

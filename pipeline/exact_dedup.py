@@ -3,18 +3,18 @@
 Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
 whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
 kept. A group of files sends one packed array to each shard, a shard of hashes sends back one packed
-array to each group: 24 bytes a document one way, 16 a duplicate the other.
+array to each group: 24 bytes a document one way, 24 a duplicate the other.
 """
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
+
+from pipeline.duplicates import by_group, make_records
 
 NUM_SHARDS = 256  # by the first byte of the hash; the result does not depend on it
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
-_DUPLICATE = np.dtype([("rank", "<u8"), ("kept", "<u8")])
 
 
 def text_hash(text: str) -> bytes:
@@ -38,7 +38,10 @@ def pack_hashes(hashes: Sequence[bytes], ranks: Sequence[int]) -> dict[int, byte
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Of one shard's (group, packed hashes): (group, packed duplicates), whatever their order."""
+    """Of one shard's (group, packed hashes): (group, packed records), whatever their order.
+
+    A record is made of every document of a set of two or more, see `pipeline.duplicates`.
+    """
     groups, buffers = zip(*packed, strict=True)
     parts = [np.frombuffer(buffer, dtype=_HASHED) for buffer in buffers]
     records = np.concatenate(parts)
@@ -48,16 +51,14 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
     is_first = np.ones(len(records), dtype=bool)
     same_high = records["high"][1:] == records["high"][:-1]
     is_first[1:] = ~(same_high & (records["low"][1:] == records["low"][:-1]))
-    first = np.maximum.accumulate(np.where(is_first, np.arange(len(records)), 0))
-    duplicates = np.empty(len(records), dtype=_DUPLICATE)
-    duplicates["rank"], duplicates["kept"] = records["rank"], records["rank"][first]
-    return [
-        (int(group), duplicates[~is_first & (owners == group)].tobytes())
-        for group in np.unique(owners[~is_first])
-    ]
-
-
-def unpack_duplicates(packed: Iterable[bytes]) -> dict[int, int]:
-    """The kept rank by the rank of its duplicate."""
-    pairs: npt.NDArray[np.void] = np.frombuffer(b"".join(packed), dtype=_DUPLICATE)
-    return dict(zip(pairs["rank"].tolist(), pairs["kept"].tolist(), strict=True))
+    starts = np.flatnonzero(is_first)
+    sizes = np.diff(starts, append=len(records))
+    is_told = np.repeat(sizes > 1, sizes)
+    ranks = records["rank"][is_told]
+    found = make_records(
+        ranks,
+        np.repeat(records["rank"][starts], sizes)[is_told],
+        np.ones(len(ranks), dtype=np.float32),
+        np.where(is_first, np.repeat(sizes, sizes), 0)[is_told],
+    )
+    return by_group(found, owners[is_told])

@@ -10,7 +10,15 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from electrify.config_clean import CleanRules, Source
+from pipeline.characters import BLANK, CONTROL, JOINER, LINE_END, LOST, ODD_SPACE, kinds
+from pipeline.comments import COMMENT_REPEATS, clean_comment
+from pipeline.hangul import drop_hanja, normalise_hangul
+from pipeline.markdown import remove_markdown
 from pipeline.markup import remove_html
+from pipeline.mojibake import repair_korean_mojibake, repair_mojibake
+from pipeline.repeats import squeeze_repeats
+from pipeline.wiki import remove_aozora, remove_wikitext
 
 Rule = tuple[str, Callable[[str], str]]
 
@@ -23,30 +31,57 @@ class Cleaned:
     altered: tuple[str, ...]
 
 
-def rules(remove_html_markup: bool, remove_url: bool) -> tuple[Rule, ...]:
-    """The rules in their order; the name says what happened to a text."""
-    return (
-        ("lost_characters_removed", remove_lost_characters),
-        *((("html_removed", remove_html),) if remove_html_markup else ()),
-        ("control_characters_removed", remove_control_characters),
-        ("unicode_composed", compose),
-        *((("url_removed", remove_urls),) if remove_url else ()),
-        ("whitespace_squeezed", squeeze_whitespace),
-    )
+def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
+    """The rules that `rules` asks for, in their order; the name says what happened to a text.
+
+    Misread bytes come first, for later rules take them apart; then white space, for Markdown is
+    told by the beginnings of lines; Markdown before HTML, for a <br> would break a table's row.
+    """
+    korean, comments = source.language == "ko", source.profile == "comments"
+    max_repeats = rules.max_repeats
+    if comments:
+        max_repeats = min(max_repeats or COMMENT_REPEATS, COMMENT_REPEATS)
+    markdown, mojibake = rules.remove_markdown, rules.repair_mojibake
+    misread = repair_korean_mojibake if korean else repair_mojibake
+    chosen: list[tuple[bool, str, Callable[[str], str]]] = [
+        (True, "lost_characters_removed", remove_lost_characters),
+        (mojibake, "mojibake_repaired", misread),
+        (True, "control_characters_removed", remove_control_characters),
+        (True, "whitespace_squeezed", squeeze_whitespace),
+        (markdown and source.language == "ja", "aozora_markup_removed", remove_aozora),
+        (markdown, "wiki_markup_removed", remove_wikitext),
+        (markdown, "markdown_removed", remove_markdown),
+        (rules.remove_html, "html_removed", remove_html),
+        (True, "unicode_composed", compose),
+        (rules.normalise_hangul, "hangul_normalised", normalise_hangul),
+        (rules.remove_urls, "url_removed", remove_urls),
+        (rules.hanja == "drop" and korean, "hanja_dropped", drop_hanja),
+        (comments, "comment_cleaned", clean_comment),
+        (max_repeats > 0, "repeats_squeezed", squeeze_repeats(max(1, max_repeats))),
+        # again, for the blanks that others left: it saves most texts a round
+        (True, "whitespace_squeezed", squeeze_whitespace),
+    ]
+    return tuple((name, rule) for wanted, name, rule in chosen if wanted)
 
 
 def clean_text(text: str, chosen: Sequence[Rule]) -> Cleaned:
-    """Apply the rules in order, again until none changes anything."""
+    """Apply the rules in order, again until none changes anything.
+
+    A rule is not asked again about a text that all rules after its last look have left alone.
+    """
     altered: set[str] = set()
-    before = None
-    while text != before:
-        before = text
+    unchanged = 0  # rules in a row that had nothing to do
+    while unchanged < len(chosen):
         for name, rule in chosen:
             changed = rule(text)
+            unchanged += 1
             if changed != text:
                 altered.add(name)
-                text = changed
-    return Cleaned(text, tuple(name for name, _ in chosen if name in altered))
+                text, unchanged = changed, 0
+            elif unchanged == len(chosen):
+                break
+    names = dict.fromkeys(name for name, _ in chosen)
+    return Cleaned(text, tuple(name for name in names if name in altered))
 
 
 def compose(text: str) -> str:
@@ -62,7 +97,7 @@ def remove_lost_characters(text: str) -> str:
 
     BERT tokenizers drop U+FFFD too, so a text reads the same to the model.
     """
-    return _LOST.sub("", text)
+    return _LOST.sub("", text) if kinds(text) & LOST else text
 
 
 # invisible marks: zero-width space, soft hyphen, joiners, writing direction, byte order mark
@@ -73,25 +108,31 @@ _CONTROL = re.compile(
 # The joiners U+200C and U+200D are spelling in Arabic and Indic scripts and hold emoji together;
 # anywhere else they are noise.
 _JOINERS = re.compile(
-    "(?<![\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\u2600-\u27bf\ufe0f"
-    "\U0001f000-\U0001faff])[\u200c\u200d]"
+    "[\u200c\u200d](?<![\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\u2600-\u27bf"
+    "\ufe0f\U0001f000-\U0001faff].)"
 )
 
 
 def remove_control_characters(text: str) -> str:
     """Remove control and zero-width characters that are no whitespace."""
-    return _JOINERS.sub("", _CONTROL.sub("", text))
+    held = kinds(text)
+    if held & CONTROL:
+        text = _CONTROL.sub("", text)
+    return _JOINERS.sub("", text) if held & JOINER else text
 
 
 # Hangul belongs to a URL only as a path segment or value; a particle written against the URL
 # (".com에서") stays. Possessive, so the time is linear.
-_URL = (
-    r"(?<![A-Za-z0-9])(?:(?:https?|ftp)://|www\.(?=[A-Za-z0-9]))"
-    r"(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=[/=_%])[가-힣]++)*+"
-)
-_URL_MARK = re.compile(r"://|www\.", re.IGNORECASE)
+_URL_TAIL = r"(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=[/=_%])[가-힣]++)*+"
+_URL = rf"(?:(?:[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp])://|[Ww]{{3}}\.(?=[A-Za-z0-9])){_URL_TAIL}"
+_URL_MARKS = ("://", "www.", "WWW.", "Www.")
+# the first character in a class of its own: the search may then leap to the next of them
 _URLS = re.compile(
-    rf"<{_URL}>|(?<=\])\(\s*{_URL}(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)|{_URL}", re.IGNORECASE
+    r"[<(HhFfWw](?:"
+    rf"(?<=<){_URL}>"
+    rf"|(?<=\]\()\s*{_URL}(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
+    r"|(?<![A-Za-z0-9].)(?:(?:(?<=[Hh])[Tt][Tt][Pp][Ss]?|(?<=[Ff])[Tt][Pp])://"
+    rf"|(?<=[Ww])[Ww][Ww]\.(?=[A-Za-z0-9])){_URL_TAIL})"
 )
 
 
@@ -100,7 +141,9 @@ def remove_urls(text: str) -> str:
 
     Bare domains stay: in a sentence they are names.
     """
-    return _URLS.sub(_after_url, text) if _URL_MARK.search(text) else text
+    if not any(mark in text for mark in _URL_MARKS):
+        return text
+    return _URLS.sub(_after_url, text)
 
 
 def _after_url(url: re.Match[str]) -> str:
@@ -110,19 +153,40 @@ def _after_url(url: re.Match[str]) -> str:
     return url[0][len(url[0].rstrip(".,;:!?")) :]
 
 
-_NEWLINES = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-# every Unicode space but the newline; U+2800 and U+3164 are letters by class, but blank
-_SPACES = re.compile("(?:[^\\S\n]|[\u2800\u3164\uffa0])+")
-_LINE_EDGES = re.compile(" *\n *")
-_BLANK_LINES = re.compile("\n{3,}")
+_LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
+_BLANK_LETTERS = ("\u2800", "\u3164", "\uffa0")
+_OTHER_SPACES = (
+    "\t", "\xa0", "\u3000", "\u2009", "\u202f", "\u200a", "\u2002", "\u2003", "\u2004", "\u2005",
+    "\u2006", "\u2007", "\u2008", "\u2000", "\u2001", "\u205f", "\u1680",
+    "\x1c", "\x1d", "\x1e", "\x1f",
+)  # fmt: skip
 
 
 def squeeze_whitespace(text: str) -> str:
     """One space between words, at most one blank line between paragraphs, none at the edges.
 
-    Every kind of line end becomes a newline, a tab a space.
+    Every kind of line end becomes a newline, a tab and every other Unicode space a space.
     """
-    text = _NEWLINES.sub("\n", text)
-    text = _SPACES.sub(" ", text)
-    text = _LINE_EDGES.sub("\n", text)
-    return _BLANK_LINES.sub("\n\n", text).strip(" \n")
+    held = kinds(text)
+    if held & ODD_SPACE:  # replacing one by one is faster than a class of characters
+        if held & LINE_END:
+            text = _replace_all(text, _LINE_ENDS, "\n")
+        if held & BLANK:
+            text = _replace_all(text, _BLANK_LETTERS, " ")
+        text = _replace_all(text, _OTHER_SPACES, " ")
+    if "  " in text or " \n" in text or "\n " in text:
+        text = "\n".join(
+            [
+                " ".join(line.split()) if "  " in line else line.strip(" ")
+                for line in text.split("\n")
+            ]
+        )
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text.strip(" \n")
+
+
+def _replace_all(text: str, each: tuple[str, ...], by: str) -> str:
+    for one in each:
+        text = text.replace(one, by)
+    return text

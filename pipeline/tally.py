@@ -1,4 +1,16 @@
-"""What was counted while cleaning: each group of files counts for itself, then all are added."""
+"""What was counted while cleaning: each group of files counts for itself, then all are added.
+
+Counts have keys of names:
+
+- (documents_in | documents_kept | characters_in | characters_kept, language, source)
+- (length_in | length_kept, language, bucket): documents by length, see `length_bucket`
+- (removed | malformed, reason, language, source)
+- (altered | altered_pieces, rule, language, source): documents a rule changed, and its changes
+- (cluster, kind, number of documents): sets of duplicates
+- (contamination, task, kind, language): benchmark texts found in documents, by how they were found
+  (pipeline/benchmark_index.py), and documents_removed, documents_changed, lines_removed for them
+- (benchmark, task, texts | too_short): texts of a task, and those too short to be looked for
+"""
 
 import json
 from collections import Counter
@@ -7,32 +19,95 @@ from pathlib import Path
 from typing import Any
 
 from electrify.artifacts import write_text
+from pipeline.benchmark_index import Decontaminated
+from pipeline.samples import Sample, Samples, read_samples, samples_json, shortened
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
-NUM_SAMPLES = 5  # texts shown of each reason
-SAMPLE_CHARACTERS = 200
+RULE = "rule: "  # before a rule's name, among the names of samples
 
 
 @dataclass
 class Tally:
-    """Counts by (what, names...), such as ("removed", reason, language, source)."""
+    """Counts by names, and texts to show by reason, by "rule: " and rule, or "kept"."""
 
     counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     files: list[dict[str, Any]] = field(default_factory=list)  # path, documents, malformed
     examples: list[str] = field(default_factory=list)  # "file:row: reason: detail"
-    samples: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # reason: (label, text)
+    samples: dict[str, Samples] = field(default_factory=dict)
+
+    def add_document_in(self, text: str, language: str, source: str) -> None:
+        """Count a document as it was read."""
+        self.counts["documents_in", language, source] += 1
+        self.counts["characters_in", language, source] += len(text)
+        self.counts["length_in", language, length_bucket(text)] += 1
+
+    def add_document_kept(self, text: str, language: str, source: str, label: str = "") -> None:
+        """Count a document as it is written; `label`, its id, makes it a sample."""
+        self.counts["documents_kept", language, source] += 1
+        self.counts["characters_kept", language, source] += len(text)
+        self.counts["length_kept", language, length_bucket(text)] += 1
+        if label:
+            self.add_sample("kept", label, text, language, source)
+
+    def add_removed(self, reason: str, label: str, text: str, language: str, source: str) -> None:
+        """Count a document that is not kept."""
+        self.counts["removed", reason, language, source] += 1
+        self.add_sample(reason, label, text, language, source)
+
+    def add_malformed(self, reason: str, where: str, text: str, language: str, source: str) -> None:
+        """Count a row that never became a document; `where` is "file:row"."""
+        self.counts["malformed", reason, language, source] += 1
+        self.add_sample(reason, where, text, language, source)
+
+    def add_altered(self, rule: str, count: int, language: str, source: str) -> None:
+        """Count a document that a rule changed in `count` places."""
+        self.counts["altered", rule, language, source] += 1
+        self.counts["altered_pieces", rule, language, source] += count
+
+    def add_cluster(self, kind: str, size: int) -> None:
+        """Count one set of duplicates, the kept one included; `kind` is exact or near."""
+        self.counts["cluster", kind, str(size)] += 1
+
+    def add_contamination(self, task: str, kind: str, language: str, count: int = 1) -> None:
+        """Count a benchmark text that was found in a document, or what was done about it."""
+        self.counts["contamination", task, kind, language] += count
+
+    def add_decontaminated(self, found: Decontaminated, language: str) -> None:
+        """Count what was found in one document; what was done counts for each task found."""
+        for match in found.matches:
+            self.add_contamination(match.task, match.kind, language)
+        done = "documents_changed" if found.drop is None else "documents_removed"
+        for task in {match.task for match in found.matches}:
+            self.add_contamination(task, done, language)
+            if found.num_lines_removed:
+                self.add_contamination(task, "lines_removed", language, found.num_lines_removed)
+
+    def add_benchmark(self, task: str, num_texts: int, num_too_short: int) -> None:
+        """Count the texts of a task, and of them those that are too short to be looked for."""
+        self.counts["benchmark", task, "texts"] += num_texts
+        self.counts["benchmark", task, "too_short"] += num_too_short
 
     def add_example(self, example: str) -> None:
         """Remember a row that could not be read, while there are few."""
         if len(self.examples) < NUM_EXAMPLES:
             self.examples.append(example)
 
-    def add_sample(self, reason: str, label: str, text: str) -> None:
-        """Remember a text of a reason, while there are few."""
-        found = self.samples.setdefault(reason, [])
-        if len(found) < NUM_SAMPLES:
-            ending = "…" if len(text) > SAMPLE_CHARACTERS else ""
-            found.append((label, text[:SAMPLE_CHARACTERS] + ending))
+    def wants_change(self, rule: str, label: str, language: str, source: str) -> bool:
+        """Whether `add_change` would keep it: worth running the rules again for an excerpt."""
+        found = self.samples.get(RULE + rule)
+        return found is None or found.wants(label, language, source)
+
+    def add_change(self, rule: str, label: str, excerpt: str, language: str, source: str) -> None:
+        """Show what a rule did to a text, see pipeline/changes.py."""
+        self.add_sample(RULE + rule, label, excerpt, language, source)
+
+    def add_sample(
+        self, name: str, label: str, text: str, language: str = "", source: str = ""
+    ) -> None:
+        """Show this text, cut short, if it is among those chosen; `name` is a reason or "kept"."""
+        found = self.samples.setdefault(name, Samples())
+        if found.wants(label, language, source):
+            found.add(Sample(label, shortened(text), language, source))
 
     def add(self, other: "Tally") -> None:
         """Add the tally of later files."""
@@ -40,11 +115,10 @@ class Tally:
         self.files += other.files
         for example in other.examples:
             self.add_example(example)
-        for reason, found in other.samples.items():
-            for label, text in found:
-                mine = self.samples.setdefault(reason, [])
-                if len(mine) < NUM_SAMPLES:
-                    mine.append((label, text))
+        for name, samples in other.samples.items():
+            mine = self.samples.setdefault(name, Samples())
+            for sample in samples.listed():
+                mine.add(sample)
 
     def total(self, *names: str) -> int:
         """The sum of all counts whose key starts with `names`."""
@@ -64,9 +138,14 @@ class Tally:
             "counts": sorted([list(key), n] for key, n in self.counts.items()),
             "files": self.files,
             "examples": self.examples,
-            "samples": self.samples,
+            "samples": {name: samples_json(found) for name, found in sorted(self.samples.items())},
         }
         write_text(path, json.dumps(value, ensure_ascii=False))
+
+
+def length_bucket(text: str) -> str:
+    """The power of two at or above which the number of characters is, "00".."63": 1, 2, 4, 8..."""
+    return f"{max(1, len(text)).bit_length() - 1:02d}"
 
 
 def read_tally(path: Path) -> Tally:
@@ -76,5 +155,5 @@ def read_tally(path: Path) -> Tally:
         Counter({tuple(key): n for key, n in value["counts"]}),
         value["files"],
         value["examples"],
-        {reason: [(a, b) for a, b in found] for reason, found in value["samples"].items()},
+        {name: read_samples(rows) for name, rows in value["samples"].items()},
     )

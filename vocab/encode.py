@@ -1,13 +1,15 @@
 """Documents to token shards, in Beam.
 
-An element is a row group of a documents file. Its ids are written beside the shards, one pair of
-arrays for each split and language, and joined in the order of the text, whatever the runner.
+An element is a row group of a documents file. Its ids are written beside the shards, a few arrays
+for each split and language, and joined in the order of the text, whatever the runner.
 """
 
+import json
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +17,26 @@ import apache_beam as beam
 import numpy as np
 import xxhash
 
-from electrify.artifacts import run_stage
+from electrify.artifacts import run_stage, write_json
 from electrify.config import RunConfig
+from electrify.config_vocab import EncodeConfig
 from electrify.progress import Progress, log
 from electrify.stages import encode_stage, output_dir
 from pipeline.runner import make_pipeline, run_pipeline
+from vocab.boundaries import cut_sentences
+from vocab.reader import SequenceReader
 from vocab.row_groups import RowGroup, list_row_groups, read_texts
-from vocab.shards import SPLITS, ShardEntry, ShardWriter, token_dtype, write_index
-from vocab.tokenizer import SEP, load_tokenizer, special_token_ids, tokenizer_sha256
+from vocab.shard_writer import SPLITS, ShardEntry, ShardWriter, write_index
+from vocab.shards import TokenShards
+from vocab.tokenizer import UNK, load_tokenizer, special_token_ids, tokenizer_sha256
+from vocab.word_encoder import WordEncoder
 
-SECONDS_PER_MEGABYTE = 0.3  # of text, one core
+SECONDS_PER_MEGABYTE = 0.25  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
 _PARTS = "parts"
+_COUNTS = "counts.json"
+_ARRAYS = ("tokens", "offsets", "sentences")
+Key = tuple[str, str]  # split, language
 
 
 def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
@@ -55,16 +65,17 @@ def write_token_shards(
         pipeline
         | "row groups" >> beam.Create(list(enumerate(groups)))
         | "spread" >> beam.Reshuffle()
-        | "encode" >> beam.ParDo(EncodeRowGroup(vocab, parts, config.encode.valid_fraction))
+        | "encode" >> beam.ParDo(EncodeRowGroup(vocab, parts, config.encode))
     )
     run_pipeline(pipeline)
     tokenizer = load_tokenizer(vocab)
     size = tokenizer.get_vocab_size()
-    entries = _join(parts, folder, size, config.encode.shard_tokens)
+    entries, counts = join_parts(parts, folder, size, config.encode.shard_tokens)
     shutil.rmtree(parts)
     _check_splits(entries, config.encode.valid_fraction)
     special = special_token_ids(tokenizer)
-    index = write_index(folder, entries, size, tokenizer_sha256(vocab), special)
+    index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
+    _log_packing(config, folder)
     return _counts(index)
 
 
@@ -75,48 +86,84 @@ def split_of(text: str, valid_fraction: float) -> str:
 
 
 class EncodeRowGroup(beam.DoFn):
-    """Writes `<number>/<split>/<language>/{tokens,offsets}.npy` for one row group."""
+    """Writes `<number>/<split>/<language>/` with the arrays and counts of one row group."""
 
-    def __init__(self, vocab: Path, parts: Path, valid_fraction: float) -> None:
-        self._vocab, self._parts, self._valid_fraction = str(vocab), str(parts), valid_fraction
+    def __init__(self, vocab: Path, parts: Path, options: EncodeConfig) -> None:
+        self._vocab, self._parts = str(vocab), str(parts)
+        self._valid_fraction, self._sentences = options.valid_fraction, options.sentences
 
     def process(self, element: tuple[int, RowGroup]) -> None:
         """Encode the row group that has this number among all."""
         number, group = element
-        tokenizer = _corpus_tokenizer(self._vocab)
-        dtype, sep = token_dtype(tokenizer.get_vocab_size()), tokenizer.token_to_id(SEP)
-        ids: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
-        for texts, languages in read_texts(group):
-            encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-            for text, language, encoding in zip(texts, languages, encoded, strict=True):
+        encoder = _encoder(self._vocab)
+        found: defaultdict[Key, EncodedDocuments] = defaultdict(EncodedDocuments)
+        for position, (texts, languages) in enumerate(read_texts(group)):
+            if position == 0:
+                encoder.check(texts)
+            cut = [
+                cut_sentences(text, language, self._sentences)
+                for text, language in zip(texts, languages, strict=True)
+            ]
+            ids = iter(encoder.encode(list(chain.from_iterable(cut))))
+            for text, language, sentences in zip(texts, languages, cut, strict=True):
                 key = split_of(text, self._valid_fraction), language
-                ids[key].append(np.array([*encoding.ids, sep], dtype))
-        for (split, language), listed in ids.items():
+                found[key].add([next(ids) for _ in sentences], encoder.sep)
+        for (split, language), documents in found.items():
             folder = Path(self._parts) / f"{number:06d}" / split / language
             folder.mkdir(parents=True, exist_ok=True)
-            lengths = np.fromiter((len(document) for document in listed), np.int64, len(listed))
-            _save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths)]))
-            _save(folder / "tokens.npy", np.concatenate(listed))
+            documents.save(folder, encoder.dtype, encoder.unk)
 
 
-def _save(path: Path, array: Any) -> None:
+class EncodedDocuments:
+    """The ids of documents as bytes, sentence by sentence."""
+
+    def __init__(self) -> None:
+        self._ids: list[bytes] = []
+        self._documents = [0]  # how many sentences are before each document, and in all
+        self._num_without_tokens = 0
+
+    def add(self, sentences: Sequence[bytes], sep: bytes) -> None:
+        """Append a document; one without any token (of control characters only) is counted."""
+        kept = [sentence for sentence in sentences if sentence]
+        if not kept:
+            self._num_without_tokens += 1
+            return
+        self._ids += kept
+        self._ids[-1] += sep
+        self._documents.append(len(self._ids))
+
+    def save(self, folder: Path, dtype: np.dtype[Any], unk: int) -> None:
+        """Write the arrays that `ShardWriter.add` takes, and counts."""
+        tokens = np.frombuffer(bytearray().join(self._ids), dtype)
+        lengths = np.fromiter(map(len, self._ids), np.int64, len(self._ids)) // dtype.itemsize
+        sentences = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        offsets = sentences[self._documents]
+        for name, array in zip(_ARRAYS, (tokens, offsets, sentences), strict=True):
+            _replace(folder / f"{name}.npy", lambda path, array=array: np.save(path, array))
+        counts = {
+            "num_unknown_tokens": int(np.count_nonzero(tokens == unk)),
+            "num_documents_without_tokens": self._num_without_tokens,
+        }
+        write_json(folder / _COUNTS, counts)
+
+
+def _replace(path: Path, write: Any) -> None:
     temporary = path.with_suffix(".tmp.npy")  # a bundle may run twice: the last rename wins
-    np.save(temporary, array)
+    write(temporary)
     temporary.replace(path)
 
 
 @lru_cache(maxsize=1)
-def _corpus_tokenizer(folder: str) -> Any:
-    # once a process; a literal "[MASK]" in a document is text, not the special token
-    tokenizer = load_tokenizer(Path(folder))
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+def _encoder(folder: str) -> WordEncoder:
+    return WordEncoder(load_tokenizer(Path(folder)))  # once a process
 
 
-def _join(
+def join_parts(
     parts: Path, folder: Path, vocab_size: int, shard_tokens: int
-) -> dict[tuple[str, str], list[ShardEntry]]:
-    writers: dict[tuple[str, str], ShardWriter] = {}
+) -> tuple[dict[Key, list[ShardEntry]], dict[Key, Counter[str]]]:
+    """Shards of each split and language from what the row groups left, and the sums of counts."""
+    writers: dict[Key, ShardWriter] = {}
+    counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
     groups = sorted(parts.iterdir())
     with Progress("token shards", len(groups), "row groups") as progress:
         for number in groups:
@@ -124,14 +171,14 @@ def _join(
                 key = part.parent.name, part.name
                 if key not in writers:
                     writers[key] = ShardWriter(folder / key[0] / key[1], vocab_size, shard_tokens)
-                writers[key].add(np.load(part / "tokens.npy"), np.load(part / "offsets.npy"))
+                writers[key].add(*(np.load(part / f"{name}.npy") for name in _ARRAYS))
+                for name, count in json.loads((part / _COUNTS).read_text()).items():
+                    counts[key][name] += count
             progress.update()
-    return {key: writer.close() for key, writer in writers.items()}
+    return {key: writer.close() for key, writer in writers.items()}, counts
 
 
-def _check_splits(
-    entries: Mapping[tuple[str, str], Sequence[ShardEntry]], valid_fraction: float
-) -> None:
+def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: float) -> None:
     documents = {
         split: sum(
             e.num_documents for (of, _), listed in entries.items() if of == split for e in listed
@@ -147,14 +194,36 @@ def _check_splits(
             )
 
 
+def _log_packing(config: RunConfig, folder: Path) -> None:
+    """Say what the config's packing will make of the tokens."""
+    options, shards = config.encode, TokenShards(folder)
+    for split in SPLITS:
+        try:
+            reader = SequenceReader(
+                shards, split, options.sequence_length, config.seed, options.packing,
+                options.mixture.temperature,
+            )  # fmt: skip
+        except ValueError as error:  # the shards are whole: another length may do
+            log(f"as configured, these shards cannot be trained on: {error}")
+            continue
+        for language, accounting in reader.accounting().items():
+            log(f"{split} {language}, packing {options.packing!r}: {accounting.line()}")
+
+
 def _counts(index: Mapping[str, Any]) -> dict[str, Any]:
     counts = {}
     for split, languages in index["splits"].items():
         counts[split] = {
-            language: {key: entry[key] for key in ("num_documents", "num_tokens")}
+            language: {key: value for key, value in entry.items() if key != "shards"}
             for language, entry in languages.items()
         }
-        tokens = sum(entry["num_tokens"] for entry in counts[split].values())
-        total = sum(entry["num_documents"] for entry in counts[split].values())
-        log(f"{split}: {total:,} documents, {tokens:,} tokens")
+        of = Counter[str]()
+        for entry in counts[split].values():
+            of.update(entry)
+        log(
+            f"{split}: {of['num_documents']:,} documents, {of['num_tokens']:,} tokens, of them "
+            f"{of['num_unknown_tokens']:,} {UNK}"
+        )
+        if dropped := of["num_documents_without_tokens"]:
+            log(f"{split}: {dropped:,} documents without any token were dropped")
     return counts

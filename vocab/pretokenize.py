@@ -5,14 +5,37 @@ Morphemes only guide the training of the vocabulary; at run time the tokenizer i
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tokenizers import normalizers, pre_tokenizers
 
 MAX_WORD_CHARACTERS = 100  # a longer word is [UNK] at run time, as in BERT
+# Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
+# control characters out.
+CUT = "\x1f"
 _KIWI_BATCH = 20_000  # words; Kiwi spreads one list over its threads
+
+# Where a word is cut for training. `none`: nowhere. `particles`: before particles and the copula.
+# `nominal`: where a nominal ends, that is before particles, verbs, endings, suffixes and dependent
+# nouns; verbs stay whole with their endings. `all`: at every morpheme.
+Cuts = Literal["none", "particles", "nominal", "all"]
+
+
+@dataclass(frozen=True)
+class WordRules:
+    """How text becomes words, and words parts."""
+
+    lowercase: bool = False
+    split_digits: bool = False  # every digit a word of its own
+    cuts: Cuts = "none"
+    language_cuts: tuple[tuple[str, Cuts], ...] = ()  # where a language differs
+
+    def cuts_of(self, language: str) -> Cuts:
+        """Where words of the language are cut."""
+        return dict(self.language_cuts).get(language, self.cuts)
 
 
 def normalizer(lowercase: bool) -> Any:
@@ -27,33 +50,63 @@ def normalizer(lowercase: bool) -> Any:
     return normalizers.Sequence([bert, normalizers.NFC()])
 
 
-def pre_tokenizer() -> Any:
-    """Cuts at whitespace and around every punctuation mark."""
-    return pre_tokenizers.BertPreTokenizer()
+def pre_tokenizer(split_digits: bool = False) -> Any:
+    """Cuts at whitespace and around every punctuation mark, and around every digit if asked."""
+    bert = pre_tokenizers.BertPreTokenizer()
+    if not split_digits:
+        return bert
+    return pre_tokenizers.Sequence([bert, pre_tokenizers.Digits(individual_digits=True)])
 
 
-def count_words(texts: Iterable[str], lowercase: bool) -> Counter[str]:
-    """Words of the texts with their counts, without those too long for the tokenizer.
-
-    Only distinct whitespace-separated strings are pretokenised: on 24 MB of Korean that takes
-    1.6 s where every occurrence would take some 6 s; normalising takes another 1.6 s.
-    """
-    normalize, cut = normalizer(lowercase).normalize_str, pre_tokenizer().pre_tokenize_str
-    strings: Counter[str] = Counter()
+def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:
+    """Words of the texts with their counts, without those too long for the tokenizer."""
+    counter = WordCounter(lowercase, split_digits)
     for text in texts:
-        strings.update(normalize(text).split())
-    words: Counter[str] = Counter()
-    for string, count in strings.items():
-        for word, _ in cut(string):
-            if len(word) <= MAX_WORD_CHARACTERS:
-                words[word] += count
-    return words
+        counter.add(text)
+    return counter.words()
 
 
-def is_isolated(character: str, lowercase: bool = False) -> bool:
+class WordCounter:
+    """Counts words of texts; only distinct whitespace-separated strings are pretokenised.
+
+    On 24 MB of Korean that takes 1.6 s where every occurrence would take some 6 s; normalising
+    takes another 1.6 s.
+    """
+
+    def __init__(self, lowercase: bool, split_digits: bool) -> None:
+        self._normalize = normalizer(lowercase).normalize_str
+        self._cut = pre_tokenizer(split_digits).pre_tokenize_str
+        self._split_digits = split_digits
+        self._strings: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """How many distinct strings are remembered."""
+        return len(self._strings)
+
+    def add(self, text: str) -> None:
+        """Count the words of a text."""
+        self._strings.update(self._normalize(text).split())
+
+    def words(self) -> Counter[str]:
+        """All words so far, which are forgotten with this."""
+        words: Counter[str] = Counter()
+        while self._strings:
+            string, count = self._strings.popitem()
+            # one word: no mark to cut at, and ideographs stand between spaces by now
+            if string.isalnum() and not self._split_digits:
+                parts = [string]
+            else:
+                parts = [word for word, _ in self._cut(string)]
+            for word in parts:
+                if len(word) <= MAX_WORD_CHARACTERS:
+                    words[word] += count
+        return words
+
+
+def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:
     """Whether the character is always a word of its own: punctuation and CJK ideographs."""
     text = normalizer(lowercase).normalize_str(f"a{character}a")
-    return len(pre_tokenizer().pre_tokenize_str(text)) == 3
+    return len(pre_tokenizer(split_digits).pre_tokenize_str(text)) == 3
 
 
 def has_hangul(word: str) -> bool:
@@ -62,8 +115,9 @@ def has_hangul(word: str) -> bool:
 
 
 class Morpheme(Protocol):
-    """What a Kiwi token says about the surface: code points [start, start + len) of the word."""
+    """A Kiwi token: its part of speech, and code points [start, start + len) of the word."""
 
+    tag: str
     start: int
     len: int
 
@@ -85,23 +139,53 @@ def surface_pieces(word: str, morphemes: Iterable[Morpheme]) -> list[str]:
     return [word[start:stop] for start, stop in pairwise(ends)]
 
 
+def nominal_pieces(word: str, morphemes: Iterable[Morpheme], cuts: Cuts) -> list[str]:
+    """The word cut only where `cuts`, `particles` or `nominal`, says; the pieces join to it.
+
+    A morpheme that shares a syllable with the one before cannot be cut off.
+    """
+    borders, reached, previous = {0, len(word)}, 0, ""
+    for morpheme in morphemes:
+        if reached <= morpheme.start < len(word) and _is_border(previous, morpheme.tag, cuts):
+            borders.add(morpheme.start)
+        reached = max(reached, morpheme.start + morpheme.len)
+        previous = morpheme.tag
+    return [word[start:stop] for start, stop in pairwise(sorted(borders))]
+
+
+def _is_border(previous: str, tag: str, cuts: Cuts) -> bool:
+    # Sejong tags: J particles, VCP copula, N nouns, X affixes, S and W symbols, E endings
+    if cuts == "particles":
+        return tag.startswith(("J", "VCP"))
+    if tag.startswith(("XSV", "XSA", "XSN", "NNB")):
+        return True
+    nominal = previous.startswith(("N", "S", "W", "X"))
+    nominal = nominal and not previous.startswith(("XSV", "XSA"))
+    return nominal and tag.startswith(("J", "V", "E"))
+
+
 def morphemes(word: str) -> list[str]:
     """One NFC word as surface pieces: stem | particles | endings; without Hangul, as it is."""
     return morphemes_of([word])[0] if word else []
 
 
-def morphemes_of(words: Sequence[str]) -> list[list[str]]:
-    """`morphemes` of many distinct words, on all cores: some 8,000 words a second and core."""
-    pieces = iter(_analyse([word for word in words if has_hangul(word)]))
+def morphemes_of(words: Sequence[str], cuts: Cuts = "all") -> list[list[str]]:
+    """Many distinct words in pieces, on all cores: some 14,000 words a second and core."""
+    if cuts == "none":
+        return [[word] for word in words]
+    pieces = iter(_analyse([word for word in words if has_hangul(word)], cuts))
     return [next(pieces) if has_hangul(word) else [word] for word in words]
 
 
-def _analyse(korean: Sequence[str]) -> list[list[str]]:
+def _analyse(korean: Sequence[str], cuts: Cuts) -> list[list[str]]:
     pieces: list[list[str]] = []
     remaining = iter(korean)
     while batch := list(islice(remaining, _KIWI_BATCH)):
-        found = _kiwi().tokenize(batch)
-        pieces += [surface_pieces(word, tokens) for word, tokens in zip(batch, found, strict=True)]
+        for word, tokens in zip(batch, _kiwi().tokenize(batch), strict=True):
+            if cuts == "all":
+                pieces.append(surface_pieces(word, tokens))
+            else:
+                pieces.append(nominal_pieces(word, tokens, cuts))
     return pieces
 
 

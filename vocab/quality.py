@@ -2,103 +2,188 @@
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
-from electrify.page import Page
-from vocab.pretokenize import has_hangul, morphemes_of
-from vocab.tokenizer import UNK
-from vocab.wordpiece import PREFIX, SPECIAL_TOKENS
+import numpy as np
 
-MAX_MORPHEME_WORDS = 20_000  # the most frequent ones, some 2 s of Kiwi
+from vocab.pretokenize import CUT
+from vocab.segment import Segmenter, Segments, surface
+from vocab.spans import SpanText, span_report
+from vocab.tokenizer import UNK, is_special
+from vocab.words import Batches, WordBatch
+
 NUM_LONGEST = 40
-_WORDS_A_TEXT = 1000
+NUM_CROSSED = 20  # borders named in the report
+
+
+class SampleText(NamedTuple):
+    """A document for the report."""
+
+    language: str
+    source: str
+    text: str
 
 
 def vocab_report(
-    tokenizer: Any, words: Mapping[str, Mapping[str, int]], samples: Iterable[tuple[str, str]]
+    tokenizer: Any, batches: Batches, sentences: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
-    """Measure a tokenizer on counts of words per language; `samples` are (language, text) pairs."""
-    pieces = [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
+    """Measure a tokenizer on counts of words; `sentences` are (language, text) pairs."""
+    pieces = pieces_of(tokenizer)
+    words = WordFigures(pieces)
+    for batch in batches():
+        words.add(batch)
     report: dict[str, Any] = {
         "vocab_size": len(pieces),
-        "languages": {lang: language_report(tokenizer, words[lang]) for lang in sorted(words)},
+        "languages": words.languages(),
         "scripts": dict(Counter(map(script_of, pieces)).most_common()),
         "longest_pieces": longest(pieces),
         "samples": [
             {"language": language, "text": text, "pieces": tokenizer.encode(text).tokens[1:-1]}
-            for language, text in samples
+            for language, text in sentences
         ],
     }
-    together: Counter[str] = Counter()
-    for counts in words.values():
-        together.update({word: count for word, count in counts.items() if has_hangul(word)})
-    if together:
-        report["morphemes"] = morpheme_report(tokenizer, together)
+    if borders := words.borders():
+        report["borders"] = borders
     return report
 
 
-def language_report(tokenizer: Any, words: Mapping[str, int]) -> dict[str, Any]:
-    """Fertility and [UNK] share of all words, each weighted by its count.
+def pieces_of(tokenizer: Any) -> list[str]:
+    """All pieces by id."""
+    return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
+
+
+class WordFigures:
+    """Fertility, [UNK] and borders over distinct words, each weighted by its count.
 
     A word is what stands between whitespace and punctuation; marks alone are not counted.
     """
-    by_count: defaultdict[int, list[str]] = defaultdict(list)
-    for word, count in words.items():
-        if any(map(str.isalnum, word)):
-            by_count[count].append(word)
-    unknown = tokenizer.token_to_id(UNK)
-    total = distinct = pieces = characters = unknowns = 0
-    for count, listed in by_count.items():
-        total += count * len(listed)
-        distinct += len(listed)
-        characters += count * sum(map(len, listed))
-        # Words of equal count make one text: ten times faster than a text for each.
-        texts = [" ".join(part) for part in _batched(listed, _WORDS_A_TEXT)]
-        for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False):
-            pieces += count * len(encoding.ids)
-            unknowns += count * encoding.ids.count(unknown)  # one for a word
-    return {
-        "num_words": total,
-        "num_distinct_words": distinct,
-        "pieces_per_word": _share(pieces, total),
-        "characters_per_piece": _share(characters, pieces),
-        "unk_fraction": _share(unknowns, total),
-    }
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._segmenter = Segmenter(pieces)
+        self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._borders: Counter[str] = Counter()
+        self._crossed: Counter[str] = Counter()
+
+    def add(self, batch: WordBatch) -> None:
+        """Count a batch of words."""
+        for language in dict.fromkeys(batch.languages):
+            rows = [
+                row
+                for row, word in enumerate(batch.words)
+                if batch.languages[row] == language and any(map(str.isalnum, word))
+            ]
+            if rows:
+                words = [batch.words[row] for row in rows]
+                counts = batch.counts[rows]
+                found = self._segmenter.segment(words)
+                self._add_words(language, words, counts, found)
+                self._add_borders(words, counts, found)
+
+    def _add_words(self, language: str, words: list[str], counts: Any, found: Segments) -> None:
+        unknown = found.ids == self._segmenter.unknown_id
+        lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
+        sums = self._sums[language]
+        sums["words"] += int(counts.sum())
+        sums["distinct"] += len(words)
+        sums["pieces"] += int(counts[found.word].sum())
+        sums["characters"] += int((counts * lengths).sum())
+        sums["unknown"] += int(counts[found.word[unknown]].sum())  # one for a word
+
+    def _add_borders(self, words: list[str], counts: Any, found: Segments) -> None:
+        if not len(found.cut):
+            return
+        _, crossed = found.crossing()
+        several = np.unique(found.cut_word)
+        broken = np.unique(found.cut_word[crossed])
+        self._borders["distinct"] += len(several)
+        self._borders["words"] += int(counts[several].sum())
+        self._borders["broken"] += int(counts[broken].sum())
+        self._borders["borders"] += int(counts[found.cut_word].sum())
+        self._borders["crossed"] += int(counts[found.cut_word[crossed]].sum())
+        for row in broken.tolist():
+            self._crossed[words[row].replace(CUT, "|")] += int(counts[row])
+        if len(self._crossed) > 100_000:
+            self._crossed = Counter(dict(self._crossed.most_common(10_000)))
+
+    def languages(self) -> dict[str, dict[str, float | int]]:
+        """The figures of each language."""
+        return {
+            language: {
+                "num_words": of["words"],
+                "num_distinct_words": of["distinct"],
+                "pieces_per_word": _share(of["pieces"], of["words"]),
+                "characters_per_piece": _share(of["characters"], of["pieces"]),
+                "unk_fraction": _share(of["unknown"], of["words"]),
+            }
+            for language, of in sorted(self._sums.items())
+        }
+
+    def borders(self) -> dict[str, Any] | None:
+        """How far pieces respect the borders that training saw; None where it saw none."""
+        of = self._borders
+        if not of:
+            return None
+        worst = nsmallest(NUM_CROSSED, self._crossed, key=lambda w: (-self._crossed[w], w))
+        return {
+            "num_distinct_words": of["distinct"],
+            "boundary_fraction": _share(of["borders"] - of["crossed"], of["borders"]),
+            "aligned_fraction": _share(of["words"] - of["broken"], of["words"]),
+            "most_frequent_crossed": worst,
+        }
 
 
-def morpheme_report(tokenizer: Any, words: Mapping[str, int]) -> dict[str, Any]:
-    """How far pieces respect morphemes, over the most frequent words that have two or more.
+def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[str, Any]]:
+    """Fertility and [UNK] of whole documents by language and source; words as spaces part them."""
+    sums: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for sample in samples:
+        encoding = tokenizer.encode(sample.text, add_special_tokens=False)
+        of = sums[sample.language, sample.source]
+        of["words"] += len(sample.text.split())
+        of["pieces"] += len(encoding.ids)
+        of["unknown"] += encoding.tokens.count(UNK)
+        of["bytes"] += len(sample.text.encode("utf-8", "replace"))
+    return [
+        {
+            "language": language,
+            "source": source,
+            "num_words": of["words"],
+            "pieces_per_word": _share(of["pieces"], of["words"]),
+            "bytes_per_piece": _share(of["bytes"], of["pieces"]),
+            "unk_fraction": _share(of["unknown"], of["pieces"]),
+        }
+        for (language, source), of in sorted(sums.items())
+    ]
 
-    `boundary_fraction` is the share of morpheme boundaries where a piece starts, `aligned_fraction`
-    the share of words in which all of them are; both weighted by count.
-    """
-    top = nsmallest(MAX_MORPHEME_WORDS, words, key=lambda word: (-words[word], word))
-    several = {
-        word: pieces for word, pieces in zip(top, morphemes_of(top), strict=True) if len(pieces) > 1
-    }
-    encodings = tokenizer.encode_batch(list(several), add_special_tokens=False)
-    boundaries = found = aligned = 0
-    for (word, morphemes), encoding in zip(several.items(), encodings, strict=True):
-        wanted = set(accumulate(len(piece) for piece in morphemes[:-1]))
-        hit = wanted & {start for start, _ in encoding.offsets}
-        boundaries += words[word] * len(wanted)
-        found += words[word] * len(hit)
-        aligned += words[word] * (hit == wanted)
-    return {
-        "num_distinct_words": len(several),
-        "boundary_fraction": _share(found, boundaries),
-        "aligned_fraction": _share(aligned, sum(words[word] for word in several)),
-    }
+
+def compare(
+    tokenizers: Mapping[str, Any],
+    samples: Sequence[SampleText],
+    spans: Mapping[str, Sequence[SpanText]],
+) -> list[dict[str, Any]]:
+    """One row a tokenizer and data set: fertility on samples by language, ceilings on spans."""
+    rows: list[dict[str, Any]] = []
+    for name, tokenizer in tokenizers.items():
+        size = tokenizer.get_vocab_size()
+        by_language = [SampleText(of.language, "", of.text) for of in samples]
+        for row in sample_report(tokenizer, by_language):
+            kept = ("pieces_per_word", "unk_fraction")
+            rows.append(
+                {"tokenizer": name, "pieces": size, "data": f"documents, {row['language']}"}
+                | {key: row[key] for key in kept}
+            )
+        for data, texts in spans.items():
+            found = span_report(tokenizer, texts)
+            rows.append({"tokenizer": name, "pieces": size, "data": data} | found)
+    return rows
 
 
 def script_of(piece: str) -> str:
     """The script of a piece's first character: Hangul, Latin, Han, Kana, digit, ..."""
-    if piece in SPECIAL_TOKENS:
+    if is_special(piece):
         return "special token"
-    text = piece.removeprefix(PREFIX) or piece
+    text = surface(piece)
     if text[0].isdigit():
         return "digit"
     if not text[0].isalpha():
@@ -110,38 +195,8 @@ def script_of(piece: str) -> str:
 
 def longest(pieces: Iterable[str]) -> list[str]:
     """The longest pieces, a check against boilerplate that was learnt by heart."""
-    lengths = {p: len(p.removeprefix(PREFIX)) for p in pieces if p not in SPECIAL_TOKENS}
+    lengths = {piece: len(surface(piece)) for piece in pieces if not is_special(piece)}
     return nsmallest(NUM_LONGEST, lengths, key=lambda piece: (-lengths[piece], piece))
-
-
-def report_page(report: Mapping[str, Any], title: str) -> Page:
-    """The report as a page."""
-    page = Page(title, f"{report['vocab_size']} WordPiece pieces")
-    page.heading("Languages")
-    columns = (
-        "num_words", "num_distinct_words", "pieces_per_word", "characters_per_piece",
-        "unk_fraction",
-    )  # fmt: skip
-    rows = [[lang, *(of[name] for name in columns)] for lang, of in report["languages"].items()]
-    page.table(["language", *columns], rows, "Weighted by count; marks alone are no words.")
-    if "morphemes" in report:
-        page.heading("Korean morphemes")
-        page.paragraph(
-            "Over the most frequent words of two or more morphemes: boundaries where a piece "
-            "starts, and words in which all boundaries are such."
-        )
-        found = report["morphemes"]
-        page.table(list(found), [list(found.values())])
-    page.heading("Pieces")
-    page.table(["script", "pieces"], list(report["scripts"].items()))
-    page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
-    segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
-    page.text_samples("Segmentations", segmented)
-    return page
-
-
-def _batched(items: list[str], size: int) -> Iterator[list[str]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _share(part: int, whole: int) -> float:

@@ -1,165 +1,27 @@
 """Token shards on disk: flat `.npy` arrays that open as memory maps, and an index that binds them.
 
-    shards/index.json
-    shards/{train,valid}/<language>/tokens-00000.npy    uint16 or uint32, 1-D
-    shards/{train,valid}/<language>/offsets-00000.npy   int64: document starts, then the token count
+    index.json
+    {train,valid}/<language>/tokens-00000.npy     uint16 or uint32, 1-D
+    {train,valid}/<language>/offsets-00000.npy    int64: document starts, then the token count
+    {train,valid}/<language>/sentences-00000.npy  int64: sentence starts, then the token count
 
-A document is its WordPiece ids followed by one [SEP]; it never straddles two shards.
+A document is its WordPiece ids followed by one [SEP]; it never straddles two shards. Every document
+start is a sentence start too. The index holds the SHA-256 of each file.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from electrify.artifacts import write_json
+from electrify.progress import Progress
+from vocab.shard_writer import FORMAT_VERSION, INDEX, SPLITS, file_sha256, token_dtype
+from vocab.stream import Shard, TokenStream
 
-FORMAT_VERSION = 1
-INDEX = "index.json"
-SPLITS = ("train", "valid")
-
-Tokens: TypeAlias = NDArray[np.unsignedinteger[Any]]  # uint16 or uint32
-
-
-@dataclass(frozen=True)
-class ShardEntry:
-    """One pair of files, as the index lists it."""
-
-    tokens: str  # file names, inside <split>/<language>/
-    offsets: str
-    num_documents: int
-    num_tokens: int
-
-
-def token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """The narrowest unsigned type that holds every id."""
-    return np.dtype(np.uint16 if vocab_size <= 65_536 else np.uint32)
-
-
-class ShardWriter:
-    """Writes the documents of one split and language; a shard ends once it has `shard_tokens`.
-
-    Documents are added in order as arrays of ids with their offsets; shard borders depend only on
-    that order, not on how the documents were grouped into calls.
-    """
-
-    def __init__(self, folder: Path, vocab_size: int, shard_tokens: int) -> None:
-        self._folder, self._vocab_size, self._shard_tokens = folder, vocab_size, shard_tokens
-        self._dtype = token_dtype(vocab_size)
-        self._parts: list[Tokens] = []
-        self._ends: list[NDArray[np.int64]] = []
-        self._num_tokens = 0
-        self.entries: list[ShardEntry] = []
-
-    def add(self, tokens: Tokens, offsets: NDArray[np.int64]) -> None:
-        """Append documents: ids 1-D, and their starts with one last entry, the number of ids."""
-        assert offsets[0] == 0
-        assert offsets[-1] == len(tokens)
-        assert not len(tokens) or int(tokens.max()) < self._vocab_size
-        start = 0  # of the documents not yet taken
-        while start < len(offsets) - 1:
-            room = self._shard_tokens - self._num_tokens
-            # through the first document that fills the shard
-            stop = int(np.searchsorted(offsets, offsets[start] + room, side="left"))
-            stop = min(max(stop, start + 1), len(offsets) - 1)
-            self._parts.append(tokens[offsets[start] : offsets[stop]].astype(self._dtype))
-            self._ends.append(offsets[start + 1 : stop + 1] - offsets[start] + self._num_tokens)
-            self._num_tokens = int(self._ends[-1][-1])
-            start = stop
-            if self._num_tokens >= self._shard_tokens:
-                self._flush()
-
-    def close(self) -> list[ShardEntry]:
-        """Write what is left; the entries of all shards written."""
-        if self._ends:
-            self._flush()
-        return self.entries
-
-    def _flush(self) -> None:
-        number = len(self.entries)
-        names = f"tokens-{number:05d}.npy", f"offsets-{number:05d}.npy"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        offsets = np.concatenate([np.zeros(1, np.int64), *self._ends])
-        np.save(self._folder / names[0], np.concatenate(self._parts))
-        np.save(self._folder / names[1], offsets)
-        self.entries.append(ShardEntry(*names, len(offsets) - 1, self._num_tokens))
-        self._parts, self._ends, self._num_tokens = [], [], 0
-
-
-def write_index(
-    folder: Path,
-    entries: Mapping[tuple[str, str], Sequence[ShardEntry]],
-    vocab_size: int,
-    tokenizer_sha256: str,
-    special_token_ids: Mapping[str, int],
-) -> dict[str, Any]:
-    """Write index.json from the entries of each (split, language); returns its content."""
-    splits: dict[str, dict[str, Any]] = {split: {} for split in SPLITS}
-    for (split, language), shards in sorted(entries.items()):
-        splits[split][language] = {
-            "num_documents": sum(shard.num_documents for shard in shards),
-            "num_tokens": sum(shard.num_tokens for shard in shards),
-            "shards": [asdict(shard) for shard in shards],
-        }
-    index = {
-        "format_version": FORMAT_VERSION,
-        "dtype": token_dtype(vocab_size).name,
-        "vocab_size": vocab_size,
-        "tokenizer_sha256": tokenizer_sha256,
-        "special_token_ids": dict(special_token_ids),
-        "splits": splits,
-    }
-    write_json(folder / INDEX, index)
-    return index
-
-
-def write_shards(
-    folder: Path,
-    documents: Mapping[tuple[str, str], Iterable[Sequence[int]]],
-    vocab_size: int,
-    tokenizer_sha256: str,
-    special_token_ids: Mapping[str, int],
-    shard_tokens: int = 33_554_432,
-) -> dict[str, Any]:
-    """Write shards from the documents (ids with their last [SEP]) of each (split, language)."""
-    entries = {}
-    for (split, language), sequences in documents.items():
-        writer = ShardWriter(folder / split / language, vocab_size, shard_tokens)
-        for ids in sequences:
-            tokens = np.asarray(ids, token_dtype(vocab_size))
-            writer.add(tokens, np.array([0, len(tokens)], np.int64))
-        entries[split, language] = writer.close()
-    return write_index(folder, entries, vocab_size, tokenizer_sha256, special_token_ids)
-
-
-class TokenStream:
-    """Random access to the tokens of several shards as one contiguous stream."""
-
-    def __init__(self, shards: Sequence[Tokens], num_documents: int, dtype: np.dtype[Any]) -> None:
-        self._shards = [shard for shard in shards if len(shard)]
-        self._starts = np.cumsum([0, *(len(shard) for shard in self._shards)], dtype=np.int64)
-        self._dtype = dtype
-        self.num_tokens = int(self._starts[-1])
-        self.num_documents = num_documents
-
-    def read(self, start: int, stop: int) -> Tokens:
-        """The ids at [start, stop), 1-D, in the dtype of the shards."""
-        if not 0 <= start <= stop <= self.num_tokens:
-            raise IndexError(f"tokens {start}..{stop} of a stream of {self.num_tokens}")
-        shard = int(np.searchsorted(self._starts, start, side="right")) - 1
-        parts: list[Tokens] = []
-        while start < stop:
-            first = int(self._starts[shard])
-            part = self._shards[shard][start - first : stop - first]
-            parts.append(part)
-            start, shard = start + len(part), shard + 1
-        if len(parts) == 1:  # the common case: a view of the map, no copy
-            return parts[0]
-        return np.concatenate(parts) if parts else np.zeros(0, self._dtype)
+_FILES = ("tokens", "offsets", "sentences")
 
 
 class TokenShards:
@@ -172,11 +34,35 @@ class TokenShards:
         self.vocab_size: int = self.index["vocab_size"]
         self.tokenizer_sha256: str = self.index["tokenizer_sha256"]
         self.special_token_ids: dict[str, int] = self.index["special_token_ids"]
-        self._tokens: dict[tuple[str, str], list[Tokens]] = {}
+        self._shards: dict[tuple[str, str], list[Shard]] = {}
         for split, languages in self.index["splits"].items():
             for language, listed in languages.items():
                 opened = [self._open(folder / split / language, s) for s in listed["shards"]]
-                self._tokens[split, language] = opened
+                self._shards[split, language] = opened
+
+    def verify(self, splits: Sequence[str] = SPLITS) -> None:
+        """Compare every file of the splits with its checksum: 1 GB/s; `ValueError` naming it."""
+        files = [
+            (self.folder / split / language / shard[kind], shard["sha256"][kind])
+            for split in splits
+            for language, listed in self.index["splits"][split].items()
+            for shard in listed["shards"]
+            for kind in _FILES
+        ]
+        with Progress("checking shards", len(files), "files") as progress:
+            for path, expected in files:
+                if file_sha256(path) != expected:
+                    raise ValueError(f"{path} has changed since it was written; {_AGAIN}")
+                progress.update()
+
+    def check_tokenizer(self, sha256: str, path: Path) -> None:
+        """`ValueError` unless the tokenizer file with this hash wrote the shards."""
+        if sha256 != self.tokenizer_sha256:
+            raise ValueError(
+                f"{path} is not the tokenizer that the shards in {self.folder} were made with "
+                f"(SHA-256 {sha256[:12]}..., theirs {self.tokenizer_sha256[:12]}...): put that one "
+                f"back, or {_AGAIN}"
+            )
 
     def languages(self, split: str) -> list[str]:
         """The languages of a split, sorted."""
@@ -191,20 +77,21 @@ class TokenShards:
                 raise ValueError(
                     f"{self.folder / split} has no language {language!r}; it has {known}"
                 )
-        shards = [tokens for language in wanted for tokens in self._tokens[split, language]]
-        counts = [self.index["splits"][split][language]["num_documents"] for language in wanted]
-        return TokenStream(shards, sum(counts), self.dtype)
+        shards = [shard for language in wanted for shard in self._shards[split, language]]
+        return TokenStream(shards, self.dtype)
 
-    def _open(self, folder: Path, shard: Mapping[str, Any]) -> Tokens:
-        tokens = _open_array(folder / shard["tokens"], self.dtype, shard["num_tokens"])
-        path = folder / shard["offsets"]
-        offsets = _open_array(path, np.dtype(np.int64), shard["num_documents"] + 1)
-        if offsets[0] != 0 or offsets[-1] != len(tokens) or (np.diff(offsets) < 1).any():
-            raise ValueError(
-                f"{path} is damaged: its document starts do not rise from 0 to {len(tokens)}; "
-                f"{_AGAIN}"
-            )
-        return tokens
+    def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:
+        int64, num_tokens = np.dtype(np.int64), shard["num_tokens"]
+        tokens = _open_array(folder / shard["tokens"], self.dtype, num_tokens)
+        documents = _open_array(folder / shard["offsets"], int64, shard["num_documents"] + 1)
+        sentences = _open_array(folder / shard["sentences"], int64, shard["num_sentences"] + 1)
+        for path, starts in ((shard["offsets"], documents), (shard["sentences"], sentences)):
+            if starts[0] != 0 or starts[-1] != num_tokens or (np.diff(starts) < 1).any():
+                raise ValueError(
+                    f"{folder / path} is damaged: its starts do not rise from 0 to {num_tokens}; "
+                    f"{_AGAIN}"
+                )
+        return Shard(tokens, documents, sentences)
 
 
 _AGAIN = "make the shards again: electrify encode CONFIG --overwrite"

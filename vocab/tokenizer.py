@@ -13,16 +13,22 @@ from tokenizers import AddedToken, Tokenizer, decoders, processors
 from tokenizers.models import WordPiece
 
 from electrify.artifacts import write_json, write_text
+from vocab.merges import PREFIX
 from vocab.pretokenize import MAX_WORD_CHARACTERS, normalizer, pre_tokenizer
-from vocab.wordpiece import PREFIX, SPECIAL_TOKENS
+from vocab.wordpiece import SPECIAL_TOKENS
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 
 
-def build_tokenizer(pieces: Sequence[str], lowercase: bool) -> Any:
+def build_tokenizer(
+    pieces: Sequence[str],
+    lowercase: bool,
+    split_digits: bool = False,
+    additional_special_tokens: Sequence[str] = (),
+) -> Any:
     """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions."""
-    assert tuple(pieces[: len(SPECIAL_TOKENS)]) == SPECIAL_TOKENS
+    assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     assert len(vocabulary) == len(pieces), "a piece stands twice"
     model = WordPiece(
@@ -33,19 +39,28 @@ def build_tokenizer(pieces: Sequence[str], lowercase: bool) -> Any:
     )
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizer(lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizer()
+    tokenizer.pre_tokenizer = pre_tokenizer(split_digits)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS}:0 $A:0 {SEP}:0",
         pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
         special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
     )
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX, cleanup=False)
-    special = [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
-    tokenizer.add_special_tokens(special)
+    tokenizer.add_special_tokens(
+        [
+            AddedToken(token, special=True, normalized=False)
+            for token in (*SPECIAL_TOKENS, *additional_special_tokens)
+        ]
+    )
     return tokenizer
 
 
-def save_tokenizer(tokenizer: Any, folder: Path, lowercase: bool) -> None:
+def save_tokenizer(
+    tokenizer: Any,
+    folder: Path,
+    lowercase: bool,
+    additional_special_tokens: Sequence[str] = (),
+) -> None:
     """Write tokenizer.json, tokenizer_config.json and vocab.txt."""
     write_text(folder / TOKENIZER_FILE, tokenizer.to_str(pretty=True) + "\n")
     pieces = [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
@@ -59,6 +74,7 @@ def save_tokenizer(tokenizer: Any, folder: Path, lowercase: bool) -> None:
         "cls_token": CLS,
         "sep_token": SEP,
         "mask_token": MASK,
+        "additional_special_tokens": list(additional_special_tokens),
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         # for who opens the folder with BertTokenizer nevertheless
@@ -84,6 +100,14 @@ def load_tokenizer(folder: Path) -> Any:
         raise ValueError(
             f"{path} is damaged ({error}); make it again: electrify train-vocab CONFIG --overwrite"
         ) from None
+
+
+def is_special(piece: str) -> bool:
+    """Whether the piece is a special token or an unused slot, by its spelling: [SEP], [unused7].
+
+    Brackets are always words of their own, so no piece that was learnt looks like this.
+    """
+    return len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
 
 
 def special_token_ids(tokenizer: Any) -> dict[str, int]:

@@ -1,24 +1,36 @@
 """The vocabulary stage: count words, learn pieces, write a tokenizer and a report on it."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from electrify.artifacts import run_stage, write_json
 from electrify.config import RunConfig
+from electrify.config_vocab import VocabConfig
 from electrify.progress import log
 from electrify.stages import output_dir, vocab_stage
-from vocab.quality import report_page, vocab_report
-from vocab.row_groups import list_row_groups, read_texts
+from vocab.count_table import read_batches
+from vocab.pretokenize import Cuts, WordRules
+from vocab.quality import SampleText, compare, sample_report, vocab_report
+from vocab.references import check_extendable, load_reference
+from vocab.report_page import report_page
+from vocab.row_groups import list_row_groups
+from vocab.spans import find_span_files, read_spans
 from vocab.tokenizer import build_tokenizer, save_tokenizer
-from vocab.word_counts import read_word_counts, write_word_counts
-from vocab.wordpiece import Vocabulary, train_wordpiece
+from vocab.word_counts import write_word_counts
+from vocab.wordpiece import SPECIAL_TOKENS, Training, Vocabulary, log_vocabulary, train_wordpiece
+from vocab.words import language_totals, weighted
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
-_SAMPLE_CHARACTERS = 120
+SAMPLE_CHARACTERS = 200_000  # measured of each language and source
+_SAMPLE_ROW_GROUPS = 64  # read for samples, spread over all
+_SENTENCE_CHARACTERS = 120
 _SENTENCE_END = re.compile(r"(?<=[.!?。])\s|\n")
+_MODERN_HANGUL = tuple(map(chr, range(0xAC00, 0xD7A4)))
 
 
 def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
@@ -32,69 +44,126 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 
 def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) -> dict[str, Any]:
     """Train on all documents of the run and write the tokenizer into `folder`; counts of it."""
+    options = config.vocab
+    training = training_of(options)  # a wrong `extend` fails here, before any work
+    span_files = find_span_files(Path(options.span_data_dir)) if options.span_data_dir else []
+    references = {path: load_reference(Path(path)) for path in options.references}
     documents = sorted((output_dir(config) / "clean").glob("documents-*.parquet"))
     counts_path = folder / "word_counts.parquet"
-    runner, lowercase = config.clean.runner, config.vocab.lowercase
-    write_word_counts(documents, counts_path, lowercase, runner, beam_options)
-    words = read_word_counts(counts_path)
+    write_word_counts(
+        documents, counts_path, word_rules(options), config.clean.runner, beam_options
+    )
+    batches = partial(read_batches, counts_path)
+    totals = language_totals(batches)
+    log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")
+    vocabulary = train_wordpiece(weighted(batches, options.temperature), training)
+    log_vocabulary(vocabulary)
+    special = options.additional_special_tokens
+    tokenizer = build_tokenizer(vocabulary.pieces, options.lowercase, options.split_digits, special)
+    save_tokenizer(tokenizer, folder, options.lowercase, special)
+    samples = list(sample_documents(documents))
+    report = vocab_report(tokenizer, batches, sample_sentences(samples, totals[0]))
     counts_path.unlink()  # large, and nothing later needs it
-    vocabulary = learn(config, words)
-    tokenizer = build_tokenizer(vocabulary.pieces, lowercase)
-    save_tokenizer(tokenizer, folder, lowercase)
-    report = vocab_report(tokenizer, words, sample_sentences(documents, words))
-    report["training"] = counts = _counts(vocabulary, words)
+    report["sources"] = sample_report(tokenizer, samples)
+    spans = {path.name: read_spans(path) for path in span_files}
+    if spans or references:
+        report["compared"] = compare({config.name: tokenizer} | references, samples, spans)
+    report["training"] = counts = _counts(vocabulary, *totals)
     write_json(folder / "report.json", report)
     report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
-    for language, found in report["languages"].items():
-        fertility, unknown = found["pieces_per_word"], 100 * found["unk_fraction"]
-        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words are [UNK]")
+    _log_report(report)
     return counts
 
 
-def learn(config: RunConfig, words: Mapping[str, Mapping[str, int]]) -> Vocabulary:
-    """A vocabulary from the counts of words of each language, summed."""
-    total: Counter[str] = Counter()
-    for counts in words.values():
-        total.update(counts)
-    log(f"{sum(total.values()):,} words, {len(total):,} distinct")
-    options = config.vocab
-    return train_wordpiece(
-        total,
-        options.size,
-        use_morphemes=options.pretokenizer == "kiwi",
-        min_frequency=options.min_frequency,
-        limit_alphabet=options.limit_alphabet,
-        lowercase=options.lowercase,
+def word_rules(options: VocabConfig) -> WordRules:
+    """How the config wants words made."""
+
+    def cuts_of(pretokenizer: str) -> Cuts:
+        return options.morpheme_cuts if pretokenizer == "kiwi" else "none"
+
+    return WordRules(
+        options.lowercase,
+        options.split_digits,
+        cuts_of(options.pretokenizer),
+        tuple(sorted((name, cuts_of(of)) for name, of in options.pretokenizers.items())),
     )
 
 
+def training_of(options: VocabConfig) -> Training:
+    """How the config wants pieces learnt; `ValueError` if `vocab.extend` cannot be read."""
+    first = list(SPECIAL_TOKENS)
+    if options.extend:
+        first = check_extendable(Path(options.extend), options.lowercase)
+    unused = [f"[unused{number}]" for number in range(options.num_unused)]
+    for token in (*options.additional_special_tokens, *unused):
+        if token not in first:
+            first.append(token)
+    return Training(
+        options.size,
+        options.min_frequency,
+        options.limit_alphabet,
+        options.algorithm,
+        options.surplus,
+        options.max_crossing,
+        options.max_words,
+        options.lowercase,
+        options.split_digits,
+        tuple(first),
+        _MODERN_HANGUL if options.hangul == "all" else (),
+    )
+
+
+def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
+    """The first documents of each language and source, up to SAMPLE_CHARACTERS of each."""
+    groups = list_row_groups(documents)[0]
+    step = max(1, len(groups) // _SAMPLE_ROW_GROUPS)
+    taken: dict[tuple[str, str], int] = {}
+    for group in groups[::step]:
+        with pq.ParquetFile(group.path) as file:
+            names = ["language", "source", "text"]
+            for batch in file.iter_batches(1024, row_groups=[group.number], columns=names):
+                columns = (batch.column(name).to_pylist() for name in names)
+                for language, source, text in zip(*columns, strict=True):
+                    left = SAMPLE_CHARACTERS - taken.get((language, source), 0)
+                    if left > 0:
+                        taken[language, source] = SAMPLE_CHARACTERS - left + len(text)
+                        yield SampleText(language, source, text[:left])
+
+
 def sample_sentences(
-    documents: Sequence[Path], languages: Collection[str]
+    samples: Sequence[SampleText], languages: Collection[str]
 ) -> list[tuple[str, str]]:
-    """The first sentence of the first documents of each language: (language, sentence)."""
-    samples: dict[str, list[str]] = {language: [] for language in languages}
-    for language, text in _documents(documents):
-        if len(samples[language]) < NUM_SAMPLES:
-            sentence = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
-            samples[language].append(sentence[:_SAMPLE_CHARACTERS])
-            if all(len(listed) == NUM_SAMPLES for listed in samples.values()):
-                break  # usually in the first row group
-    return [(language, text) for language in sorted(samples) for text in samples[language]]
+    """The first sentences of the first documents of each language: (language, sentence)."""
+    found: dict[str, list[str]] = {language: [] for language in sorted(languages)}
+    for sample in samples:
+        listed = found.setdefault(sample.language, [])
+        if len(listed) < NUM_SAMPLES:
+            sentence = _SENTENCE_END.split(sample.text.strip(), maxsplit=1)[0]
+            listed.append(sentence[:_SENTENCE_CHARACTERS])
+    return [(language, text) for language, listed in found.items() for text in listed]
 
 
-def _documents(documents: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    for group in list_row_groups(documents)[0]:
-        for texts, languages in read_texts(group):
-            yield from zip(languages, texts, strict=True)
+def _log_report(report: Mapping[str, Any]) -> None:
+    for language, found in report["languages"].items():
+        fertility, unknown = found["pieces_per_word"], 100 * found["unk_fraction"]
+        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words are [UNK]")
+    for row in report.get("compared", ()):
+        if "span_ceiling" in row:
+            ceiling, fertility = 100 * row["span_ceiling"], row["pieces_per_word"]
+            log(f"{row['tokenizer']}, {row['data']}: {ceiling:.1f} % of spans, {fertility:.2f}")
 
 
-def _counts(vocabulary: Vocabulary, words: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+def _counts(
+    vocabulary: Vocabulary, num_words: Mapping[str, int], num_distinct: Mapping[str, int]
+) -> dict[str, Any]:
     return {
         "num_pieces": len(vocabulary.pieces),
         "num_characters": vocabulary.num_characters,
         "num_characters_seen": vocabulary.num_characters_seen,
         "num_training_words": vocabulary.num_words,
         "min_word_count": vocabulary.min_word_count,
-        "num_words": {language: sum(counts.values()) for language, counts in words.items()},
-        "num_distinct_words": {language: len(counts) for language, counts in words.items()},
+        "num_pruned": vocabulary.num_pruned,
+        "num_pruned_for_crossing": vocabulary.num_pruned_for_crossing,
+        "num_words": dict(num_words),
+        "num_distinct_words": dict(num_distinct),
     }

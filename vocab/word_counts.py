@@ -15,14 +15,13 @@ import pyarrow.parquet as pq
 import xxhash
 
 from pipeline.runner import make_pipeline, run_pipeline
-from vocab.pretokenize import count_words
+from vocab.count_table import COUNT_SCHEMA
+from vocab.pretokenize import CUT, Cuts, WordCounter, WordRules, morphemes_of
 from vocab.row_groups import RowGroup, list_row_groups, read_texts
 
 NUM_SHARDS = 64
 SECONDS_PER_MEGABYTE = 0.25  # of text, one core
-_SCHEMA = pa.schema(
-    [("language", pa.large_string()), ("word", pa.large_string()), ("count", pa.int64())]
-)
+MAX_STRINGS = 100_000  # distinct, remembered while counting: some 20 MB
 
 LanguageWord = tuple[str, str]
 
@@ -30,13 +29,14 @@ LanguageWord = tuple[str, str]
 def write_word_counts(
     documents: Sequence[Path],
     output: Path,
-    lowercase: bool,
+    rules: WordRules,
     runner: str,
     beam_options: Sequence[str] = (),
 ) -> None:
-    """Count the words of documents files into one parquet: language, word, count, sorted.
+    """Count the words of documents files into one parquet: language, word, its parts, count.
 
-    The bytes do not depend on the runner or on the order in which row groups are read.
+    Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
+    not depend on the runner or on the order in which row groups are read.
     """
     scratch = output.with_name(output.name + ".shards")
     shutil.rmtree(scratch, ignore_errors=True)
@@ -47,32 +47,35 @@ def write_word_counts(
         pipeline
         | "row groups" >> beam.Create(groups)
         | "spread" >> beam.Reshuffle()
-        | "count" >> beam.FlatMap(_packed_counts, lowercase)
+        | "count" >> beam.FlatMap(_packed_counts, rules)
         | "by hash" >> beam.GroupByKey()
-        | "sum" >> beam.Map(_write_shard, str(scratch))
+        | "sum" >> beam.Map(_write_shard, str(scratch), rules)
     )
     run_pipeline(pipeline)
-    tables = [pq.read_table(path) for path in sorted(scratch.glob("*.parquet"))]
-    table = pa.concat_tables([_SCHEMA.empty_table(), *tables])
-    pq.write_table(
-        table.sort_by([("language", "ascending"), ("word", "ascending")]),
-        output,
-        compression="zstd",
-    )
+    with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
+        for path in sorted(scratch.glob("*.parquet")):  # one at a time: never all words in memory
+            writer.write_table(pq.read_table(path))
     shutil.rmtree(scratch)
 
 
-def count_row_group(group: RowGroup, lowercase: bool) -> Counter[LanguageWord]:
-    """Words of one row group with their counts, by (language, word)."""
-    counts: Counter[LanguageWord] = Counter()
+def count_row_group(
+    group: RowGroup, rules: WordRules, max_strings: int = MAX_STRINGS
+) -> Iterator[tuple[str, Counter[str]]]:
+    """Words of one row group with their counts, by language.
+
+    Handed out whenever `max_strings` distinct strings are remembered, so a word may come again.
+    """
+    counters: dict[str, WordCounter] = {}
     for texts, languages in read_texts(group):
-        by_language: dict[str, list[str]] = {}
         for text, language in zip(texts, languages, strict=True):
-            by_language.setdefault(language, []).append(text)
-        for language, listed in by_language.items():
-            for word, count in count_words(listed, lowercase).items():
-                counts[language, word] += count
-    return counts
+            if language not in counters:
+                counters[language] = WordCounter(rules.lowercase, rules.split_digits)
+            counters[language].add(text)
+            if len(counters[language]) > max_strings:
+                yield language, counters.pop(language).words()
+    while counters:
+        language, counter = counters.popitem()
+        yield language, counter.words()
 
 
 def pack(counts: Iterable[tuple[LanguageWord, int]]) -> bytes:
@@ -87,35 +90,46 @@ def unpack(packed: bytes) -> Iterator[tuple[LanguageWord, int]]:
         yield (language, word), int(count)
 
 
-def _packed_counts(group: RowGroup, lowercase: bool) -> Iterator[tuple[int, bytes]]:
-    shards: dict[int, list[tuple[LanguageWord, int]]] = {}
-    for key, count in count_row_group(group, lowercase).items():
-        shard = xxhash.xxh3_64_intdigest(key[1].encode()) % NUM_SHARDS
-        shards.setdefault(shard, []).append((key, count))
-    for shard, listed in sorted(shards.items()):
-        yield shard, pack(listed)
+def _packed_counts(group: RowGroup, rules: WordRules) -> Iterator[tuple[int, bytes]]:
+    for language, counts in count_row_group(group, rules):
+        shards: list[list[tuple[LanguageWord, int]]] = [[] for _ in range(NUM_SHARDS)]
+        while counts:
+            word, count = counts.popitem()
+            shard = xxhash.xxh3_64_intdigest(word.encode()) % NUM_SHARDS
+            shards[shard].append(((language, word), count))
+        for number, listed in enumerate(shards):
+            if listed:
+                yield number, pack(listed)
+                listed.clear()
 
 
-def _write_shard(element: tuple[int, Iterable[bytes]], folder: str) -> None:
+def _write_shard(element: tuple[int, Iterable[bytes]], folder: str, rules: WordRules) -> None:
     shard, values = element
     counts: Counter[LanguageWord] = Counter()
     for packed in values:
         for key, count in unpack(packed):
             counts[key] += count
     keys = sorted(counts)
-    columns = [[key[0] for key in keys], [key[1] for key in keys], [counts[key] for key in keys]]
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
+    words = [key[1] for key in keys]
+    columns = {
+        "language": [key[0] for key in keys],
+        "word": words,
+        "cut": _marked(keys, rules),
+        "count": [counts[key] for key in keys],
+    }
     path = Path(folder) / f"{shard:05d}.parquet"
     temporary = path.with_suffix(".tmp")  # a bundle may run twice: the last rename wins
-    pq.write_table(pa.table(arrays, schema=_SCHEMA), temporary, compression="zstd")
+    pq.write_table(pa.table(columns, schema=COUNT_SCHEMA), temporary, compression="zstd")
     temporary.replace(path)
 
 
-def read_word_counts(path: Path) -> dict[str, dict[str, int]]:
-    """The counts of each language's words, languages and words sorted."""
-    table = pq.read_table(path)
-    languages: dict[str, dict[str, int]] = {}
-    rows = zip(*(table.column(name).to_pylist() for name in _SCHEMA.names), strict=True)
-    for language, word, count in rows:
-        languages.setdefault(language, {})[word] = count
-    return languages
+def _marked(keys: Sequence[LanguageWord], rules: WordRules) -> list[str | None]:
+    marked: list[str | None] = [None] * len(keys)
+    by_cuts: dict[Cuts, list[int]] = {}
+    for row, (language, _) in enumerate(keys):
+        by_cuts.setdefault(rules.cuts_of(language), []).append(row)
+    for cuts, rows in by_cuts.items():
+        parts = morphemes_of([keys[row][1] for row in rows], cuts)
+        for row, found in zip(rows, parts, strict=True):
+            marked[row] = CUT.join(found) if len(found) > 1 else None
+    return marked

@@ -9,7 +9,7 @@ from electrify.config import RunConfig
 from electrify.config_file import parse_config
 from model.data import SequenceData
 from model.electra import ElectraPretrainer
-from vocab.shards import write_shards
+from vocab.shard_writer import write_shards
 
 VOCAB_SIZE = 60
 NUM_WORDS = 6  # a document counts up through these, round and round

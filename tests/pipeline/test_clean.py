@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -33,7 +37,8 @@ def _write(path, texts, **fields):
 
 
 def _sentence(number):
-    return f"{number}번째 문장은 다른 문장과 다르다."
+    """Five words; the first tells it from others, as a number would not."""
+    return f"{chr(0xAC00 + number)}번째 문장은 다른 문장과 다르다."
 
 
 def _removed(folder):
@@ -118,12 +123,14 @@ def test_documents_removed_and_report(tmp_path, corpus):
         "documents-00000.parquet", "manifest.json", "removed-00000.parquet", "report.html",
         "report.json",
     ]  # fmt: skip
-    assert _sentence(0) in (folder / "report.html").read_text(encoding="utf-8")
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert any(text in html for text in texts)
 
 
 def test_duplicates_stay_if_asked(tmp_path):
     path = _write(tmp_path / "a.jsonl", [_sentence(1), _sentence(1)])
-    clean(_config(tmp_path, [path], exact_dedup=False), [], overwrite=False)
+    options = {"exact_dedup": False, "near_dedup": {"enabled": False}}
+    clean(_config(tmp_path, [path], **options), [], overwrite=False)
     assert len(list(read_documents(tmp_path / "out" / "clean"))) == 2
     assert _removed(tmp_path / "out" / "clean") == []
 
@@ -216,6 +223,39 @@ def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
     assert sum(name.startswith("documents-") for name in alone[0]) == 3
 
 
+@pytest.fixture
+def worker_pool():
+    """The address of a service that starts worker processes, as beside Flink or Spark."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        port = listener.getsockname()[1]
+    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
+    search = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"  # it calls `python`
+    paths = os.pathsep.join([str(Path(clean_module.__file__).parents[1]), *sys.path])
+    process = subprocess.Popen(
+        [*command, f"--service_port={port}"],
+        env=os.environ | {"PATH": search, "PYTHONPATH": paths},
+        stderr=subprocess.DEVNULL,
+    )
+    yield f"localhost:{port}"
+    process.terminate()
+    process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Beam's job service leaves its files open
+def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
+    tmp_path, corpus, monkeypatch, worker_pool
+):
+    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"])))
+    options = [
+        "--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=EXTERNAL",
+        f"--environment_config={worker_pool}",
+    ]  # fmt: skip
+    assert _contents(_clean_afresh(_config(tmp_path, [corpus / "*"]), options)) == alone
+
+
 def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
     path = _write(tmp_path / "a.jsonl", [_sentence(1)])
     path.write_bytes(path.read_bytes() + b"broken\n")
@@ -223,11 +263,70 @@ def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
         clean(_config(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
 
 
+def _long_text(number):
+    """Twelve lines that no other number has."""
+    return "\n".join(f"{_sentence(12 * number + i)} {_sentence(1100 - i)}" for i in range(12))
+
+
+def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
+    """Exact copies, a notice in every document and near copies, in three groups of files."""
+    notice = "이 글의 저작권은 누리집에 있으며 옮겨 싣지 못한다."
+    texts = [f"{notice}\n{_long_text(i)}" for i in range(30)]
+    near = "\n".join([texts[3], *map(_sentence, range(1200, 1203))])  # the longer one
+    files = [texts[:10], [*texts[10:30], texts[5].upper()], [near, f"{notice}\n{notice}"]]
+    for name, of_file in zip("abc", files, strict=True):
+        _write(tmp_path / f"{name}.jsonl", of_file)
+    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    clean(_config(tmp_path, [tmp_path / "*.jsonl"]), [], overwrite=False)
+    folder = tmp_path / "out" / "clean"
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [(r["id"], r["reason"], r["detail"]) for r in _removed(folder)] == [
+        ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.83"),
+        ("00-00001-000000021", "duplicate", "of 00-00000-000000006"),
+        ("00-00002-000000002", "repeated_lines", "2 lines, each in many documents"),
+    ]
+    kept = [document["text"] for document in read_documents(folder)]
+    without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
+    assert kept == [*[f"{notice}\n{text}" for text in without[:19]], *without[19:]]
+    assert report["altered"]["repeated_lines_removed"] == 11
+    assert report["clusters"] == [
+        {"kind": kind, "documents": 2, "clusters": 1} for kind in ("exact", "near")
+    ]
+    assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
+
+
+def test_benchmark_texts_are_removed(tmp_path):
+    question = "가나다 왕이 세운 절의 이름은 무엇이며 지금 어느 고을에 남아 있는가?"
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    row = {"task": "문답", "split": "test", "text": question}
+    (folder / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    path = _write(
+        tmp_path / "a.jsonl", [_long_text(1), f"{_sentence(0)} {question}", _long_text(2)]
+    )
+    config = _config(tmp_path, [path], decontaminate_against=["문답"])
+    with pytest.raises(ValueError, match="no folder with the texts"):
+        clean(config, [], overwrite=False)
+    clean(config, [], overwrite=False, benchmark_texts=folder)
+    out = tmp_path / "out" / "clean"
+    assert [row["reason"] for row in _removed(out)] == ["contaminated"]
+    assert not (out / "work").exists()
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert [row["task"] for row in report["contamination"]] == ["문답"]
+    before = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["inputs"]
+    (folder / "a.jsonl").write_text(
+        json.dumps(row | {"text": "다른 물음"}) + "\n", encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="overwrite"):  # other texts, other documents
+        clean(config, [], overwrite=False, benchmark_texts=folder)
+    assert "benchmark texts" in before
+
+
 def test_text_and_parquet_sources_side_by_side(tmp_path):
     (tmp_path / "b.txt").write_text(f"{_sentence(1)}\n\n{_sentence(2)}\n", encoding="utf-8")
-    source = {"kind": "text", "language": "en", "name": "책", "licence": "MIT"}
+    source = {"kind": "text", "language": "ko", "name": "책", "licence": "MIT"}
     clean(_config(tmp_path, [tmp_path / "*.txt"], source), [], overwrite=False)
     rows = list(read_documents(tmp_path / "out" / "clean", ["id", "language", "source", "licence"]))
     assert [tuple(row.values()) for row in rows] == [
-        ("00-00000-000000001", "en", "책", "MIT"), ("00-00000-000000003", "en", "책", "MIT")
+        ("00-00000-000000001", "ko", "책", "MIT"), ("00-00000-000000003", "ko", "책", "MIT")
     ]  # fmt: skip

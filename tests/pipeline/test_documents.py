@@ -16,10 +16,10 @@ def _rows(count):
 
 def _write(folder, rows, **options):
     folder.mkdir()
-    parts = ParquetParts(folder, "documents", DOCUMENT_SCHEMA, **options)
-    for row in rows:
-        parts.write(row)
-    return parts.close()
+    with ParquetParts(folder, "documents", DOCUMENT_SCHEMA, **options) as parts:
+        for row in rows:
+            parts.write(row)
+    return parts.paths
 
 
 def test_rows_come_back_in_order_from_several_files(tmp_path, monkeypatch):
@@ -50,6 +50,15 @@ def test_a_missing_text_is_refused(tmp_path):
     row = _rows(1)[0] | {"source": None}
     with pytest.raises((pa.ArrowInvalid, ValueError), match="source"):
         _write(tmp_path / "a", [row])
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_how_rows_wait_in_memory_does_not_matter_to_the_reader(tmp_path, monkeypatch):
+    rows = _rows(100)
+    (path,) = _write(tmp_path / "a", rows)
+    monkeypatch.setattr(documents, "_WAITING_ROWS", 7)
+    (other,) = _write(tmp_path / "b", rows)
+    assert list(read_rows([path])) == list(read_rows([other])) == rows
 
 
 def test_errors_of_read_documents(tmp_path):

@@ -1,15 +1,16 @@
 """Exact duplicates against a brute-force set."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.exact_dedup import find_duplicates, pack_hashes, text_hash, unpack_duplicates
+from pipeline.duplicates import unpack_clusters
+from pipeline.exact_dedup import find_duplicates, pack_hashes, text_hash
 
 
-def _duplicates(groups, order):
-    """What the pipeline does, with shards' arrays arriving in `order`."""
+def _clusters(groups, order):
+    """What the pipeline does, with shards' arrays arriving in `order`: clusters by group."""
     shards = defaultdict(list)
     for index, rows in enumerate(groups):
         if rows:
@@ -18,9 +19,16 @@ def _duplicates(groups, order):
                 shards[shard].append((index, part))
     found = [pair for parts in shards.values() for pair in find_duplicates(order(parts))]
     return [
-        unpack_duplicates([part for group, part in found if group == index])
+        unpack_clusters([part for group, part in found if group == index])
         for index in range(len(groups))
     ]
+
+
+def _duplicates(groups, order):
+    """The kept rank by the rank of its duplicate, by group."""
+    clusters = _clusters(groups, order)
+    assert {s for of_group in clusters for _, s in of_group.kept_of.values()} <= {1.0}
+    return [{rank: kept for rank, (kept, _) in c.kept_of.items()} for c in clusters]
 
 
 @given(st.lists(st.lists(st.sampled_from(["가", "나", "다 라", "다\n라", "A b", "a  B"]))))
@@ -43,6 +51,10 @@ def test_equals_a_set_whatever_the_order_of_arrival(texts):
                 first[key] = row
     assert _duplicates(groups, list) == expected
     assert _duplicates(groups, lambda parts: parts[::-1]) == expected
+    sizes = Counter(kept for of_group in expected for kept in of_group.values())
+    assert [of_group.size_of for of_group in _clusters(groups, list)] == [
+        {rank: sizes[rank] + 1 for rank, _ in rows if rank in sizes} for rows in groups
+    ]
 
 
 def test_the_smallest_rank_is_kept_though_it_comes_last():

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electrify.config_clean import Source
+from pipeline.input_file import InputFile
 from pipeline.readers import Fault, Raw, TooLong, read_file, read_lines
 
 LINE_BYTES = 1_000_000
@@ -24,7 +25,8 @@ def _source(kind="jsonl", **options):
 
 
 def _read(path, source=None, max_line_bytes=LINE_BYTES):
-    return list(read_file(str(path), source or _source(), max_line_bytes))
+    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    return list(read_file(file, source or _source(), max_line_bytes))
 
 
 @given(

@@ -3,10 +3,21 @@ import math
 
 import pytest
 
-from vocab.pretokenize import count_words
-from vocab.quality import language_report, longest, report_page, script_of, vocab_report
+from vocab.pretokenize import CUT, count_words, morphemes_of
+from vocab.quality import (
+    SampleText,
+    WordFigures,
+    compare,
+    longest,
+    sample_report,
+    script_of,
+    vocab_report,
+)
+from vocab.report_page import report_page
+from vocab.spans import SpanText
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece import SPECIAL_TOKENS, train_wordpiece
+from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.words import batches_of
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 
@@ -16,8 +27,15 @@ def tokenizer():
     return build_tokenizer(PIECES, lowercase=False)
 
 
-def test_figures_of_a_language_are_weighted_by_count(tokenizer):
-    report = language_report(tokenizer, {"학교에서": 6, "책": 3, "뷁": 1, ".": 50})
+def figures(words):
+    found = WordFigures(PIECES)
+    for batch in batches_of(words, "ko")():
+        found.add(batch)
+    return found
+
+
+def test_figures_of_a_language_are_weighted_by_count():
+    report = figures({"학교에서": 6, "책": 3, "뷁": 1, ".": 50}).languages()["ko"]
     assert report["num_words"] == 10  # the full stop is no word
     assert report["num_distinct_words"] == 3
     assert report["pieces_per_word"] == pytest.approx((6 * 2 + 3 + 1) / 10)
@@ -25,16 +43,42 @@ def test_figures_of_a_language_are_weighted_by_count(tokenizer):
     assert report["unk_fraction"] == pytest.approx(0.1)
 
 
-def test_morpheme_borders_that_pieces_miss_are_counted(tokenizer):
-    # 학교에서 and 책을 are cut at their particle; 학교를 is [UNK]: one piece, no border
-    report = vocab_report(tokenizer, {"ko": {"학교에서": 5, "책을": 2, "학교를": 3}}, [])
-    assert report["morphemes"]["num_distinct_words"] == 3
-    assert report["morphemes"]["boundary_fraction"] == pytest.approx(0.7)
-    assert report["morphemes"]["aligned_fraction"] == pytest.approx(0.7)
+def test_borders_that_pieces_miss_are_counted():
+    # 학교|에서 and 책|을 are cut at their particle; 학교|를 is [UNK]: one piece, no border
+    words = {f"학교{CUT}에서": 5, f"책{CUT}을": 2, f"학교{CUT}를": 3, "책": 90}
+    report = figures(words).borders()
+    assert report["num_distinct_words"] == 3
+    assert report["boundary_fraction"] == pytest.approx(0.7)
+    assert report["aligned_fraction"] == pytest.approx(0.7)
+    assert report["most_frequent_crossed"] == ["학교|를"]
 
 
-def test_text_without_hangul_has_no_morpheme_figures(tokenizer):
-    assert "morphemes" not in vocab_report(tokenizer, {"en": {"ab": 2}}, [])
+def test_words_without_borders_have_no_figures_of_them(tokenizer):
+    assert "borders" not in vocab_report(tokenizer, batches_of({"ab": 2}, "en"), [])
+
+
+def test_samples_are_measured_by_language_and_source(tokenizer):
+    samples = [
+        SampleText("ko", "news", "학교에서 책을."),
+        SampleText("ko", "blog", "뷁"),
+        SampleText("ko", "news", "책"),
+    ]
+    blog, news = sample_report(tokenizer, samples)
+    assert (blog["source"], blog["unk_fraction"]) == ("blog", 1)
+    assert news["num_words"] == 3
+    assert news["pieces_per_word"] == pytest.approx(6 / 3, abs=1e-6)
+
+
+def test_every_tokenizer_is_measured_on_every_data_set(tokenizer):
+    spans = {"ner": [SpanText("학교에서 책을", [(0, 2), (2, 4), (5, 6), (0, 3)])]}
+    other = build_tokenizer([*SPECIAL_TOKENS, "학교에서", "책을"], lowercase=False)
+    samples = [SampleText("ko", "news", "책을")]
+    rows = compare({"ours": tokenizer, "other": other}, samples, spans)
+    assert [(row["tokenizer"], row["data"]) for row in rows] == [
+        ("ours", "documents, ko"), ("ours", "ner"), ("other", "documents, ko"), ("other", "ner"),
+    ]  # fmt: skip
+    assert (rows[1]["span_ceiling"], rows[1]["start_ceiling"]) == (0.75, 1)
+    assert (rows[3]["span_ceiling"], rows[3]["start_ceiling"]) == (0, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +94,8 @@ def test_text_without_hangul_has_no_morpheme_figures(tokenizer):
         ("…", "punctuation or symbol"),
         ("##", "punctuation or symbol"),
         ("[MASK]", "special token"),
+        ("[unused3]", "special token"),
+        ("[", "punctuation or symbol"),
     ],
 )
 def test_script_of_a_piece(piece, script):
@@ -62,17 +108,22 @@ def test_longest_pieces_do_not_count_the_prefix():
 
 def test_morphemes_beat_whitespace_at_the_particles(documents):
     words = count_words([text for _, text in documents], lowercase=False)
+    listed = sorted(words)
+    parts = morphemes_of(listed, "nominal")
+    marked = {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
     share = {}
-    for use_morphemes in (False, True):
-        pieces = train_wordpiece(words, 600, use_morphemes, 1, 6000).pieces
+    for name, trained in (("whitespace", words), ("kiwi", marked)):
+        pieces = train_wordpiece(batches_of(trained), Training(600, 1, surplus=0.0)).pieces
         tokenizer = build_tokenizer(pieces, lowercase=False)
-        share[use_morphemes] = vocab_report(tokenizer, {"ko": words}, [])["morphemes"]
-    assert share[True]["boundary_fraction"] > 0.95
-    assert share[True]["aligned_fraction"] > share[False]["aligned_fraction"]
+        share[name] = vocab_report(tokenizer, batches_of(marked, "ko"), [])["borders"]
+    assert share["kiwi"]["boundary_fraction"] > 0.95
+    assert share["kiwi"]["aligned_fraction"] > share["whitespace"]["aligned_fraction"]
 
 
 def test_the_page_shows_segmentations_and_escapes_text(tokenizer, tmp_path):
-    report = vocab_report(tokenizer, {"ko": {"학교에서": 2}}, [("ko", "학교에서 <b>")])
+    report = vocab_report(
+        tokenizer, batches_of({f"학교{CUT}에서": 2}, "ko"), [("ko", "학교에서 <b>")]
+    )
     report_page(report, "run").write(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "학교 ##에서" in page

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocab.shards import ShardWriter, TokenShards, token_dtype, write_shards
+from vocab.shard_writer import ShardWriter, token_dtype, write_shards
+from vocab.shards import TokenShards
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 
@@ -110,7 +111,7 @@ DAMAGE = {
     "falling offsets": (lambda f: np.save(f / OFFSETS, np.array([0, 7, 6])), OFFSETS),
     "index gone": (lambda f: (f / "index.json").unlink(), "index.json"),
     "index cut": (lambda f: (f / "index.json").write_text('{"dty'), "index.json"),
-    "index version": (lambda f: edit_index(f, format_version=2), "format_version 2"),
+    "index version": (lambda f: edit_index(f, format_version=1), "format_version 1"),
     "index dtype": (lambda f: edit_index(f, dtype="uint32"), "uint32"),
 }
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from vocab.pretokenize import count_words, normalizer
+from vocab.pretokenize import CUT, count_words, morphemes_of, normalizer
 from vocab.tokenizer import (
     build_tokenizer,
     load_tokenizer,
@@ -13,7 +13,8 @@ from vocab.tokenizer import (
     special_token_ids,
     tokenizer_sha256,
 )
-from vocab.wordpiece import train_wordpiece
+from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.words import batches_of
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
 TEXTS = [
@@ -27,7 +28,11 @@ TEXTS = [
 
 def build(documents, lowercase=False):
     words = count_words([text for _, text in documents] + EXTRA, lowercase)
-    vocabulary = train_wordpiece(words, 640, True, 1, 6000, lowercase)
+    listed = sorted(words)
+    parts = morphemes_of(listed, "all")
+    marked = {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
+    training = Training(640, 1, surplus=0, lowercase=lowercase)
+    vocabulary = train_wordpiece(batches_of(marked), training)
     return build_tokenizer(vocabulary.pieces, lowercase)
 
 
@@ -133,3 +138,55 @@ def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "mod')
     with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
         load_tokenizer(tmp_path)
+
+
+def test_digits_can_be_split_and_tokens_added(documents, tmp_path):
+    pieces = [*SPECIAL_TOKENS, "[USER]", "1", "2", "12", "##1", "##2", "학"]
+    plain = build_tokenizer(pieces, False)
+    assert plain.encode("12 1학").tokens == ["[CLS]", "12", "[UNK]", "[SEP]"]
+    split = build_tokenizer(pieces, False, split_digits=True, additional_special_tokens=["[USER]"])
+    assert split.encode("12 1학[USER]").tokens == [
+        "[CLS]", "1", "2", "1", "학", "[USER]", "[SEP]",
+    ]  # fmt: skip
+    save_tokenizer(split, tmp_path, False, ["[USER]"])
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    assert theirs("12 1학[USER]")["input_ids"] == split.encode("12 1학[USER]").ids
+    assert "[USER]" in theirs.all_special_tokens
+    assert theirs.decode(split.encode("12 [USER]").ids, skip_special_tokens=True) == "1 2"
+
+
+WILD = st.text(
+    st.characters(exclude_categories=["Cs"])
+    | st.sampled_from("학교에서은했다ab1,.é漢🙂\u200d\x07"),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(WILD, st.booleans())
+def test_any_text_decodes_to_the_normalised_text_or_is_unknown(tokenizer, text, decomposed):
+    text = unicodedata.normalize("NFD" if decomposed else "NFC", text)
+    tokenizer.encode_special_tokens = True
+    try:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+    finally:
+        tokenizer.encode_special_tokens = False
+    if tokenizer.token_to_id("[UNK]") not in ids:
+        normalised = normalizer(lowercase=False).normalize_str(text)
+        assert "".join(tokenizer.decode(ids).split()) == "".join(normalised.split())
+
+
+def test_an_emoji_sequence_is_read_without_its_joiners(tokenizer):
+    # BERT's cleaning takes format characters out, the zero-width joiner among them
+    family = "좋아요👍🏻\u200d🙂"
+    assert tokenizer.encode(family).ids == tokenizer.encode("좋아요👍🏻🙂").ids
+
+
+def test_a_very_long_word_is_one_unknown_piece(tokenizer):
+    assert tokenizer.encode("가" * 10_000).tokens == ["[CLS]", "[UNK]", "[SEP]"]
+    assert "[UNK]" not in tokenizer.encode("한" * 100).tokens
+
+
+def test_lone_surrogates_are_refused(tokenizer):
+    with pytest.raises((TypeError, UnicodeError)):
+        tokenizer.encode("a\ud800")

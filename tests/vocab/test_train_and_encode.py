@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from electrify.artifacts import read_manifest
+from electrify.config_file import load_config
+from electrify.stages import pretrain_stage
 from vocab.encode import encode, split_of
 from vocab.shards import TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
@@ -75,10 +77,61 @@ def test_counts_add_up(finished, documents):
     counts = read_manifest(finished / "shards")["counts"]
     total = sum(of["num_documents"] for split in counts.values() for of in split.values())
     assert total == len(corpus(documents))
+    tokenizer = load_tokenizer(finished / "vocab")
+    texts = [text for _, text in corpus(documents)]
+    expected = sum(
+        len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)
+    )
     index = json.loads((finished / "shards" / "index.json").read_text())
+    listed = [of for languages in index["splits"].values() for of in languages.values()]
+    assert sum(of["num_tokens"] for of in listed) == expected + total
+    assert all(of["num_sentences"] > of["num_documents"] for of in listed)
     for split, languages in counts.items():
         for language, of in languages.items():
             assert index["splits"][split][language]["num_tokens"] == of["num_tokens"] > 0
+
+
+def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, make_run_in, caplog):
+    options = ["encode.packing=electra", "encode.sequence_length=64"]
+    config = load_config(finished / "test.toml", [*options, "encode.mixture.temperature=0.3"])
+    caplog.set_level("INFO", "electrify")
+    encode(config, [], overwrite=False)
+    assert "encode: done already" in caplog.text
+    config = load_config(finished / "test.toml", ["encode.sentences=kiwi"])
+    with pytest.raises(ValueError, match=r"config sentences changed from 'punctuation' to 'kiwi'"):
+        encode(config, [], overwrite=False)
+
+
+def test_where_the_tokens_go_is_logged(make_run, documents, caplog):
+    config = make_run(corpus(documents, 10))
+    caplog.set_level("INFO", "electrify")
+    run(config)
+    assert "train ko, packing 'full': " in caplog.text
+    assert "tokens in" in caplog.text
+
+
+def test_a_tokenizer_edited_by_hand_is_refused(make_run, documents):
+    config = make_run(corpus(documents, 10))
+    folder = run(config)
+    path = folder / "vocab" / "tokenizer.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"ids"', '"sdi"', 1), encoding="utf-8")  # of the same size
+    with pytest.raises(ValueError, match=r"tokenizer\.json was edited .* electrify train-vocab"):
+        encode(config, [], overwrite=False)
+    with pytest.raises(ValueError, match=r"tokenizer\.json was edited"):
+        pretrain_stage(config)
+
+
+def test_odd_documents(make_run, documents):
+    odd = ["\x00\x07", "가", "가" * 10_000, "[MASK]", " \n \n"]
+    texts = corpus(documents, 10) + [("ko", text) for text in odd]
+    folder = run(make_run(texts))
+    index = TokenShards(folder / "shards").index
+    ko = [split["ko"] for split in index["splits"].values()]
+    assert sum(of["num_documents_without_tokens"] for of in ko) == 2
+    num_korean = sum(language == "ko" for language, _ in texts)
+    assert sum(of["num_documents"] for of in ko) == num_korean - 2
+    assert sum(of["num_unknown_tokens"] for of in ko) == 1  # the word of 10,000 characters
 
 
 def test_a_second_run_makes_the_same_bytes(finished, make_run, documents):

@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.word_counts import pack, read_word_counts, unpack, write_word_counts
+from vocab.count_table import read_batches, read_word_counts
+from vocab.pretokenize import CUT, WordRules
+from vocab.word_counts import pack, unpack, write_word_counts
+
+NOMINAL = WordRules(cuts="nominal")
 
 
-def count(paths, output, options=()):
-    write_word_counts(paths, output, lowercase=False, runner="local", beam_options=options)
+def count(paths, output, options=(), rules=NOMINAL):
+    write_word_counts(paths, output, rules, runner="local", beam_options=options)
     return output
 
 
@@ -24,12 +28,26 @@ def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path
     assert counts == expected
 
 
-def test_rows_are_sorted_and_the_scratch_folder_is_gone(documents, write_documents, tmp_path):
+def test_words_stand_once_and_the_scratch_folder_is_gone(documents, write_documents, tmp_path):
     paths = write_documents(tmp_path / "clean", documents)
     table = pq.read_table(count(paths, tmp_path / "counts.parquet"))
     keys = list(zip(table["language"].to_pylist(), table["word"].to_pylist(), strict=True))
-    assert keys == sorted(set(keys))
+    assert len(keys) == len(set(keys)) > 100
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "counts.parquet"]
+
+
+def test_each_language_is_cut_by_its_own_rule(write_documents, tmp_path):
+    documents = [("ko", "학교에서 먹었습니다"), ("en", "학교에서 school")]
+    paths = write_documents(tmp_path / "clean", documents)
+    rules = WordRules(cuts="none", language_cuts=(("ko", "nominal"),))
+    words = {
+        (language, word)
+        for batch in read_batches(count(paths, tmp_path / "counts.parquet", rules=rules))
+        for language, word in zip(batch.languages, batch.words, strict=True)
+    }
+    assert words == {
+        ("ko", f"학교{CUT}에서"), ("ko", "먹었습니다"), ("en", "학교에서"), ("en", "school"),
+    }  # fmt: skip
 
 
 def test_bytes_do_not_depend_on_how_documents_lie_in_files(documents, write_documents, tmp_path):

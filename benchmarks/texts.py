@@ -1,0 +1,226 @@
+"""The texts of the benchmarks' evaluation rows, for the corpus stage to look for.
+
+Dev and test rows only: what a model may train on later does no harm in the corpus. A text is every
+text field of a row. Files are found by their official names at any depth of the data folder; a task
+that has only some of its files is dumped from those.
+"""
+
+import csv
+import difflib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from benchmarks.load import read_examples
+from benchmarks.registry import SUITES, TASKS
+from benchmarks.text_files import EVALUATION_FILES, EvaluationFile
+from electrify.artifacts import write_text
+from electrify.config import RunConfig
+from electrify.progress import log, warn
+
+_KNOWN_SUITES = (*SUITES, *(f.suite for f in EVALUATION_FILES))
+_KNOWN_TASKS = (*TASKS, *(f.task for f in EVALUATION_FILES))
+Row = tuple[str, str]  # split, text
+
+
+def dump_benchmarks(config: RunConfig) -> Path | None:
+    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`.
+
+    The folder, or None if it names nothing.
+    """
+    names = config.clean.decontaminate_against
+    if not names:
+        return None
+    data_dir = config.clean.decontaminate_data_dir or config.evaluate.data_dir
+    folder = Path(config.output_dir) / "benchmark-texts"
+    paths = dump_texts(names, Path(data_dir).expanduser() if data_dir else None, folder)
+    log(f"decontaminate: {len(paths)} task(s) in {folder}")
+    return folder
+
+
+def dump_texts(names: Sequence[str], data_dir: Path | None, folder: Path) -> list[Path]:
+    """Write one `<task>.jsonl` of {task, split, text} for each task found; their paths.
+
+    `names` are suites, tasks or files. Raises `ValueError` for a name that is none of them and for
+    a suite or task of which there is no file.
+    """
+    below = _files_below(data_dir)
+    rows: dict[str, dict[Row, None]] = {}  # in order, each once
+    for name in names:
+        for task, row in _rows_of_name(name, below, data_dir):
+            rows.setdefault(task, {})[row] = None
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.jsonl"):  # of an earlier config
+        old.unlink()
+    paths = []
+    for task, found in rows.items():
+        path = folder / f"{task}.jsonl"
+        lines = (
+            json.dumps({"task": task, "split": split, "text": text}, ensure_ascii=False)
+            for split, text in found
+        )
+        write_text(path, "".join(f"{line}\n" for line in lines))
+        paths.append(path)
+    return paths
+
+
+def _rows_of_name(
+    name: str, below: Sequence[Path], data_dir: Path | None
+) -> Iterator[tuple[str, Row]]:
+    if name in _KNOWN_SUITES:
+        tasks = [t for t in dict.fromkeys(_KNOWN_TASKS) if _suite(t) == name]
+    elif name in _KNOWN_TASKS:
+        tasks = [name]
+    elif Path(name).expanduser().is_file():
+        path = Path(name).expanduser()
+        yield from ((path.stem, ("file", text)) for text in _any_texts(path))
+        return
+    else:
+        raise ValueError(_unknown(name))
+    if data_dir is None:
+        raise ValueError(
+            f"no data folder for {name!r} of clean.decontaminate_against: set "
+            "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official files"
+        )
+    found = {task: list(_task_rows(task, below)) for task in tasks}
+    missing = [task for task, rows in found.items() if not rows]
+    if len(missing) == len(tasks):
+        raise ValueError(_no_files(name, tasks, below, data_dir))
+    if missing:
+        warn(f"decontaminate: no files of {', '.join(missing)} below {data_dir}: not looked for")
+    yield from ((task, row) for task, rows in found.items() for row in rows)
+
+
+def _suite(task: str) -> str:
+    if task in TASKS:
+        return TASKS[task].suite
+    return next(file.suite for file in EVALUATION_FILES if file.task == task)
+
+
+def _task_rows(task: str, below: Sequence[Path]) -> Iterator[Row]:
+    """Rows of a task's evaluation files: by the harness's loader, then by the table."""
+    if task in TASKS:
+        for path in _named(TASKS[task].files["dev"], below):
+            for example in read_examples(TASKS[task], "dev", path):
+                yield from (("dev", text) for text in example.texts)
+    for file in EVALUATION_FILES:
+        if file.task == task:
+            for path in _named(file.names, below):
+                yield from ((file.split, text) for text in _file_texts(file, path))
+
+
+def _named(names: Iterable[str], below: Sequence[Path]) -> list[Path]:
+    wanted = [PurePosixPath(name).parts for name in names]
+    return [path for path in below if any(path.parts[-len(parts) :] == parts for parts in wanted)]
+
+
+def _files_below(data_dir: Path | None) -> list[Path]:
+    if data_dir is None:
+        return []
+    if not data_dir.is_dir():
+        raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
+    found = []
+    for folder, inner, names in os.walk(data_dir.absolute()):
+        inner.sort()
+        found += [Path(folder, name) for name in sorted(names)]
+    return found
+
+
+def _file_texts(file: EvaluationFile, path: Path) -> Iterator[str]:
+    text = _read(path)
+    if file.file_format == "json":
+        texts = list(_values(_parsed(path, text), file.fields))
+    elif file.file_format == "tsv":
+        texts = list(_column_texts(file, path, text))
+    else:
+        texts = [_sentence(block) for block in text.split("\n\n")]
+    yield from filter(None, (t.strip() for t in texts))
+
+
+def _column_texts(file: EvaluationFile, path: Path, text: str) -> Iterator[str]:
+    """Cells of the named columns, without quoting as the official readers have it."""
+    rows = [line.removesuffix("\r").split("\t") for line in text.split("\n") if line]
+    header = rows[0] if rows else []
+    columns = [header.index(name) for name in file.fields if name in header]
+    if not columns:
+        raise ValueError(
+            f"{path}: no column {' or '.join(file.fields)} in its header {header}: is it the "
+            f"official {file.split} file of {file.task}?"
+        )
+    for row in rows[1:]:
+        yield from (row[column] for column in columns if column < len(row))
+
+
+def _sentence(block: str) -> str:
+    """The second column of a block of tokens, "#" lines left out (KLUE-DP)."""
+    rows = [line.split("\t") for line in block.split("\n") if line and not line.startswith("#")]
+    return " ".join(row[1] for row in rows if len(row) > 1)
+
+
+def _values(value: Any, fields: Sequence[str] | None) -> Iterator[str]:
+    """Texts under the named keys at any depth; None: all texts."""
+    if isinstance(value, str):
+        if fields is None:
+            yield value
+    elif isinstance(value, list):
+        for entry in value:
+            yield from _values(entry, fields)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            if fields is not None and key in fields and isinstance(entry, str):
+                yield entry
+            else:
+                yield from _values(entry, fields)
+
+
+def _any_texts(path: Path) -> Iterator[str]:
+    """Every text of a file of a user: values of JSON, cells of tables, lines of anything else."""
+    text = _read(path)
+    if path.suffix == ".json":
+        yield from _values(_parsed(path, text), None)
+    elif path.suffix == ".jsonl":
+        for line in filter(str.strip, text.split("\n")):
+            yield from _values(_parsed(path, line), None)
+    elif path.suffix == ".csv":
+        for row in csv.reader(text.splitlines()):
+            yield from row
+    else:
+        for line in text.split("\n"):
+            yield from line.rstrip("\r").split("\t")
+
+
+def _parsed(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: {error}; convert it to UTF-8") from None
+
+
+def _unknown(name: str) -> str:
+    suites, tasks = sorted(set(_KNOWN_SUITES)), sorted(set(_KNOWN_TASKS))
+    nearest = difflib.get_close_matches(name, [*suites, *tasks], n=1, cutoff=0.6)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return (
+        f"clean.decontaminate_against: {name!r} is no suite, task or file{hint} "
+        f"(suites: {', '.join(suites)}; tasks: {', '.join(tasks)}; or the path of a file of texts)"
+    )
+
+
+def _no_files(name: str, tasks: Sequence[str], below: Sequence[Path], data_dir: Path) -> str:
+    wanted = [n for task in tasks if task in TASKS for n in TASKS[task].files["dev"]]
+    wanted += [n for file in EVALUATION_FILES if file.task in tasks for n in file.names]
+    there = [path.relative_to(data_dir.absolute()).as_posix() for path in below]
+    shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+    return (
+        f"clean.decontaminate_against: no evaluation file of {name!r} below {data_dir.absolute()} "
+        f"(looked for {', '.join(dict.fromkeys(wanted))}; there is: {shown or 'nothing'})"
+    )

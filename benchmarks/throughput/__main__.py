@@ -1,0 +1,82 @@
+"""Throughput of the stages.
+
+python -m benchmarks.throughput corpus [--peer] [--json PATH] [--report DIR]
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.throughput.run import Settings, measure_corpus_stage
+from benchmarks.throughput.table import build_page, write_report
+from electrify.artifacts import write_json
+from electrify.progress import setup_logging
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one benchmark and print its tables; the exit status: 0 done, 1 refused."""
+    parsed = _parser().parse_args(arguments)
+    setup_logging()
+    try:
+        figures = measure_corpus_stage(_settings(parsed))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if parsed.json:
+        write_json(Path(parsed.json), figures.as_json())
+    if parsed.report:
+        write_report(figures, Path(parsed.report))
+    print(build_page(figures).markdown())
+    return 0
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
+    languages = None if parsed.languages == "all" else tuple(parsed.languages.split(","))
+    try:
+        scale = tuple(float(size) for size in parsed.scale.split(",") if size != "none")
+    except ValueError:
+        raise ValueError(
+            f"--scale {parsed.scale!r}: give sizes in MB, such as 10,30,90, or none"
+        ) from None
+    for name, least in (("exact", 0), ("near", 0), ("workers", 1)):
+        if (value := getattr(parsed, name)) < least:
+            raise ValueError(f"--{name} {value}: at least {least}")
+    if not all(size > 0 for size in scale):
+        raise ValueError(f"--scale {parsed.scale!r}: sizes are in MB and above 0")
+    return Settings(
+        data_dir=Path(parsed.data_dir),
+        work=Path(parsed.work).resolve(),
+        languages=languages,
+        num_exact=parsed.exact,
+        num_near=parsed.near,
+        seed=parsed.seed,
+        with_peer=parsed.peer,
+        with_steps=not parsed.no_steps,
+        scale_mb=scale,
+        num_workers=parsed.workers,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput")
+    stages = parser.add_subparsers(required=True, metavar="STAGE")
+    corpus = stages.add_parser("corpus", help="raw text to documents, against datatrove")
+    add = corpus.add_argument
+    add("--peer", action="store_true", help="run datatrove too, in an environment of its own")
+    add("--json", metavar="PATH", help="write every figure to this file")
+    add("--report", metavar="DIR", help="write report.html, report.md and report.json")
+    add("--data-dir", default="../shared/data", help="folder with corpora/<language>/*.jsonl.gz")
+    add("--work", default="out/throughput", help="folder for inputs, runs and the peer")
+    add("--languages", default="ko,en", help="corpora of the main part, or all")
+    add("--scale", default="10,30,90", help="MB of all languages beside the whole, or none")
+    add("--workers", type=int, default=2, help="processes of the whole graph and of the peer")
+    add("--no-steps", action="store_true", help="leave out the runs with one part each")
+    add("--exact", type=int, default=1000, help="planted exact copies")
+    add("--near", type=int, default=150, help="planted copies of each kind and Jaccard")
+    add("--seed", type=int, default=0, help="of the planted copies")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

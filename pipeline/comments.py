@@ -1,0 +1,28 @@
+"""The preset for comments of news and video sites, after KcELECTRA's cleaning.
+
+Kept: Hangul with its jamo, Latin letters, digits, punctuation, symbols and emoji; the case too.
+Gone: Hanja and other scripts, the masks that a site puts over swear words ("OOO"), mentions.
+Repeats are cut to `COMMENT_REPEATS` by the rule of that name. https://github.com/Beomi/KcELECTRA
+"""
+
+import re
+
+COMMENT_REPEATS = 2
+
+_OTHER = re.compile(
+    "[^\n -~\u00a0-\u024f\u1100-\u11ff\u2010-\u2027\u2030-\u205e\u200d\ufe0f\u20a0-\u20cf"
+    "\u20e3\u2100-\u2bff\u3000-\u303f\u3131-\u318e\u3200-\u33ff가-힣\uff01-\uff5e\uffe0-\uffe6"
+    "\U0001f000-\U0001faff\U000e0020-\U000e007f]+"
+)
+_SITE_MASK = re.compile(r"(?<![A-Za-z0-9])[O○◯〇]{3,}+(?![A-Za-z0-9])")
+# an address has a name before its @
+_MENTION = re.compile(r"(?<![\w.@/])@[\w가-힣][\w가-힣.\-]{1,38}+")
+
+
+def clean_comment(text: str) -> str:
+    """Characters of other scripts become a space; masks and mentions go."""
+    if not text.isascii():
+        text = _OTHER.sub(" ", text)
+    if "@" in text:
+        text = _MENTION.sub("", text)
+    return _SITE_MASK.sub("", text)

@@ -1,0 +1,76 @@
+"""One raw file of the corpus, or one part of a big one, and the ids of its documents."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+_PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2")
+_PACKED_FACTOR = 4  # text is about four times its compressed file
+# widths of a rank, see `InputFile.first_rank`
+FILE_BITS, ROW_BITS = 22, 32
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One raw file, or a part of one that is read in several.
+
+    `source_index` counts the config's sources; `file_index` a source's files, each part as one.
+    """
+
+    path: str  # local path, address with ://, or the name of a data set on the hub
+    num_bytes: int  # of the part
+    source_index: int
+    file_index: int
+    part: int = 0
+    num_parts: int = 1
+    # the part: bytes [start, stop) of a file of lines, row groups of a parquet file, shards of a
+    # data set; stop 0: to the end
+    start: int = 0
+    stop: int = 0
+    first_row: int = 0  # parquet: rows before the part, for they count through
+    label: str = ""  # stands for the file's name as the `source` of its documents
+    revision: str = ""  # of a data set
+
+    def document_id(self, row: int) -> str:
+        """The id of the document in one row (1: the first)."""
+        return f"{self.source_index:02d}-{self.file_index:05d}-{row:09d}"
+
+    @property
+    def first_rank(self) -> int:
+        """Rank of row 0: an integer below 2^63 in the order of (source, file, row)."""
+        return (self.source_index << FILE_BITS | self.file_index) << ROW_BITS
+
+    @property
+    def stem(self) -> str:
+        """The file's name without folders and endings: "news.2020" of "a/news.2020.jsonl.gz"."""
+        if self.label:
+            return self.label
+        name = PurePosixPath(self.path)
+        return (name.with_suffix("") if self.path.endswith(_PACKED_ENDINGS) else name).stem
+
+    @property
+    def text_bytes(self) -> int:
+        """About how many bytes of text the file holds."""
+        is_packed = self.path.endswith((*_PACKED_ENDINGS, ".parquet"))
+        return self.num_bytes * (_PACKED_FACTOR if is_packed else 1)
+
+    def where(self, row: int, offset: int | None = None) -> str:
+        """A row's place for a person: path:row, or its byte where a part does not know its row."""
+        if not self.part or self.first_row:
+            return f"{self.path}:{row}"
+        if offset is not None:
+            return f"{self.path}: byte {offset:,}"
+        return f"{self.path}: row {row} of part {self.part + 1} of {self.num_parts}"
+
+
+@dataclass(frozen=True)
+class InputGroup:
+    """Consecutive files that one worker reads."""
+
+    index: int
+    files: tuple[InputFile, ...]
+
+
+def document_id(rank: int) -> str:
+    """The id of the document with this rank."""
+    file = InputFile("", 0, rank >> FILE_BITS + ROW_BITS, (rank >> ROW_BITS) % (1 << FILE_BITS))
+    return file.document_id(rank % (1 << ROW_BITS))

@@ -1,0 +1,69 @@
+"""What reading a raw file gives, row by row: a document, or the fault that hides it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+HEAD_BYTES = 500  # of a row that cannot be read, kept for the record
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One document as the file has it. `row` counts lines, table rows, pages or records from 1."""
+
+    row: int
+    text: str
+    source: str | None = None
+    url: str | None = None
+    licence: str | None = None
+    thread: str | None = None  # rows that follow one another with the same value are one document
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row, or the rest of a file, that cannot be read."""
+
+    row: int
+    reason: str
+    detail: str
+    text: str = ""
+    offset: int | None = None  # of the row's first byte in its file, where lines are read
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """Stands for bytes that were read past and not kept."""
+
+    num_bytes: int
+    head: bytes
+
+
+def bad_row(row: int, reason: str, detail: str, data: bytes, offset: int | None = None) -> Fault:
+    """A fault that shows how the row begins."""
+    return Fault(row, reason, detail, data[:HEAD_BYTES].decode("utf-8", "replace"), offset)
+
+
+def too_long(row: int, line: TooLong, max_bytes: int, offset: int | None = None) -> Fault:
+    """The fault of a row that was read past."""
+    detail = f"{line.num_bytes:,} bytes; clean.max_line_bytes = {max_bytes:,}"
+    return bad_row(row, "line_too_long", detail, line.head, offset)
+
+
+def raw_of(row: int, text: str, fields: Mapping[str, Any], thread: str | None = None) -> Raw:
+    """A document with what its row says of where it is from and under which licence."""
+    licence = _string(fields, "licence") or _string(fields, "license")
+    return Raw(row, text, _string(fields, "source"), _string(fields, "url"), licence, thread)
+
+
+def thread_of(value: object) -> str | None:
+    """The name of a row's thread; null is none. `TypeError` for what names nothing."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise TypeError(type(value).__name__)
+
+
+def _string(fields: Mapping[str, Any], key: str) -> str | None:
+    found = fields.get(key)
+    return found if isinstance(found, str) and found else None

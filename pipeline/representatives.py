@@ -1,0 +1,178 @@
+"""Near duplicates, second half: which document of a component stands for which others.
+
+Within a component documents are taken from the longest to the shortest, equal ones by rank. A
+document is removed if its shingles are similar enough to those of one that is kept already;
+otherwise it is kept itself. So a chain of similar documents never removes one that is unlike every
+document kept. Cost: a document is compared with at most `MAX_COMPARED` kept ones, those with which
+it shares most bands, and a band remembers as many, so time and memory are linear in the size of a
+component. Only in a component that keeps more than `MAX_COMPARED` documents can a pair be missed.
+
+A document's set of shingles travels as its smallest `sketch_size` hashes: up to that number the
+similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 4,096
+hashes 0.007 (bottom-k sketches: Cohen & Kaplan, 2007).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.duplicates import by_group, make_records
+from pipeline.minhash import Keys
+
+NUM_SHARDS = 64  # by the component; decides the size of an element, not the result
+MAX_COMPARED = 32
+MAX_SKETCH, MIN_SKETCH = 4096, 256
+_COMPONENT_HASHES = 1 << 25  # 256 MB: what the sketches of one component may hold, if it can be
+_HEAD = np.dtype(
+    [
+        ("component", "<u8"),
+        ("rank", "<u8"),
+        ("length", "<u4"),
+        ("num_shingles", "<u4"),
+        ("num_hashes", "<u4"),
+    ]
+)
+Packed = tuple[bytes, bytes, bytes]  # heads, band keys, hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document of a component. `hashes`: the smallest of its distinct shingles, sorted."""
+
+    component: int
+    rank: int
+    length: int  # characters
+    num_shingles: int  # distinct
+    bands: Keys
+    hashes: Keys
+
+
+def sketch_size(component_size: int) -> int:
+    """How many hashes a document of a component of that size sends."""
+    return min(MAX_SKETCH, max(MIN_SKETCH, _COMPONENT_HASHES // component_size))
+
+
+def pack_candidates(candidates: Sequence[Candidate]) -> dict[int, Packed]:
+    """Packed candidates by shard."""
+    by_shard: defaultdict[int, list[Candidate]] = defaultdict(list)
+    for candidate in candidates:
+        # components are (group << 32 | row): rows alone would do, were groups not often small
+        by_shard[(candidate.component ^ candidate.component >> 32) % NUM_SHARDS].append(candidate)
+    return {shard: _pack(of_shard) for shard, of_shard in sorted(by_shard.items())}
+
+
+def _pack(candidates: Sequence[Candidate]) -> Packed:
+    heads = np.array(
+        [(c.component, c.rank, c.length, c.num_shingles, len(c.hashes)) for c in candidates],
+        dtype=_HEAD,
+    )
+    # a band's key need only tell documents of one component apart
+    bands = np.stack([c.bands for c in candidates]).astype("<u4")
+    return heads.tobytes(), bands.tobytes(), b"".join(c.hashes.tobytes() for c in candidates)
+
+
+def find_near_duplicates(
+    packed: Iterable[tuple[int, Packed]], similarity: float
+) -> list[tuple[int, bytes]]:
+    """Of one shard's (group, packed candidates): (group, packed records), whatever their order."""
+    groups, parts = zip(*packed, strict=True)
+    heads = np.frombuffer(b"".join(part[0] for part in parts), dtype=_HEAD)
+    bands = np.frombuffer(b"".join(part[1] for part in parts), dtype="<u4").reshape(len(heads), -1)
+    hashes = np.frombuffer(b"".join(part[2] for part in parts), dtype="<u8")
+    owners = np.repeat(np.array(groups), [len(part[0]) // _HEAD.itemsize for part in parts])
+    starts = np.concatenate(([0], np.cumsum(heads["num_hashes"], dtype=np.int64)))
+    order = np.lexsort((heads["rank"], -heads["length"].astype(np.int64), heads["component"]))
+    kept = np.arange(len(heads))
+    similarities = np.ones(len(heads), dtype=np.float32)
+    for members in _components(order, heads["component"][order]):
+        candidates = [
+            Candidate(
+                component=int(heads["component"][i]),
+                rank=int(heads["rank"][i]),
+                length=int(heads["length"][i]),
+                num_shingles=int(heads["num_shingles"][i]),
+                bands=bands[i],
+                hashes=hashes[starts[i] : starts[i + 1]],
+            )
+            for i in members.tolist()
+        ]
+        for place, representative, similar in choose(candidates, similarity):
+            kept[members[place]] = members[representative]
+            similarities[members[place]] = similar
+    sizes = np.bincount(kept, minlength=len(heads))
+    is_told = (kept != np.arange(len(heads))) | (sizes > 1)
+    ranks = heads["rank"]
+    records = make_records(ranks, ranks[kept], similarities, sizes)[is_told]
+    return by_group(records, owners[is_told])
+
+
+def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
+    """(place of a removed document, place of the kept one, similarity); longest first given."""
+    kept = _Kept(num_members=len(candidates))
+    for place, candidate in enumerate(candidates):
+        for other in kept.nearest(candidate):
+            found = estimate(candidate, candidates[other], similarity)
+            if found >= similarity:
+                yield place, other, found
+                break
+        else:
+            kept.add(place, candidate)
+
+
+def estimate(one: Candidate, other: Candidate, at_least: float = 0.0) -> float:
+    """Jaccard similarity of two sets of shingles; 0 where their sizes rule `at_least` out.
+
+    Of the hashes up to the last one that both sketches are sure to know, common over all.
+    """
+    small, large = sorted((one, other), key=lambda candidate: candidate.num_shingles)
+    if small.num_shingles < at_least * large.num_shingles:
+        return 0.0
+    mine, theirs = one.hashes, other.hashes
+    limits = [c.hashes[-1] for c in (one, other) if len(c.hashes) < c.num_shingles]
+    if limits:
+        limit = min(limits)
+        mine = mine[: np.searchsorted(mine, limit, side="right")]
+        theirs = theirs[: np.searchsorted(theirs, limit, side="right")]
+    places = np.searchsorted(mine, theirs)
+    places[places == len(mine)] = 0
+    common = int(np.count_nonzero(mine[places] == theirs))
+    return common / (len(mine) + len(theirs) - common)
+
+
+class _Kept:
+    """The kept documents of one component, by band."""
+
+    def __init__(self, num_members: int) -> None:
+        self.places: list[int] = []
+        self._is_small = num_members <= MAX_COMPARED
+        self._by_band: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+
+    def add(self, place: int, candidate: Candidate) -> None:
+        """Keep a document."""
+        self.places.append(place)
+        if self._is_small:
+            return
+        for key in enumerate(candidate.bands.tolist()):
+            if len(of_band := self._by_band[key]) < MAX_COMPARED:
+                of_band.append(place)
+
+    def nearest(self, candidate: Candidate) -> list[int]:
+        """Places of those to compare with, of most shared bands first, then longest first."""
+        if self._is_small:
+            return self.places
+        shared: Counter[int] = Counter()
+        for key in enumerate(candidate.bands.tolist()):
+            shared.update(self._by_band.get(key, ()))
+        ordered = sorted(shared, key=lambda place: (-shared[place], place))[:MAX_COMPARED]
+        few = self.places if len(self.places) <= MAX_COMPARED else ()
+        return ordered + [place for place in few if place not in shared]
+
+
+def _components(
+    order: npt.NDArray[np.int64], sorted_components: npt.NDArray[np.uint64]
+) -> Iterator[npt.NDArray[np.int64]]:
+    edges = np.flatnonzero(sorted_components[1:] != sorted_components[:-1]) + 1
+    yield from np.split(order, edges)

@@ -1,0 +1,80 @@
+"""Big files in parts, so that several workers read one: the parts are the same on every run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from electrify.config_clean import Source
+from pipeline.encodings import is_utf8
+from pipeline.input_file import InputFile
+
+# Of text: large beside the cost of opening a file, small beside a worker's memory.
+PART_BYTES = 32_000_000
+_PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2")
+
+
+def split_file(file: InputFile, source: Source, part_bytes: int = PART_BYTES) -> list[InputFile]:
+    """The file in parts of about `part_bytes`, or whole where it cannot be divided.
+
+    Packed files are read from their start. `max_documents` and threads need the rows before, so
+    they keep a file whole.
+    """
+    if source.max_documents or source.thread_field or file.text_bytes <= part_bytes:
+        return [file]
+    if source.kind == "parquet":
+        return _parquet_parts(file, source.text_field, part_bytes)
+    of_lines = source.kind == "jsonl" or (source.kind == "text" and source.document == "line")
+    if of_lines and is_utf8(source.encoding) and not file.path.endswith(_PACKED_ENDINGS):
+        return line_parts(file, part_bytes)
+    return [file]
+
+
+def line_parts(file: InputFile, part_bytes: int) -> list[InputFile]:
+    """Equal ranges of bytes; the reader moves each edge to the next line."""
+    num_parts = -(-file.num_bytes // part_bytes)
+    edges = [file.num_bytes * part // num_parts for part in range(num_parts)]
+    ranges = zip(edges, [*edges[1:], 0], strict=True)  # the last reads on to the file's end
+    return [
+        replace(
+            file,
+            num_bytes=(stop or file.num_bytes) - start,
+            part=part,
+            num_parts=num_parts,
+            start=start,
+            stop=stop,
+        )
+        for part, (start, stop) in enumerate(ranges)
+    ]
+
+
+def _parquet_parts(file: InputFile, column: str, part_bytes: int) -> list[InputFile]:
+    try:
+        with fsspec.open(file.path, "rb") as opened, pq.ParquetFile(opened) as table:
+            groups = list(_row_groups(table.metadata, column))
+    except (OSError, pa.ArrowException):
+        return [file]  # the reader names the fault
+    parts: list[InputFile] = []
+    text_bytes = first_row = 0
+    for index, (num_rows, num_bytes, packed_bytes) in enumerate(groups):
+        if not parts or (text_bytes and text_bytes + num_bytes > part_bytes):
+            parts.append(replace(file, num_bytes=0, start=index, first_row=first_row))
+            text_bytes = 0
+        last = parts[-1]
+        parts[-1] = replace(last, num_bytes=last.num_bytes + packed_bytes, stop=index + 1)
+        text_bytes += num_bytes
+        first_row += num_rows
+    if len(parts) < 2:
+        return [file]
+    return [replace(p, part=part, num_parts=len(parts)) for part, p in enumerate(parts)]
+
+
+def _row_groups(metadata: pq.FileMetaData, column: str) -> Iterator[tuple[int, int, int]]:
+    """(rows, bytes of the text column, bytes in the file) of each row group."""
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        columns = [group.column(i) for i in range(group.num_columns)]
+        text = sum(c.total_uncompressed_size for c in columns if c.path_in_schema == column)
+        yield group.num_rows, text, sum(c.total_compressed_size for c in columns)

@@ -1,0 +1,143 @@
+"""Tables of Arrow's kinds: parquet files, and the Arrow files that `save_to_disk` writes."""
+
+from collections.abc import Iterable, Iterator
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from electrify.config_clean import Source
+from pipeline.input_file import InputFile
+from pipeline.lines import CHUNK_BYTES
+from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, raw_of, too_long
+
+# Of the columns read, held at a time: twice, as Arrow has them and as Python does.
+_BATCH_BYTES = 4_000_000
+_MAX_BATCH_ROWS = 1024
+_KNOWN = ("source", "url", "licence", "license")
+
+
+def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a row, in column `source.text_field`; of a part, its row groups alone."""
+    # buffered, not read ahead: else Arrow holds a column chunk whole, maybe most of the file
+    with (
+        fsspec.open(file.path, "rb") as opened,
+        pq.ParquetFile(opened, buffer_size=CHUNK_BYTES, pre_buffer=False) as table,
+    ):
+        if fault := _schema_fault(table.schema_arrow, source):
+            yield fault
+            return
+        columns = _columns(table.schema_arrow, source)
+        groups = range(file.start, file.stop or table.metadata.num_row_groups)
+        batches = table.iter_batches(
+            batch_size=_batch_rows(table.metadata, columns),
+            columns=columns,
+            row_groups=list(groups),
+        )
+        yield from _rows(batches, columns, source, max_line_bytes, file.first_row)
+
+
+def read_arrow(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a row of a file in Arrow's stream format."""
+    with fsspec.open(file.path, "rb") as opened, pa.ipc.open_stream(opened) as stream:
+        if fault := _schema_fault(stream.schema, source):
+            yield fault
+            return
+        columns = _columns(stream.schema, source)
+        slices = (part for batch in stream for part in _slices(batch.select(columns)))
+        yield from _rows(slices, columns, source, max_line_bytes, 0)
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = _rows_of_bytes(batch.nbytes, batch.num_rows)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _batch_rows(metadata: pq.FileMetaData, columns: list[str]) -> int:
+    """Rows that hold about `_BATCH_BYTES`, by the row group with the longest texts."""
+    fewest = _MAX_BATCH_ROWS
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        chunks = (group.column(i) for i in range(group.num_columns))
+        num_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
+        fewest = min(fewest, _rows_of_bytes(num_bytes, group.num_rows))
+    return fewest
+
+
+def _rows_of_bytes(num_bytes: int, num_rows: int) -> int:
+    return max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES * num_rows // max(1, num_bytes)))
+
+
+def _schema_fault(schema: pa.Schema, source: Source) -> Fault | None:
+    for name in (source.text_field, source.thread_field):
+        if name is not None and name not in schema.names:
+            there = ", ".join(schema.names[:20])
+            return Fault(1, "missing_field", f"no column {name!r} (there are: {there})")
+    kind = schema.field(source.text_field).type
+    if not _is_string(kind):
+        return Fault(1, "wrong_type", f"column {source.text_field!r} is {kind}, not a string")
+    if source.thread_field is None:
+        return None
+    kind = schema.field(source.thread_field).type
+    if _is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return None
+    detail = f"column {source.thread_field!r} is {kind}, not a string or an integer"
+    return Fault(1, "wrong_type", detail)
+
+
+def _columns(schema: pa.Schema, source: Source) -> list[str]:
+    extra = [n for n in _KNOWN if n in schema.names and _is_string(schema.field(n).type)]
+    wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
+    return list(dict.fromkeys(wanted))
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _rows(
+    batches: Iterable[pa.RecordBatch],
+    columns: list[str],
+    source: Source,
+    max_bytes: int,
+    rows_before: int,
+) -> Iterator[Raw | Fault]:
+    row = rows_before
+    for batch in batches:
+        values = [_bytes_of(batch.column(batch.schema.get_field_index(c))) for c in columns]
+        for found in zip(*values, strict=True):
+            row += 1
+            yield _row(row, dict(zip(columns, found, strict=True)), source, max_bytes)
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    """As bytes: Arrow does not check UTF-8 and would raise for the whole batch."""
+    if not _is_string(column.type):
+        column = column.cast(pa.string())
+    values: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+    return values
+
+
+def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: int) -> Raw | Fault:
+    name = source.text_field
+    data = record[name]
+    if data is None:
+        return Fault(row, "wrong_type", f"column {name!r} is null, not a string")
+    if len(data) > max_bytes:
+        return too_long(row, TooLong(len(data), data[:HEAD_BYTES]), max_bytes)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return bad_row(row, "invalid_utf8", str(error), data)
+    rest = {
+        column: value.decode("utf-8", "replace")
+        for column, value in record.items()
+        if value is not None and column != name
+    }
+    thread = rest.get(source.thread_field) if source.thread_field else None
+    return raw_of(row, text, rest, thread)

@@ -1,0 +1,79 @@
+"""Wikitext and Aozora Bunko markup that conversion to plain text left behind.
+
+Whole Wikipedia dumps are parsed by the reader; this is for residue in texts of other sources.
+"""
+
+import re
+
+_REF = re.compile(r"<ref(?:\s[^<>/]*+)?/>|<ref(?:\s[^<>]*+)?>[^<>]{0,2000}</ref\s*>", re.I)
+_WIKI_TAG = re.compile(r"</?(?:nowiki|poem|gallery|noinclude|includeonly|onlyinclude)\s*/?>")
+_NAMESPACES = (
+    "file|image|category|파일|그림|분류|ファイル|画像|カテゴリ|文件|分类|分類"
+    "|datei|kategorie|fichier|catégorie|archivo|categoría|файл|категория"
+)
+_MEDIA = re.compile(rf"\[\[:?(?:{_NAMESPACES}):[^\[\]\n]*+\]\]", re.IGNORECASE)
+_PIPED = re.compile(
+    r"\[\[(?<![A-Za-z0-9_\])]\[\[)[^\W\d][^\[\]|\n\"'=]{0,200}+\|([^\[\]|\n]{1,200})\]\]"
+)
+# "x[[1]]", "[[nodiscard]]" and "[[Prototype]]" are code: a bare link must hold another script
+_BARE = re.compile(r"\[\[((?=[^\[\]\n]{0,200}[^\x00-\x7f])[^\W\d][^\[\]|\n\"'=$]{0,200})\]\]")
+# "{{name|...}}"; "{{ x | upper }}" is Jinja
+_TEMPLATE = re.compile(r"\{\{[^\s{}|\"'().\[\]][^{}|\"'().\[\]]{0,80}(?<! )\|[^{}]*+\}\}")
+_TITLE = r"([^=\s](?:[^\n]*[^=\s])?)"
+_HEADING = re.compile(rf"^ *(?:(={{2,6}}) ?{_TITLE} ?\1|= {_TITLE} =) *$", re.MULTILINE)
+_QUOTES = re.compile(
+    r"''(?<!['\w]'')('{0,1}|'{3})(?=[\w(\"《「])([^'\n]{1,300})(?<=[\w.)\"》」!?])''\1(?!')"
+)
+_SWITCH = re.compile(r"__(?:NO)?(?:TOC|EDITSECTION|INDEX|NEWSECTIONLINK)__")
+
+
+def remove_wikitext(text: str) -> str:
+    """Of links and headings their words stay; references and templates go."""
+    if "[" in text and "[[" in text:
+        text = _MEDIA.sub("", text)
+        text = _BARE.sub(r"\1", _PIPED.sub(r"\1", text))
+    if "{" in text and "{{" in text:
+        text = _TEMPLATE.sub("", text)
+    if "=" in text and (text[0] == "=" or "\n=" in text):
+        text = _HEADING.sub(lambda heading: heading[2] or heading[3], text)
+    if "'" in text and "''" in text:
+        text = _QUOTES.sub(r"\2", text)
+    if "_" in text and "__" in text:
+        text = _SWITCH.sub("", text)
+    return _WIKI_TAG.sub("", _REF.sub("", text)) if "<" in text else text
+
+
+_KEY_TO_MARKS = re.compile(r"^-{20,}\n【テキスト中に現れる記号について】\n.*?^-{20,}$", re.M | re.S)
+_COLOPHON = re.compile(r"\n底本：(?=.{0,6000}青空文庫).{0,6000}\Z", re.DOTALL)
+# a character outside JIS X 0208, described by its plane-row-cell or its code point
+_GAIJI = re.compile(
+    r"※［＃[^］\n]{0,80}?(?:U\+([0-9A-F]{4,5})|第[34]水準([12])-(\d\d?)-(\d\d?))[^］\n]{0,40}］"
+)
+_ANNOTATION = re.compile(r"［＃[^［］\n]{1,200}(?:［[^［］\n]*］[^［］\n]*)?］")
+_READING = re.compile(r"《(?<=[^\s《、。「」]《)[ぁ-ゖァ-ヺー・ゝゞヽヾ／＼″ 　]{1,40}》")
+_RUBY_BASE = re.compile(r"｜(?=[^｜\n《》]{1,40}《)")
+
+
+def remove_aozora(text: str) -> str:
+    """Readings, annotations, the key to the marks and the colophon of Aozora Bunko. Japanese."""
+    if "底本：" in text:
+        text = _COLOPHON.sub("", text)
+    if "【テキスト中" in text:
+        text = _KEY_TO_MARKS.sub("", text)
+    if "［＃" in text:
+        text = _ANNOTATION.sub("", _GAIJI.sub(_gaiji, text))
+    if "《" in text:
+        text = _READING.sub("", _RUBY_BASE.sub("", text))
+    return text
+
+
+def _gaiji(note: re.Match[str]) -> str:
+    if note[1]:
+        character = chr(int(note[1], 16))
+        return character if character.isprintable() else note[0]
+    plane, row, cell = (int(part) for part in note.group(2, 3, 4))
+    code = bytes((0xA0 + row, 0xA0 + cell)) if row < 95 and cell < 95 else b""
+    try:
+        return ((b"\x8f" if plane == 2 else b"") + code).decode("euc_jis_2004") or note[0]
+    except UnicodeDecodeError:
+        return note[0]

@@ -1,0 +1,154 @@
+"""Wikipedia's XML dumps (pages-articles): one document an article, read as a stream."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+from xml.parsers import expat
+
+from electrify.config_clean import Source
+from pipeline.encodings import is_utf8, to_utf8
+from pipeline.input_file import InputFile
+from pipeline.lines import read_chunks
+from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
+from pipeline.wiki_words import CATEGORY, MEDIA, WikiWords
+from pipeline.wikitext import plain_text
+
+LICENCE = "CC-BY-SA-4.0"  # of the texts of all Wikipedias since 2023
+_MAX_TITLE_BYTES = 1 << 16
+_ARTICLE = "0"  # the namespace
+_MEDIA_KEYS, _CATEGORY_KEYS = ("6", "-2"), ("14",)
+
+
+@dataclass(slots=True)
+class _Page:
+    title: str = ""
+    namespace: str = ""
+    text: str | TooLong = ""
+    is_redirect: bool = False
+
+
+class _Dump:
+    """Expat's handlers: whole pages gather in `pages`, and what siteinfo says of the wiki.
+
+    Of each element no more than its limit of bytes is held.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.pages: list[_Page] = []
+        self.root = ""
+        self.base = ""  # address of the main page
+        self.media: set[str] = set()
+        self.category: set[str] = set()
+        self._max_bytes = max_bytes
+        self._page = _Page()
+        self._limit = -1  # of the element being read; below zero: it is not kept
+        self._pieces: list[str] = []
+        self._num_bytes = 0
+        self._key = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.root = self.root or name
+        if name == "page":
+            self._page = _Page()
+        elif name == "redirect":
+            self._page.is_redirect = True
+        elif name == "namespace":
+            self._key = attributes.get("key", "")
+        if name in ("title", "ns", "base", "namespace"):
+            self._begin(_MAX_TITLE_BYTES)
+        elif name == "text":
+            self._begin(self._max_bytes)
+
+    def characters(self, data: str) -> None:
+        if self._limit < 0:
+            return
+        if self._num_bytes <= self._limit:
+            self._pieces.append(data)
+        self._num_bytes += len(data) if data.isascii() else len(data.encode())
+
+    def end(self, name: str) -> None:
+        if name == "page":
+            self.pages.append(self._page)
+        elif name == "text":
+            self._page.text = self._element()
+        elif name in ("title", "ns", "base", "namespace"):
+            value = self._element()
+            value = value.strip() if isinstance(value, str) else ""
+            if name == "title":
+                self._page.title = value
+            elif name == "ns":
+                self._page.namespace = value
+            elif name == "base":
+                self.base = value
+            elif self._key in _MEDIA_KEYS:
+                self.media.add(value.casefold())
+            elif self._key in _CATEGORY_KEYS:
+                self.category.add(value.casefold())
+        self._limit = -1
+
+    def _begin(self, limit: int) -> None:
+        self._limit, self._pieces, self._num_bytes = limit, [], 0
+
+    def _element(self) -> str | TooLong:
+        text = "".join(self._pieces)
+        self._pieces = []
+        if self._num_bytes <= self._limit:
+            return text
+        return TooLong(self._num_bytes, text[:HEAD_BYTES].encode())
+
+
+def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """The articles of a dump: title, then the text. The row counts pages of every kind."""
+    chunks: Iterable[bytes] = read_chunks(file.path)
+    if not is_utf8(source.encoding):
+        chunks = to_utf8(chunks, source.encoding)
+    dump = _Dump(max_line_bytes)
+    row = 0
+    words: WikiWords | None = None
+    for page in _pages(chunks, dump):
+        row += 1
+        if page.namespace != _ARTICLE or _is_redirect(page):
+            continue
+        if isinstance(page.text, TooLong):
+            yield too_long(row, page.text, max_line_bytes)
+            continue
+        if words is None:
+            words = WikiWords(MEDIA | dump.media, CATEGORY | dump.category)
+        text = f"{page.title}\n{plain_text(page.text, words)}".strip()
+        licence = source.licence or LICENCE
+        yield Raw(row, text, url=_url(dump.base, page.title), licence=licence)
+
+
+def _pages(chunks: Iterable[bytes], dump: _Dump) -> Iterator[_Page]:
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True  # one call for a run of characters, not one a line
+    parser.buffer_size = 1 << 16
+    parser.StartElementHandler = dump.start
+    parser.EndElementHandler = dump.end
+    parser.CharacterDataHandler = dump.characters
+    is_empty = True
+    try:
+        for chunk in chunks:
+            is_empty = False
+            parser.Parse(chunk, False)
+            yield from dump.pages
+            dump.pages.clear()
+            if dump.root not in ("", "mediawiki"):
+                raise OSError(f"the outermost element is <{dump.root}>, not <mediawiki>: no dump")
+        if not is_empty:
+            parser.Parse(b"", True)
+    except expat.ExpatError:
+        yield from dump.pages  # whole before the fault
+        raise
+
+
+def _is_redirect(page: _Page) -> bool:
+    if page.is_redirect:
+        return True
+    head = page.text.head.decode() if isinstance(page.text, TooLong) else page.text[:40]
+    return head.lstrip().upper().startswith("#REDIRECT")
+
+
+def _url(base: str, title: str) -> str | None:
+    folder, slash, _ = base.rpartition("/")
+    return f"{folder}/{quote(title.replace(' ', '_'), safe='/:@!$*(),;')}" if slash else None

@@ -1,0 +1,77 @@
+"""Letters by script, against the names of Unicode."""
+
+import unicodedata
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.scripts import (
+    FIRST_SCRIPT,
+    NEWLINE,
+    NUM_CLASSES,
+    SCRIPTS,
+    hangul_fraction,
+    letter_of,
+    line_counts,
+    script_counts,
+)
+
+_NAMES = {
+    "Latn": "LATIN", "Grek": "GREEK", "Cyrl": "CYRILLIC", "Hang": "HANGUL", "Arab": "ARABIC",
+    "Deva": "DEVANAGARI", "Thai": "THAI", "Hebr": "HEBREW", "Armn": "ARMENIAN",
+}  # fmt: skip
+_OTHER_NAMES = ("MODIFIER", "COPTIC", "FULLWIDTH", "FEMININE", "MASCULINE", "GREEK")
+_TEXTS = st.text(
+    st.sampled_from("aZ가ㄱ漢テあрहिไא 1.,\n{}éǅ") | st.characters(codec=None), max_size=60
+)
+
+
+def test_letters_of_the_blocks_bear_the_names_of_their_scripts():
+    for script, name in _NAMES.items():
+        for code in range(0xFFFF):
+            character = chr(code)
+            if not unicodedata.category(character).startswith("L"):
+                continue
+            named = unicodedata.name(character, "").removeprefix("HALFWIDTH ")
+            if script_counts(character).get(script):
+                # a few blocks hold letters of others: phonetic signs in the Latin ones
+                assert named.split(" ")[0] in {name, *_OTHER_NAMES}, (script, hex(code))
+
+
+@given(_TEXTS)
+def test_counts_of_lines_add_up_to_those_of_the_text(text):
+    lines = text.split("\n")
+    counts = line_counts(text)
+    assert counts.shape == (len(lines), NUM_CLASSES)
+    for line, row in zip(lines, counts, strict=True):
+        of_line = script_counts(line)
+        assert {SCRIPTS[i]: int(n) for i, n in enumerate(row[FIRST_SCRIPT:]) if n} == of_line
+        assert row.sum() - row[NEWLINE] == len(line)
+
+
+@given(_TEXTS)
+def test_a_pattern_finds_a_letter_where_one_is_counted(text):
+    counts = script_counts(text)
+    for script in ("Hang", "Deva", "Hani"):
+        if counts.get(script):
+            assert letter_of(frozenset({script})).search(text)
+    if not counts:
+        assert not letter_of(frozenset({"Latn"})).search(text)
+
+
+def test_digits_symbols_and_lone_accents_are_no_letters():
+    assert script_counts("12 ³ ½ + _ \u0301 。 ~ \ud800") == {}
+    assert script_counts("") == {}
+
+
+def test_hangul_fraction():
+    assert hangul_fraction("가나 ab 12") == 0.5
+    assert hangul_fraction("ㅋㅋ") == 1.0
+    assert hangul_fraction("12") == 0.0
+
+
+def test_one_block_of_counts_for_one_line():
+    assert np.array_equal(
+        line_counts("가\n"), np.vstack([line_counts("가\n")[:1], line_counts("")])
+    )

@@ -1,0 +1,104 @@
+"""The ids of texts cut and looked up are those that the tokenizer gives the whole text."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+from vocab.boundaries import cut_sentences
+from vocab.encode import EncodedDocuments, join_parts
+from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from vocab.word_encoder import WordEncoder
+
+LETTERS = "abcdé학교갔다.|,漢!?\u0301"
+PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), "학교", "##갔다"]
+# what texts are made of here: words, every sort of space, controls, joiners, literal specials
+ATOMS = [
+    *LETTERS, " ", " ", "\n", "\t", "\r\n", "\u3000", "\u2028", "\xa0", "\x0b", "\x1c", "\x85",
+    "\u200d",
+    "[MASK]", "[SEP]", "\ufffd", "e\u0301", "ᄒ", "ᅡ", "ᆨ", "😀", "한", "。", "A", "x" * 120,
+]  # fmt: skip
+texts = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return build_tokenizer(PIECES, lowercase=False)
+
+
+def whole(tokenizer, text):
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(texts, max_size=6))
+def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed):
+    encoder = WordEncoder(tokenizer)
+    for _ in range(2):  # new words, then known ones
+        found = [np.frombuffer(ids, np.uint16).tolist() for ids in encoder.encode(listed)]
+        assert found == [whole(tokenizer, text) for text in listed]
+    encoder.check(listed)
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts, st.sampled_from(["ko", "en", "ja"]))
+def test_sentences_join_to_the_text_and_their_ids_to_its_ids(tokenizer, text, language):
+    cut = cut_sentences(text, language)
+    assert "".join(cut) == text
+    WordEncoder(tokenizer)  # specials are text from here on
+    assert [i for part in cut for i in whole(tokenizer, part)] == whole(tokenizer, text)
+
+
+def test_sentences_and_lines_are_cut():
+    text = "학교 갔다. 학교 다!\n漢。漢|a"
+    assert cut_sentences(text, "ko") == ["학교 갔다. ", "학교 다!\n", "漢。", "漢|a"]
+
+
+def test_without_any_mark_among_the_pieces_words_are_still_right():
+    plain = build_tokenizer([*SPECIAL_TOKENS, "a", "##a", "b"], lowercase=False)
+    encoder = WordEncoder(plain)
+    assert np.frombuffer(encoder.encode(["a aa |b"])[0], np.uint16).tolist() == [5, 5, 6, 1, 7]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
+    monkeypatch.setattr("vocab.word_encoder.MAX_STRINGS", size)
+    encoder = WordEncoder(tokenizer)
+    for text in ("a b c d", "b a 학교 갔다", "a  d"):
+        ids = np.frombuffer(encoder.encode([text])[0], np.uint16).tolist()
+        assert ids == whole(tokenizer, text)
+
+
+def test_a_tokenizer_that_looks_across_spaces_is_refused():
+    odd = build_tokenizer(PIECES, lowercase=False)
+    odd.pre_tokenizer = pre_tokenizers.Split("a b", "removed")
+    with pytest.raises(ValueError, match=r"does not treat each word by itself.*'a b c'"):
+        WordEncoder(odd).check(["a b c"])
+
+
+def test_documents_without_tokens_are_counted_not_written(tmp_path):
+    documents, sep = EncodedDocuments(), np.array([3], np.uint16).tobytes()
+    ids = [np.array(listed, np.uint16).tobytes() for listed in ([5, 1], [], [6])]
+    documents.add(ids, sep)
+    documents.add([b""], sep)
+    documents.add([], sep)
+    documents.add(ids[2:], sep)
+    for number in ("0", "1"):
+        folder = tmp_path / "parts" / number / "train" / "ko"
+        folder.mkdir(parents=True)
+        documents.save(folder, np.dtype(np.uint16), unk=1)
+        empty = tmp_path / "parts" / number / "valid" / "ko"
+        empty.mkdir(parents=True)
+        nothing = EncodedDocuments()
+        nothing.add([], sep)
+        nothing.save(empty, np.dtype(np.uint16), unk=1)
+    entries, counts = join_parts(tmp_path / "parts", tmp_path / "out", 100, 1000)
+    assert counts["train", "ko"] == {"num_unknown_tokens": 2, "num_documents_without_tokens": 4}
+    assert counts["valid", "ko"] == {"num_unknown_tokens": 0, "num_documents_without_tokens": 2}
+    (entry,) = entries["train", "ko"]
+    assert entries["valid", "ko"] == []
+    folder = tmp_path / "out" / "train" / "ko"
+    assert np.load(folder / entry.tokens).tolist() == 2 * [5, 1, 6, 3, 6, 3]
+    assert np.load(folder / entry.offsets).tolist() == [0, 4, 6, 10, 12]
+    assert np.load(folder / entry.sentences).tolist() == [0, 2, 4, 6, 8, 10, 12]

@@ -1,0 +1,43 @@
+"""The table of words that counting leaves for training; reading it needs no Beam."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from vocab.pretokenize import CUT
+from vocab.words import BATCH_WORDS, WordBatch
+
+COUNT_SCHEMA = pa.schema(
+    [
+        ("language", pa.large_string()),
+        ("word", pa.large_string()),
+        ("cut", pa.large_string()),  # the word with its parts marked; null where it is one part
+        ("count", pa.int64()),
+    ]
+)
+
+
+def read_word_counts(path: Path) -> dict[str, dict[str, int]]:
+    """The counts of each language's words: for few words, as they are all in memory."""
+    languages: dict[str, dict[str, int]] = {}
+    for batch in read_batches(path):
+        for language, word, count in zip(
+            batch.languages, batch.words, batch.counts.tolist(), strict=True
+        ):
+            languages.setdefault(language, {})[word.replace(CUT, "")] = count
+    return {language: dict(sorted(languages[language].items())) for language in sorted(languages)}
+
+
+def read_batches(path: Path) -> Iterator[WordBatch]:
+    """Words of a file of `write_word_counts`, BATCH_WORDS at a time."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(BATCH_WORDS, use_threads=False):
+            words = pc.coalesce(batch.column("cut"), batch.column("word"))
+            yield WordBatch(
+                words.to_pylist(),
+                batch.column("count").to_numpy(zero_copy_only=False),
+                batch.column("language").to_pylist(),
+            )

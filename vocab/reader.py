@@ -1,0 +1,107 @@
+"""Batches of packed sequences from a folder of shards, each from its position alone.
+
+The position is all there is to save: a run that goes on at step s reads on at position s times the
+batch size, bit for bit, and batch size or number of ranks may change without a loader state.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from electrify.progress import warn
+from vocab.draws import make_key
+from vocab.pack import Accounting, PackedSequences, Packing
+from vocab.schedule import Schedule
+from vocab.shards import TokenShards
+from vocab.stream import Int64s
+
+
+class SequenceReader:
+    """One split of a shards folder as an endless, shuffled run of sequences of L tokens."""
+
+    def __init__(
+        self,
+        shards: TokenShards,
+        split: str,
+        sequence_length: int,
+        seed: int,
+        packing: Packing = "full",
+        temperature: float = 1.0,
+    ) -> None:
+        self.languages = shards.languages(split)
+        streams = [shards.stream(split, [language]) for language in self.languages]
+        self.num_documents = sum(stream.num_documents for stream in streams)
+        self._packed = [
+            PackedSequences(
+                stream, packing, sequence_length, (seed, language), shards.special_token_ids
+            )
+            for language, stream in zip(self.languages, streams, strict=True)
+        ]
+        sizes = [packed.num_sequences for packed in self._packed]
+        num_tokens = [stream.num_tokens for stream in streams]
+        _check_sizes(split, sequence_length, self.languages, num_tokens, sizes)
+        self.num_sequences = sum(sizes)  # of one pass over everything
+        self.sequence_length = sequence_length
+        self.is_full = all(packed.mode.is_full for packed in self._packed)
+        self.schedule = Schedule(sizes, temperature, make_key(seed, split))
+
+    def batch(
+        self, first: int, count: int, rank: int = 0, num_ranks: int = 1
+    ) -> tuple[Int64s, Int64s]:
+        """Positions first ... first + count of the endless order: ids and types, [n, L] int64.
+
+        Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
+        would.
+        """
+        positions = np.arange(first + rank, first + count, num_ranks, dtype=np.int64)
+        return self.sequences(self.schedule.indices(positions))
+
+    def sequences(self, indices: Int64s) -> tuple[Int64s, Int64s]:
+        """Sequences by number, 0 ... `num_sequences`, language after language."""
+        language, local = self.schedule.locate(indices)
+        present: list[int] = np.unique(language).tolist()
+        if len(present) == 1:
+            return self._packed[present[0]].batch(local)
+        ids = np.empty((len(indices), self.sequence_length), np.int64)
+        types = np.empty_like(ids)
+        for number in present:
+            rows = np.flatnonzero(language == number)
+            ids[rows], types[rows] = self._packed[number].batch(local[rows])
+        return ids, types
+
+    def languages_of(self, first: int, count: int) -> list[str]:
+        """The language at each of these positions."""
+        indices = self.schedule.indices(np.arange(first, first + count, dtype=np.int64))
+        return [self.languages[number] for number in self.schedule.locate(indices)[0]]
+
+    def accounting(self) -> dict[str, Accounting]:
+        """Where the tokens of each language went."""
+        pairs = zip(self.languages, self._packed, strict=True)
+        return {language: packed.accounting() for language, packed in pairs}
+
+    def passes(self, num_sequences: int) -> dict[str, float]:
+        """How often each language's text is read in so many sequences."""
+        return dict(zip(self.languages, self.schedule.passes(num_sequences), strict=True))
+
+
+def _check_sizes(
+    split: str,
+    sequence_length: int,
+    languages: Sequence[str],
+    num_tokens: Sequence[int],
+    sizes: Sequence[int],
+) -> None:
+    if not sum(sizes):
+        raise ValueError(
+            f"the {sum(num_tokens):,} tokens of the {split} split do not fill one sequence of "
+            f"encode.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
+            "language needed): give more text, a "
+            f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
+            'encode.sequence_length, or encode.packing = "sentence", which pads'
+        )
+    for language, tokens, size in zip(languages, num_tokens, sizes, strict=True):
+        if not size:
+            warn(
+                f"{language} is left out of the {split} split: its {tokens:,} tokens do not fill "
+                f"one sequence of {sequence_length}"
+            )
