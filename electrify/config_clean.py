@@ -59,7 +59,9 @@ class Source(Section):
     @model_validator(mode="after")
     def _options_fit_the_kind(self) -> Self:
         for option, kinds in _KINDS_OF.items():
-            if self.kind not in kinds and option in self.model_fields_set:
+            # a default is let through: reports print a config with all its values, to be read again
+            is_default = getattr(self, option) == Source.model_fields[option].default
+            if self.kind not in kinds and not is_default:
                 raise ValueError(
                     f"{option} = {getattr(self, option)!r} is not for kind = {self.kind!r}, only "
                     f"for {', '.join(kinds)}; leave it out"

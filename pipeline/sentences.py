@@ -13,13 +13,16 @@ Span = tuple[int, int]
 
 # A sentence ends at a newline; behind . ! ? … and what closes a quotation, if a space follows
 # (not behind a number or an initial: "3. 1 운동", "J. Kim"); behind 。！？ । ॥ ؟ ۔ without one.
+# One character class comes first, so that the search skips from one candidate to the next.
+_CLOSE = "[\"'”’)\\]」』》»]*+"
 _END = re.compile(
-    r"\n"
-    r"|[!?…]++[.!?…]*+[\"'”’)\]」』》»]*+(?=\s)"
-    r"|(?<![0-9][.])(?<![\s.\"'(][A-Z][.])(?<!\bMr[.])(?<!\bDr[.])(?<!\bMrs[.])(?<!\bSt[.])(?<!\bvs[.])"
-    r"(?<=[^\s.][.])[\"'”’)\]」』》»]*+(?=\s)"
-    r"|\.{2,}+[\"'”’)\]」』》»]*+(?=\s)"
-    r"|[。！？｡।॥؟۔][。！？｡」』）》\"'”’]*+"
+    r"[\n.!?…。！？｡।॥؟۔]"
+    r"(?:(?<=\n)"
+    rf"|(?<=[!?…])[.!?…]*+{_CLOSE}(?=\s)"
+    r"|(?<=[^\s.][.])(?<![0-9][.])(?<![\s.\"'(][A-Z][.])"
+    rf"(?<!\bMr[.])(?<!\bDr[.])(?<!\bMrs[.])(?<!\bSt[.])(?<!\bvs[.]){_CLOSE}(?=\s)"
+    rf"|(?<=[.])\.++{_CLOSE}(?=\s)"
+    r"|(?<=[。！？｡।॥؟۔])[。！？｡।॥؟۔”’」』）》\"']*+)"
 )
 _LONG = 120  # characters without a boundary, beyond which Kiwi is asked
 _FINAL_ENDING = re.compile(r"[다요죠음함임됨][ㅋㅎㅠㅜ~^;]*+\s")  # that Korean sentences close with

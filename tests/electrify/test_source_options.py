@@ -14,16 +14,16 @@ def _source(kind, **options):
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("jsonl", {"document": "block"}),
-        ("jsonl", {"split": "train"}),
+        ("jsonl", {"document": "line"}),
+        ("jsonl", {"split": "test"}),
         ("text", {"text_field": "body"}),
         ("text", {"thread_field": "post"}),
         ("parquet", {"encoding": "cp949"}),
-        ("parquet", {"split": "train"}),
-        ("wikipedia", {"text_field": "text"}),
+        ("parquet", {"split": "test"}),
+        ("wikipedia", {"text_field": "body"}),
         ("huggingface", {"document": "line"}),
-        ("huggingface", {"encoding": "utf-8"}),
-        ("wet", {"encoding": "utf-8"}),
+        ("huggingface", {"encoding": "utf-16"}),
+        ("wet", {"encoding": "utf-16"}),
         ("wet", {"thread_field": "url"}),
     ],
 )
@@ -31,6 +31,11 @@ def test_an_option_of_another_kind_is_refused_with_both_names(kind, options):
     ((name, value),) = options.items()
     with pytest.raises(ValueError, match=rf"{name} = {value!r} is not for kind = {kind!r}"):
         _source(kind, **options)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"])
+def test_a_source_printed_in_full_can_be_read_again(kind):
+    assert Source(**_source(kind).model_dump()) == _source(kind)
 
 
 @pytest.mark.parametrize(
