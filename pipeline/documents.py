@@ -32,6 +32,7 @@ REMOVED_SCHEMA = pa.schema(
 ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
 ROW_GROUP_ROWS = 65_536
 FILE_CHARACTERS = 256_000_000
+_REPEATED = ("language", "source", "licence", "reason")  # a dictionary of texts would be in vain
 # As Python objects a short row takes 1 kB, in Arrow's columns what its characters take.
 _WAITING_ROWS = 2048
 _WAITING_CHARACTERS = 1_000_000
@@ -148,7 +149,12 @@ class ParquetParts:
             return
         if self._writer is None:
             self._file = self._temporary.open("wb")
-            self._writer = pq.ParquetWriter(self._file, self.schema, compression=self.compression)
+            self._writer = pq.ParquetWriter(
+                self._file,
+                self.schema,
+                compression=self.compression,
+                use_dictionary=[name for name in _REPEATED if name in self.schema.names],
+            )
         table = pa.Table.from_batches(self._batches, self.schema)
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self._characters_in_file += self._num_characters

@@ -8,8 +8,8 @@ it shares most bands, and a band remembers as many, so time and memory are linea
 component. Only in a component that keeps more than `MAX_COMPARED` documents can a pair be missed.
 
 A document's set of shingles travels as its smallest `sketch_size` hashes: up to that number the
-similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 4,096
-hashes 0.007 (bottom-k sketches: Cohen & Kaplan, 2007).
+similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 2,048
+hashes 0.010 (bottom-k sketches: Cohen & Kaplan, 2007).
 """
 
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ from pipeline.minhash import Keys
 
 NUM_SHARDS = 64  # by the component; decides the size of an element, not the result
 MAX_COMPARED = 32
-MAX_SKETCH, MIN_SKETCH = 4096, 256
+MAX_SKETCH, MIN_SKETCH = 2048, 256
 _COMPONENT_HASHES = 1 << 25  # 256 MB: what the sketches of one component may hold, if it can be
 _HEAD = np.dtype(
     [

@@ -263,7 +263,7 @@ def test_sizes_that_rule_similarity_out(first, second):
 
 
 def test_the_largest_components_send_smaller_sketches():
-    assert sketch_size(2) == sketch_size(8_000) == 4096
+    assert sketch_size(2) == sketch_size(16_000) == 2048
     assert sketch_size(1 << 17) == 256
     assert sketch_size(1 << 15) == 1024
     assert sketch_size(10**9) == 256
