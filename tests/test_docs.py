@@ -22,6 +22,31 @@ SHORT = [
 ]  # fmt: skip
 
 
+DOC_CONFIGS = [
+    (path.name, block)
+    for path in sorted(Path("docs").glob("*.md"))
+    for kind, block in re.findall(
+        r"^```(\w*)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    if kind == "toml"
+]
+
+
+@pytest.mark.parametrize(("page", "block"), DOC_CONFIGS)
+def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path):
+    rest = '[pretrain]\nsize = "small"\n' if "[pretrain]" not in block else ""
+    path = tmp_path / "config.toml"
+    path.write_text(f'name = "docs"\noutput_dir = "out"\n{block}{rest}', encoding="utf-8")
+    load_config(str(path), [])
+
+
+def test_links_between_the_docs_lead_somewhere():
+    for path in [Path("README.md"), *Path("docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+            if "://" not in link:
+                assert (path.parent / link).exists(), f"{path}: {link}"
+
+
 def test_the_readme_has_commands():
     assert {"make demo", "make test", "electrify run configs/ko-small.toml"} <= set(COMMANDS)
 
