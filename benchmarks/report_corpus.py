@@ -11,6 +11,11 @@ from benchmarks.twin_page import TwinPage
 
 MAX_SOURCES, MAX_BARS = 30, 12
 NUM_SEGMENTATIONS = 6
+# of clean/report.json: shown in clean/report.html, where they have plots and headings of their own
+_IN_CLEAN_REPORT = (
+    "files", "malformed_examples", "samples", "lengths", "languages", "altered_by_source",
+    "clusters", "benchmarks", "contamination",
+)  # fmt: skip
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
 # column of vocab/report.json's languages -> how it is said
@@ -31,7 +36,7 @@ def add_corpus(document: TwinPage, run: RunFolder) -> None:
     rest = dict(run.corpus)
     sources, removed = rest.pop("sources", []), rest.pop("removed", [])
     malformed, altered = rest.pop("malformed", []), rest.pop("altered", {})
-    for name in ("files", "malformed_examples"):  # in clean/report.html
+    for name in _IN_CLEAN_REPORT:
         rest.pop(name, None)
     _add_facts(document, rest, "The corpus")
     if sources:

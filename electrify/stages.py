@@ -1,6 +1,6 @@
 """Which options and which earlier folders each stage is made from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from electrify.config import RunConfig
 _EVALUATE_VOLATILE = ("results.jsonl",)
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
 
 
 def output_dir(config: RunConfig) -> Path:
@@ -30,16 +31,26 @@ def clean_stage(
         names = [path.relative_to(benchmark_texts).as_posix() for path in texts]
         hashes = [fingerprint(str(path)) for path in texts]
         inputs["benchmark texts"] = digest_of(list(zip(names, hashes, strict=True)))
-    # the runner and its worker count never change a byte; of benchmarks the texts count
-    options = _options(config.clean, leave_out={"runner", "decontaminate_data_dir"})
+    # runner, worker count and work folder never change a byte; of benchmarks the texts count
+    options = _options(config.clean, leave_out={"runner", "work_dir", "decontaminate_data_dir"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
 
 
-def vocab_stage(config: RunConfig) -> Stage:
-    """Documents to a tokenizer."""
-    folder = output_dir(config)
+def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
+    """Documents to a tokenizer, and a report that compares it with `vocab.references` on spans.
+
+    `span_files` are those of `vocab.span_data_dir`; of all paths the contents count.
+    """
+    folder, options = output_dir(config), config.vocab
     inputs = {"clean": input_digest(folder / "clean", "clean")}
-    return Stage("train-vocab", folder / "vocab", _options(config.vocab), inputs)
+    if options.extend:
+        inputs["vocab.extend"] = _vocabulary_digest(options.extend)
+    for path in options.references:
+        inputs[f"vocab.references {path}"] = _vocabulary_digest(path)
+    if span_files:
+        hashes = [[path.name, fingerprint(str(path))] for path in span_files]
+        inputs["vocab.span_data_dir"] = digest_of(sorted(hashes))
+    return Stage("train-vocab", folder / "vocab", _options(options), inputs)
 
 
 def encode_stage(config: RunConfig) -> Stage:
@@ -91,16 +102,25 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
 
 
 def _vocab_digest(folder: Path) -> str:
-    """`ValueError` if tokenizer.json is not, byte for byte, what was written: one changed piece
-    would give the text after it other ids than the text before."""
-    digest, name = input_digest(folder, "train-vocab"), "tokenizer.json"
-    entry = read_manifest(folder)["files"].get(name)
-    if entry is not None and fingerprint(str(folder / name)) != entry["sha256"]:
-        raise ValueError(
-            f"{folder / name} was edited after it was made: put the old file back, or remove "
-            f"{folder} and run again: electrify train-vocab CONFIG"
-        )
+    """`ValueError` if a file of the tokenizer is not, byte for byte, what was written: one changed
+    piece would give the text after it other ids than the text before."""
+    digest = input_digest(folder, "train-vocab")
+    files = read_manifest(folder)["files"]
+    for name in TOKENIZER_FILES:
+        if name in files and fingerprint(str(folder / name)) != files[name]["sha256"]:
+            raise ValueError(
+                f"{folder / name} was edited after it was made: put the old file back, or remove "
+                f"{folder} and run again: electrify train-vocab CONFIG"
+            )
     return digest
+
+
+def _vocabulary_digest(path: str) -> str:
+    """Of the files that a tokenizer folder is read from, or of one vocab.txt."""
+    one = Path(path)
+    files = [one] if one.is_file() else [one / name for name in TOKENIZER_FILES]
+    # what is not there is an error that the stage itself explains
+    return digest_of([[p.name, fingerprint(str(p))] for p in files if p.is_file()])
 
 
 def _model_digest(model: str) -> str:

@@ -49,7 +49,7 @@ def _card(
     facts = {
         "Objective": "ELECTRA, replaced token detection (Clark et al. 2020)",
         "Parameters": f"{summary['parameters'][kind]:,}",
-        "Vocabulary": f"{summary['vocab_size']:,} WordPiece pieces, {config.vocab.pretokenizer}",
+        "Vocabulary": f"{summary['vocab_size']:,} WordPiece pieces, {_cuts(config)}",
         "Steps x batch x length": (
             f"{summary['num_steps']:,} x {config.pretrain.batch_size} x "
             f"{config.encode.sequence_length} = {summary['tokens']:,} tokens"
@@ -68,6 +68,22 @@ def _card(
     lines += ["", "## Training text", "", *_corpus_table(corpus), ""]
     lines += ["Made by electrify; the run's manifests hold every option and checksum.", ""]
     return "\n".join(lines)
+
+
+def _cuts(config: RunConfig) -> str:
+    """What guided the training of the vocabulary; `morpheme_cuts` is an option of kiwi's only."""
+    options, languages = config.vocab, {source.language for source in config.clean.sources}
+    used = {
+        language: options.pretokenizers.get(language, options.pretokenizer)
+        for language in sorted(languages)
+    }
+    named = {
+        language: f"{of} with {options.morpheme_cuts} morpheme cuts" if of == "kiwi" else of
+        for language, of in used.items()
+    }
+    if len(set(named.values())) == 1:
+        return next(iter(named.values()))
+    return ", ".join(f"{language}: {how}" for language, how in named.items())
 
 
 _PLACE = {"kind", "step", "tokens", "seconds"}

@@ -21,7 +21,7 @@ _RULES: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (
             ("©", "copyright", "ⓒ", "(c)", "all right"),
             rf"©{_ANY}|(?:copyrights?|\(c\)|ⓒ)\s*(?:ⓒ|©|\(c\)|by |\d{{4}}){_ANY}"
-            r"|ⓒ\s?[^\s.!?]{2,16}"
+            r"|ⓒ\s?[^\s.!?ⓐ-ⓩ][^\s.!?]{1,15}"
             r"|(?:ⓒ|©|\(c\)|copyright)[^!?]{0,90}all rights? reserved[^!?]{0,30}"
             rf"|(?:\w+ ){{0,6}}all rights? reserved{_ANY}",
         ),
@@ -60,6 +60,12 @@ _RULES: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
             ("구독",),
             r"구독(?:과|와|,| )+(?:좋아요|알림)[^.!?]{0,30}|좋아요(?:와|,| )+구독[^.!?]{0,30}",
         ),
+        (
+            ("tensorflow.org", "colab", "github", "노트북"),
+            r"(?:tensorflow\.org|(?:google )?colab|github|구글 코랩\(colab\)|깃허브\(github\))"
+            r"(?:에서)? ?(?:소[스그] ?)?(?:코드 ?)?(?:보기|실행|실행하기|열기)"
+            r"|노트북 ?다운[로론]드(?:하기)?",
+        ),
         (("쿠키",), r"(?:이|본|저희|당) ?(?:웹)?사이트[^.!?]{0,40}쿠키를 ?사용[^!?]{0,60}"),
     ),
     "ja": (
@@ -71,7 +77,7 @@ _RULES: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     ),
     "zh": (
         (
-            ("转载", "轉載", "版权所有", "版權所有"),
+            ("转载", "轉載", "复制", "摘编", "版权所有", "版權所有"),
             rf"(?:{_ANY}未经[^。]{{0,12}}(?:许可|授权|允许)[^。]{{0,8}}(?:不得|禁止)[^。]{{0,6}}"
             r"(?:转载|轉載|复制|摘编)"
             rf"|{_ANY}转载请注明|(?:版权所有|版權所有)){_ANY}",
@@ -117,7 +123,13 @@ _RULES: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     ),
     "hi": ((("कुकी",), r"(?:यह|हमारी) (?:वेब)?साइट कुकीज़? का उपयोग[^।]{0,80}"),),
 }
-_COMPILED = {
+# what a moderator's tool adds to the end of a text
+_MODERATED = re.compile(
+    r"\s*\[본 (?:게시물|게시글|댓글)[^\[\]\n]{0,60}관리자에 의해 (?:수정|삭제)[^\[\]\n]{0,12}\]$",
+    re.MULTILINE,
+)
+_Rule = tuple[tuple[str, ...], re.Pattern[str]]
+_COMPILED: dict[str, tuple[_Rule, ...]] = {
     language: tuple(
         (words, re.compile(rf"(?:{pattern})[.。!]?\s*"))
         for words, pattern in (*_RULES[""], *(rules if language else ()))
@@ -127,6 +139,16 @@ _COMPILED = {
 _ANY_WORD = {
     language: re.compile("|".join(re.escape(word) for words, _ in rules for word in words))
     for language, rules in _COMPILED.items()
+}
+_SHORT = 400  # characters, of which one search of all words is the fastest
+_CASED = frozenset(["ru", "vi", "zh"])  # whose words have capitals beyond ASCII, or both ("icp备")
+_WORDS = {
+    language: (
+        tuple(word.encode() for word in words if word.isascii()),
+        re.compile("|".join(re.escape(word) for word in words if not word.isascii())),
+    )
+    for language, rules in _COMPILED.items()
+    for words in [[word for words, _ in rules for word in words]]
 }
 # first two characters of a line that may be a phrase, or a row of them
 _BEGINNINGS = frozenset(
@@ -139,34 +161,63 @@ _BEGINNINGS = frozenset(
 
 def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     """The text without its boilerplate lines, and how many they were. Idempotent."""
+    num_notices = 0
+    if language == "ko" and "관리자에 의해" in text:
+        text, num_notices = _MODERATED.subn("", text)
     rules = _COMPILED.get(language, _COMPILED[""])
-    lower = text.lower()
-    patterns: list[re.Pattern[str]] = []
-    if _ANY_WORD.get(language, _ANY_WORD[""]).search(lower):
-        patterns = [pattern for words, pattern in rules if any(word in lower for word in words)]
+    held: tuple[_Rule, ...] = ()
+    if _may_hold(text, language if language in _COMPILED else ""):
+        lower = text.lower()
+        held = tuple(rule for rule in rules if any(word in lower for word in rule[0]))
     phrases = PHRASES.get(language, EVERYWHERE)
     lines = text.split("\n")
     kept = [
         line
         for line in lines
-        if len(line) > _MAX_LINE or not line or not _is_boilerplate(line, phrases, patterns)
+        if not line
+        or len(line) > _MAX_LINE
+        or not (
+            (held and _is_one_of(line, held))
+            or (
+                # what `_is_phrase` asks first, nearly always in vain
+                (line[0] in _FRAME or line[1:2] in _FRAME or line[:2].lower() in _BEGINNINGS)
+                and _is_phrase(line, phrases)
+            )
+        )
     ]
     if len(kept) == len(lines):
-        return text, 0
+        return text, num_notices
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
-    return joined, len(lines) - len(kept)
+    return joined, num_notices + len(lines) - len(kept)
 
 
-def _is_boilerplate(line: str, phrases: frozenset[str], patterns: list[re.Pattern[str]]) -> bool:
+def _may_hold(text: str, language: str) -> bool:
+    """Does a word of the rules stand in the text? Lower case of ASCII is the fastest to make."""
+    if len(text) < _SHORT:
+        return _ANY_WORD[language].search(text.lower()) is not None
+    ascii_words, others = _WORDS[language]
+    lower = text.encode("utf-8", "surrogatepass").lower()
+    return any(word in lower for word in ascii_words) or bool(
+        others.search(text.lower() if language in _CASED else text)
+    )
+
+
+def _is_one_of(line: str, rules: tuple[_Rule, ...]) -> bool:
+    lower = line.lower()
+    for words, pattern in rules:
+        for word in words:
+            if word in lower:
+                if pattern.fullmatch(line.strip(_FRAME).lower()):
+                    return True
+                break
+    return False
+
+
+def _is_phrase(line: str, phrases: frozenset[str]) -> bool:
     words = line.strip(_FRAME)
-    if len(words) <= _MAX_PHRASES and words[:2].lower() in _BEGINNINGS:
-        whole = key(words)
-        if whole in phrases or _is_row(words, phrases):
-            return True
-    if not patterns:
+    if len(words) > _MAX_PHRASES or words[:2].lower() not in _BEGINNINGS:
         return False
-    words = words.lower()
-    return any(pattern.fullmatch(words) for pattern in patterns)
+    return key(words) in phrases or _is_row(words, phrases)
 
 
 def _is_row(words: str, phrases: frozenset[str]) -> bool:

@@ -6,6 +6,7 @@ from pipeline.normalize import Rule
 
 CONTEXT_CHARACTERS = 30  # shown before the first difference
 WINDOW_CHARACTERS = 90  # shown of each side in all
+BLANKED_CHARACTERS = 2  # shown of personal data
 _SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
 
 
@@ -17,12 +18,17 @@ def excerpt(before: str, after: str) -> str:
 
 
 def mask_excerpt(before: str, after: str, mask: str) -> str:
-    """`before → after` round the first `mask` ("<email>"), though others may stand before it."""
+    """`before → after` round the first `mask` ("<email>"), though others may stand before it.
+
+    A report has many readers: of what was masked it shows the first characters, and no more.
+    """
     place = after.find(mask)
     start = max(0, place - CONTEXT_CHARACTERS)
     words = after[start:place].rpartition(">")[2]  # behind the mask before it
-    first = max(0, before.find(words))
-    return f"{_window(before, first)}  →  {_window(after, place - len(words))}"
+    first = max(0, before.find(words)) + len(words)
+    blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
+    hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
+    return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
 
 
 def rule_changes(text: str, rules: Sequence[Rule]) -> Iterator[tuple[str, str, str]]:

@@ -71,6 +71,7 @@ def _table() -> NDArray[np.uint16]:
 TABLE = _table()
 
 
+@lru_cache(maxsize=2)
 def codes(text: str) -> NDArray[np.uint32]:
     """The code points; lone surrogates too."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -87,4 +88,4 @@ def kinds(text: str) -> int:
     """All kinds that stand in the text, as bits."""
     if len(text) < _SHORT and _PLAIN.fullmatch(text):
         return _PLAIN_KINDS
-    return int(np.bitwise_or.reduce(TABLE[codes(text)]))
+    return int(np.bitwise_or.reduce(TABLE.take(codes(text))))

@@ -24,7 +24,6 @@ MIN_LETTERS = {"wide": 12, "narrow": 24}
 MIN_DISTINCT_LETTERS = 6  # of an item: "bestbestbestbestbestbest" is anybody's
 MAX_ITEMS = 16  # grams of more items say little, and are left out
 BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
-_STATISTICS = "statistics.json"
 
 
 @dataclass
@@ -65,12 +64,17 @@ def write_index(texts_dir: Path, path: Path) -> None:
         for name, array in _arrays(items, WIDTHS[kind]).items():
             np.save(path / f"{kind}-{name}.npy", array)
     rows = [{"task": t, "texts": num_texts[t], "too_short": num_short[t]} for t in tasks]
-    write_json(path / _STATISTICS, {"tasks": rows})
+    write_json(statistics_path(path), {"tasks": rows})
+
+
+def statistics_path(path: Path) -> Path:
+    """What `read_statistics` reads; written last, so its time is that of the index."""
+    return path / "statistics.json"
 
 
 def read_statistics(path: Path) -> list[tuple[str, int, int]]:
     """(task, texts, texts too short to be looked for) of an index."""
-    value = json.loads((path / _STATISTICS).read_text(encoding="utf-8"))
+    value = json.loads(statistics_path(path).read_text(encoding="utf-8"))
     return [(row["task"], row["texts"], row["too_short"]) for row in value["tasks"]]
 
 

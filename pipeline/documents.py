@@ -1,6 +1,6 @@
 """What the corpus stage writes: documents, and what it removed and why, in Parquet."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from pipeline.memory import return_memory
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -89,10 +91,12 @@ class ParquetParts:
         file_characters: int = FILE_CHARACTERS,
         compression: str = "zstd",
         row_group_characters: int | None = None,
+        publish: Callable[[Path], None] | None = None,  # called with each whole file
     ) -> None:
         self.folder, self.prefix, self.schema = folder, prefix, schema
         self.file_characters, self.compression = file_characters, compression
         self.row_group_characters = row_group_characters or ROW_GROUP_CHARACTERS
+        self.publish = publish
         self.paths: list[Path] = []
         self._rows: list[Mapping[str, Any]] = []
         self._batches: list[pa.RecordBatch] = []
@@ -115,7 +119,7 @@ class ParquetParts:
             if self._file is not None:
                 self._file.close()
                 self._temporary.unlink()
-            pa.default_memory_pool().release_unused()  # it would hold 60 MB until the next file
+            return_memory()  # it would hold 60 MB until the next file
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Add one row."""
@@ -171,13 +175,19 @@ class ParquetParts:
         path = self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
         self._temporary.replace(path)
         self.paths.append(path)
+        if self.publish is not None:
+            self.publish(path)
         self._writer, self._file, self._characters_in_file = None, None, 0
 
 
 def read_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """A Parquet file in pieces of a thousand rows."""
+    """A Parquet file in pieces of at most a thousand rows, of one row group at a time.
+
+    Without that, a piece would be a thousand books, whatever the row groups are.
+    """
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
-        yield from file.iter_batches(batch_size=1024, columns=columns)
+        for group in range(file.num_row_groups):
+            yield from file.iter_batches(1024, row_groups=[group], columns=columns)
 
 
 def read_rows(

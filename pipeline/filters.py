@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from pipeline.characters import LOST, kinds
+
 REPLACEMENT_FRACTION = 0.01  # of characters lost to a wrong decoding, beyond which a text is noise
 
 
@@ -15,6 +17,8 @@ class Drop:
 
 def undecodable(text: str) -> Drop | None:
     """Drop a raw text of which over 1 % are U+FFFD or lone surrogates: it was decoded wrongly."""
+    if not kinds(text) & LOST:
+        return None
     num_lost = text.count("\ufffd") + _num_surrogates(text)
     if num_lost <= REPLACEMENT_FRACTION * len(text):
         return None

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from electrify.config_clean import CleanConfig, Source
@@ -15,7 +14,8 @@ from pipeline.normalize import remove_lost_characters
 from pipeline.raw import Fault, Raw
 from pipeline.readers import read_file
 from pipeline.tally import Tally
-from pipeline.work_files import cleaned_parts, read_tally_path
+from pipeline.work_files import cleaned_parts, write_tally
+from pipeline.work_folder import WorkFolder
 
 Row = dict[str, Any]
 
@@ -28,7 +28,7 @@ class Hashes:
     lines: dict[int, bytes] = field(default_factory=dict)
 
 
-def clean_group(group: InputGroup, config: CleanConfig, work: Path) -> Hashes:
+def clean_group(group: InputGroup, config: CleanConfig, work: WorkFolder) -> Hashes:
     """Rows of a group of files into the work folder; hashes of documents and lines.
 
     Raises `ValueError` with file and row if the config is strict and a row cannot be read.
@@ -45,7 +45,7 @@ def clean_group(group: InputGroup, config: CleanConfig, work: Path) -> Hashes:
                 ranks.append(row["rank"])
                 if config.line_dedup.enabled:
                     lines.add(row["text"], _number(hashes[-1], row["rank"], config.exact_dedup))
-    tally.write(read_tally_path(work, group.index))
+    write_tally(work, "read", group.index, tally)
     documents = pack_hashes(hashes, ranks) if hashes and config.exact_dedup else {}
     return Hashes(documents, lines.pack())
 
@@ -106,10 +106,14 @@ def _clean_row(
     outcome = rules.clean(raw.text)
     for rule, count in outcome.altered.items():
         tally.add_altered(rule, count, *where)
+    label = document_id(row["rank"])
+    if any(tally.wants_change(rule, label, *where) for rule in outcome.altered):
+        for rule, shown in rules.changes(raw.text):
+            tally.add_change(rule, label, shown, *where)
     if outcome.drop is None:
         return row | {"text": outcome.text}
     text = _storable(raw.text)
-    tally.add_removed(outcome.drop.reason, document_id(row["rank"]), text, *where)
+    tally.add_removed(outcome.drop.reason, label, text, *where)
     return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
 
 

@@ -5,7 +5,6 @@ The Unicode block rule decides Korean, Japanese, Chinese, Thai, Hindi ... withou
 Cyrillic and Arabic lines go to pycld2, and those it does not place to py3langid as well.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +18,14 @@ from pipeline.language_models import are_expected, cld2_shares, is_expected, lan
 from pipeline.scripts import (
     CODE,
     FIRST_SCRIPT,
+    NUM_CLASSES,
     SCRIPTS,
     SPACE,
+    classes,
     letter_of,
     line_counts,
+    num_letters,
+    own_letters,
     script_counts,
 )
 
@@ -38,9 +41,9 @@ _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
 # a syllable or a Han character says as much as 2.5 Latin letters (translated documentation)
 _WEIGHTS = np.where(np.isin(np.arange(len(SCRIPTS)), list(_CJK.values())), 2.5, 1.0)
+_CODE_STARTS = ("//", "/*", ";;", "<")
 # one script, several languages that the models know
 _SHARED_SCRIPTS = {"Latn", "Cyrl", "Arab"}
-_LETTER = re.compile(r"[^\W\d_]")
 _LANGUAGE_OF_SCRIPT = {"Hang": "ko", "Kana": "ja", "Hani": "zh", "Thai": "th", "Deva": "hi",
                        "Grek": "el", "Hebr": "he", "Latn": "Latin", "Cyrl": "Cyrillic",
                        "Arab": "Arabic"}  # fmt: skip
@@ -120,7 +123,7 @@ def judge(lines: Sequence[str], text: str, language: str, num_sampled: int | Non
         foreign |= han_alone & (letters >= 20 * 2.5)
     if family := family_of(language) if scripts & _SHARED_SCRIPTS else frozenset():
         is_shared = _is_one_of(script, scripts & _SHARED_SCRIPTS)
-        candidates = np.flatnonzero(is_shared & long)
+        candidates = _sentences(lines, np.flatnonzero(is_shared & long))
         own[is_shared] = False
         _ask_models(lines, candidates, family, num_sampled, letters, own, foreign)
     return Lines(letters, own, foreign)
@@ -131,6 +134,12 @@ def _is_one_of(script: NDArray[np.int64], names: frozenset[str]) -> NDArray[np.b
     wanted = np.array([*(name in names for name in SCRIPTS), False])
     chosen: NDArray[np.bool_] = wanted[script]
     return chosen
+
+
+def _sentences(lines: Sequence[str], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Without comments and elements of code: those of a translated manual are often English."""
+    is_prose = [not lines[index].startswith(_CODE_STARTS) for index in candidates]
+    return candidates[np.array(is_prose, dtype=np.bool_)]
 
 
 def _ask_models(
@@ -199,11 +208,22 @@ def _is_plainly(text: str, scripts: frozenset[str], min_fraction: float) -> bool
     """Are nearly all letters of a script that is the language's own? Then lines need no look."""
     if scripts & _SHARED_SCRIPTS or min_fraction > 0.8 or scripts == {"Kana", "Hani"}:
         return False
-    if len(text) < 300:  # numpy takes 7 us to start
-        own = len(letter_of(scripts).findall(text))
-        return own >= 0.9 * len(_LETTER.findall(text))
-    counts = script_counts(text)
-    return sum(counts.get(name, 0) for name in scripts) >= 0.9 * sum(counts.values())
+    if own_letters(text, scripts) >= 0.9 * num_letters(text):
+        return True
+    return len(scripts) == 1 and scripts != {"Hani"} and _has_enough(text, scripts, min_fraction)
+
+
+def _has_enough(text: str, scripts: frozenset[str], min_fraction: float) -> bool:
+    """Would `judge` find enough in own lines, however the letters are spread over lines?
+
+    Of H own letters in all L, those in a line that is not own are fewer than 20 % of its letters,
+    or than its letters X of third scripts; so own lines have O >= H - X - 0.2 (L - O) letters.
+    """
+    (name,) = scripts
+    weighted = np.bincount(classes(text), minlength=NUM_CLASSES)[FIRST_SCRIPT:] * _WEIGHTS
+    own, total = weighted[SCRIPTS.index(name)], weighted.sum()
+    third = total - own - weighted[_LATIN]
+    return bool(own - third - 0.2 * total >= 0.8 * min_fraction * total)
 
 
 def _own_and_foreign(text: str, language: str) -> tuple[float, float]:

@@ -1,7 +1,6 @@
 """The last pass over a group of files: documents and removed rows into files of the corpus."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, ParquetParts
@@ -9,16 +8,17 @@ from pipeline.duplicates import unpack_clusters
 from pipeline.input_file import document_id
 from pipeline.second_pass import count_removed
 from pipeline.tally import Tally
-from pipeline.work_files import current_rows, written_tally_path
+from pipeline.work_files import current_rows, final_parts, write_tally
+from pipeline.work_folder import WorkFolder
 
 
-def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Path) -> None:
+def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: WorkFolder) -> None:
     """The work files of a group into documents and removed, both in order."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally = Tally()
     with (
-        ParquetParts(work, f"documents-{group:05d}", DOCUMENT_SCHEMA) as documents,
-        ParquetParts(work, f"removed-{group:05d}", REMOVED_SCHEMA) as removed,
+        final_parts(work, "documents", group, DOCUMENT_SCHEMA) as documents,
+        final_parts(work, "removed", group, REMOVED_SCHEMA) as removed,
     ):
         for row in current_rows(work, group):
             row["id"] = document_id(row["rank"])
@@ -33,7 +33,7 @@ def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Path)
                 removed.write(_columns(row, removed))
     for size in clusters.size_of.values():
         tally.add_cluster("near", size)
-    tally.write(written_tally_path(work, group))
+    write_tally(work, "written", group, tally)
 
 
 def _columns(row: dict[str, Any], parts: ParquetParts) -> dict[str, Any]:

@@ -8,14 +8,23 @@ _LINK = re.compile(
     r"\([ \t]*(<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()]*+\)[^\s()<>]*+)*+)"
     r"([ \t\n]+(?:\"[^\"]{0,500}\"|'[^']{0,500}'))?[ \t]*\)"
 )
-_DESTINATION = re.compile(r"[./#:]|^<|^$")
+# as _LINK, but long: of a picture told to the blind, or with quotes in the quoted title
+_PICTURE = re.compile(
+    r"!\[([^\[\]]{0,2000}+)\]\([ \t]*[^\s()<>]++(?<=[.](?:png|gif|jpg|svg))"
+    r"(?:[ \t]+\"[^\n]{0,400}?\")?\)"
+)
+_DESTINATION = re.compile(r"[./#:]|^[<?]|^$")
+_FILE_NAME = re.compile(r"[A-Za-z0-9]+[_\-][A-Za-z0-9_\-]+")  # of a file beside, without its ending
 _CALL = re.compile(r"[A-Za-z0-9_)\]]")
+_PATH = ("../", "./", "/", "#", "http")
 
 
 def remove_links(text: str) -> str:
     """Links and images to their words; "a[i](x)" is a call."""
-    while "](" in text and (changed := _LINK.sub(_words, text)) != text:
+    while "[" in text and "](" in text and (changed := _LINK.sub(_words, text)) != text:
         text = changed  # an image may stand in a link
+    if "![" in text:
+        text = _PICTURE.sub(r"\1", text)
     return text
 
 
@@ -24,9 +33,11 @@ def _words(link: re.Match[str]) -> str:
     if link[0][0] == "!" or link[3]:
         return label
     if not _DESTINATION.search(link[2]) or not (label or link[2]):
-        return link[0]
+        is_file = not label.isascii() and _FILE_NAME.fullmatch(link[2])
+        return label if is_file else link[0]
     before = link.string[start - 1] if start else ""
-    if _CALL.match(before) and label.isascii() and " " not in label:
+    is_word = label.isascii() and " " not in label
+    if _CALL.match(before) and is_word and not link[2].startswith(_PATH):
         return link[0]  # f[0](x.y)
     return label
 
@@ -43,7 +54,7 @@ _BY_REFERENCE = re.compile(r"(?:!\[|\[)([^\[\]\n]{1,300}+)\](?:\[([^\[\]\n]{0,20
 
 def remove_references(text: str) -> str:
     """Definitions, and the brackets of what they define: "a[i][j]" defines nothing and stays."""
-    if "]:" not in text:
+    if "[" not in text or "]:" not in text:
         return text
     names = {name.lower() for name in _DEFINITION.findall(text)}
     if names:

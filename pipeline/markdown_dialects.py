@@ -12,8 +12,8 @@ _INLINE_MACRO = re.compile(
 # macros of MDN that are written without brackets; another name may be a variable of a template
 _BLOCK_MACRO = re.compile(
     r"compat|specifications|\w*ref|\w*sidebar|\w*_(?:inline|header)|\w*inline|seecompattable"
-    r"|availableinworkers|inheritancediagram|csssyntax\w*|cssinfo|previous\w*|next\w*|listsubpages\w*"
-    r"|quicklinks\w*|draft|experimental\w*|non-standard\w*|deprecated\w*|securecontext\w*|optional\w*"
+    r"|availableinworkers|inheritancediagram|subpages\w*|apilist\w*|listgroups|csssyntax\w*|cssinfo|previous\w*|next\w*|listsubpages\w*"
+    r"|glossarydisambiguation|quicklinks\w*|draft|experimental\w*|non-standard\w*|deprecated\w*|securecontext\w*|optional\w*"
     r"|interactiveexample|embed\w*|toc|page|jsoverviewsidebar|js_property_attributes|wasm\w*|\w*nav",
     re.IGNORECASE,
 )
@@ -30,6 +30,7 @@ _MS_BLOCK = re.compile(
     re.MULTILINE,
 )
 _XREF = re.compile(r"<xref:([^<>?\s]+)[^<>\n]*>", re.IGNORECASE)
+_OVERLOADS = re.compile(r"%2[Aa]|%60(?:%60)?\d+")
 _ALT = re.compile(r"\b(?:alt-text|text)=\"([^\"\n]*)\"")
 # kramdown and Hugo; "{:.2f}" is Python
 _ATTRIBUTES = re.compile(
@@ -57,7 +58,7 @@ def remove_dialects(text: str) -> str:
     if "[" in text and "[!" in text:
         text = _MS_MARK.sub("", text)
     if "<" in text and "<xref:" in text:
-        text = _XREF.sub(r"\1", text)
+        text = _XREF.sub(_name_of, text)
     if ":::" in text:
         text = _MS_BLOCK.sub(_alternative, text)
     if "#" in text and any(mark in text for mark in ("%%", "#@", "-*-", "[markdown]")):
@@ -74,6 +75,11 @@ def _shown(macro: re.Match[str]) -> str:
     words = [first or second for first, second in _ARGUMENT.findall(arguments)]
     shown = words[1] if len(words) > 1 and words[1].strip() else words[0] if words else arguments
     return f"RFC {shown}" if name.lower() == "rfc" else shown
+
+
+def _name_of(xref: re.Match[str]) -> str:
+    """`%2A` stands for all overloads, `%601` for one type parameter."""
+    return _OVERLOADS.sub("", xref[1])
 
 
 def _alternative(block: re.Match[str]) -> str:
@@ -98,13 +104,19 @@ _SHOWN_OPTION = re.compile(r":(?:header|card_description|alt):[ \t]*([^\n]+)")
 _ROLE = re.compile(
     r":(?<![\w:]:)(?:[a-z]{2,12}:)?[a-z]{2,16}:`([~!]?)([^`<>\n]*(?:\n[^`<>\n]+)?)(<[^`<>\n]*>)?`"
 )
+# "\ " joins what the marks would part: "``Dataset``\ 을"; a particle follows or a mark is before it
+_RST_JOIN = re.compile(
+    r"\\ (?:(?<=[가-힣`]\\ )(?=[가-힣A-Za-z(`):,.])|(?<=[\w)(\"']\\ )(?=[가-힣`]))"
+)
 _RST_LINK = re.compile(r"`(?<![`\w]`)([^`<>]{0,200}?)\s*<[^`<>\s]+>`__?")
 
 
 def remove_rst(text: str) -> str:
     """Directives, roles and links of reStructuredText."""
-    if text.startswith(".. ") or "\n.. " in text or "# .. " in text:
+    if ".." in text and (text.startswith(".. ") or "\n.. " in text or "# .. " in text):
         text = _DIRECTIVE.sub(_words_of_directive, text)
+    if "\\" in text and "\\ " in text:
+        text = _RST_JOIN.sub("", text)
     if "`" not in text:
         return text
     if ":`" in text:

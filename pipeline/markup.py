@@ -20,6 +20,7 @@ _INLINE_NAMES = (
     " output param picture progress q rp rt ruby s samp slot small source span strike strong sub"
     " sup svg template textarea time track tt u var video wbr"
 )
+TAG_NAMES = (*_BLOCK_NAMES.split(), *_INLINE_NAMES.split())
 # stand alone, without a closing tag and without attributes
 _ALONE = {"br", "hr", "wbr", "p", "li", "td", "th", "tr", "dd", "dt", "img"}
 # what a tag leaves behind
@@ -28,6 +29,8 @@ _BETWEEN = (
     | dict.fromkeys(_INLINE_NAMES.split(), "")
     | {"td": " ", "th": " "}
 )
+
+ELEMENTS = frozenset(_BETWEEN)
 
 _BOOLEAN = (
     "allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple"
@@ -39,14 +42,18 @@ _TAG = re.compile(
     rf"<(?<![\\`]<)(/?)([a-z][a-z0-9]*+)((?:\s[^<>=]*+=[^<>]*+|(?:\s+(?:{_BOOLEAN}))++\s*+/?)?)\s*+/?>",
     re.IGNORECASE,
 )
+# behind a backtick that closes code: "`a`<br/>"
+_BREAK = re.compile(r"(?<=[\w)\]}>\"';]`)<br\s?/?>(?!`(?:[^A-Za-z_<]|$))", re.IGNORECASE)
 _HIDDEN_OPEN = re.compile(r"<(script|style)(?:\s[^<>]*+)?>|<!--|<!doctype\s[^<>]*+>", re.IGNORECASE)
 _HIDDEN_CLOSE = {
     "script": re.compile(r"</script\s*>", re.IGNORECASE),
     "style": re.compile(r"</style\s*>", re.IGNORECASE),
     "!--": re.compile(r"-->"),
 }
-# only with its semicolon: "AT&T", "?a=1&copy=2" are no entities
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+# only with its semicolon: "AT&T", "?a=1&copy=2" are no entities; "`&lt;`" speaks of one
+_ENTITY = re.compile(
+    r"&(?!(?<=`&)[#\w]{1,31};`)(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+)
 
 
 def remove_html(text: str) -> str:
@@ -87,7 +94,7 @@ def _remove_tags(text: str) -> str:
             return _BETWEEN[name]
         return tag[0]
 
-    return _TAG.sub(replace, text)
+    return _TAG.sub(replace, _BREAK.sub("\n", text) if "`<" in text else text)
 
 
 def _unescape(entity: re.Match[str]) -> str:

@@ -7,8 +7,9 @@ and it decides: "l'âge", "Ân", "Straße“" hold such pairs too and are left.
 import re
 
 import ftfy
+import numpy as np
 
-from pipeline.characters import MISREAD, kinds
+from pipeline.characters import MISREAD, codes, kinds
 
 # what the bytes 80 to BF look like when read as Windows-1252 or Latin-1
 _TRAIL = (
@@ -20,6 +21,8 @@ _SEQUENCE = re.compile(
     f"[\u00c2-\u00f4](?:(?<=[\u00c2-\u00df])[{_TRAIL}]|(?<=[\u00e0-\u00ef])[{_TRAIL} ]{{2}}"
     f"|(?<=[\u00f0-\u00f4])[{_TRAIL}]{{3}})"
 )
+_SHORT = 400  # characters, below which numpy takes longer to start than a search to finish
+_FEW = 50  # characters to a lead byte, above which one match each is faster than a search
 # Nothing is guessed: no U+FFFD for what is lost, no entities, quotes or widths (other rules do).
 _CONFIG = ftfy.TextFixerConfig(
     unescape_html=False,
@@ -39,11 +42,21 @@ _HANGUL_ONLY = re.compile("[가-힣]+")
 
 def repair_mojibake(text: str) -> str:
     """Repair the lines that hold UTF-8 read as Latin-1 or Windows-1252."""
-    if text.isascii() or not kinds(text) & MISREAD or not _SEQUENCE.search(text):
+    if text.isascii() or not kinds(text) & MISREAD or not _has_sequence(text):
         return text
     return "\n".join(
         _repair_line(line) if _SEQUENCE.search(line) else line for line in text.split("\n")
     )
+
+
+def _has_sequence(text: str) -> bool:
+    """As a search, but looking only where lead bytes are, if they are few."""
+    if len(text) < _SHORT:
+        return _SEQUENCE.search(text) is not None
+    places = np.flatnonzero(codes(text) - 0xC2 <= 0xF4 - 0xC2)
+    if len(places) * _FEW > len(text):
+        return _SEQUENCE.search(text) is not None
+    return any(_SEQUENCE.match(text, place) for place in places.tolist())
 
 
 def _repair_line(line: str) -> str:

@@ -8,10 +8,11 @@ the tests hold: clean_text(clean_text(x)) == clean_text(x).
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from electrify.config_clean import CleanRules, Source
-from pipeline.characters import BLANK, CONTROL, JOINER, LINE_END, LOST, ODD_SPACE, kinds
+from pipeline.characters import BLANK, CONTROL, JOINER, LINE_END, LOST, ODD_SPACE, codes, kinds
 from pipeline.comments import COMMENT_REPEATS, clean_comment
 from pipeline.hangul import drop_hanja, normalise_hangul
 from pipeline.markdown import remove_markdown
@@ -23,8 +24,7 @@ from pipeline.wiki import remove_aozora, remove_wikitext
 Rule = tuple[str, Callable[[str], str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(NamedTuple):
     """A text with the names of the rules that changed it."""
 
     text: str
@@ -48,6 +48,7 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
         (mojibake, "mojibake_repaired", misread),
         (True, "control_characters_removed", remove_control_characters),
         (True, "whitespace_squeezed", squeeze_whitespace),
+        (True, "csv_quotes_removed", remove_csv_quotes),
         (markdown and source.language == "ja", "aozora_markup_removed", remove_aozora),
         (markdown, "wiki_markup_removed", remove_wikitext),
         (markdown, "markdown_removed", remove_markdown),
@@ -69,19 +70,21 @@ def clean_text(text: str, chosen: Sequence[Rule]) -> Cleaned:
 
     A rule is not asked again about a text that all rules after its last look have left alone.
     """
-    altered: set[str] = set()
+    altered: dict[str, None] = {}
     unchanged = 0  # rules in a row that had nothing to do
     while unchanged < len(chosen):
         for name, rule in chosen:
             changed = rule(text)
             unchanged += 1
             if changed != text:
-                altered.add(name)
+                altered[name] = None
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break
-    names = dict.fromkeys(name for name, _ in chosen)
-    return Cleaned(text, tuple(name for name in names if name in altered))
+    if len(altered) > 1:
+        names = dict.fromkeys(name for name, _ in chosen)
+        return Cleaned(text, tuple(name for name in names if name in altered))
+    return Cleaned(text, tuple(altered))
 
 
 def compose(text: str) -> str:
@@ -121,6 +124,20 @@ def remove_control_characters(text: str) -> str:
     return _JOINERS.sub("", text) if held & JOINER else text
 
 
+_CSV_FIELD = re.compile(r'"((?:[^"]++|"")*+)"')
+
+
+def remove_csv_quotes(text: str) -> str:
+    """A field as a CSV file holds it, in quotes and its own quotes doubled, to what it says.
+
+    Its own come in pairs: one alone is where two quotations meet. Python's come with lines.
+    """
+    if text[:1] != '"' or '""' not in text or "\n" in text:
+        return text
+    field = _CSV_FIELD.fullmatch(text)
+    return field[1].replace('""', '"') if field and not field[1].count('""') % 2 else text
+
+
 # Hangul belongs to a URL only as a path segment or value; a particle written against the URL
 # (".com에서") stays. Possessive, so the time is linear.
 _URL_TAIL = r"(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=[/=_%])[가-힣]++)*+"
@@ -128,8 +145,8 @@ _URL = rf"(?:(?:[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp])://|[Ww]{{3}}\.(?=[A-Za-z0-9]
 _URL_MARKS = ("://", "www.", "WWW.", "Www.")
 # the first character in a class of its own: the search may then leap to the next of them
 _URLS = re.compile(
-    r"[<(HhFfWw](?:"
-    rf"(?<=<){_URL}>"
+    r"[<(\[`HhFfWw](?:"
+    rf"(?<=<){_URL}>|(?<=`)`?{_URL}`{{1,2}}|(?<=\[){_URL}\]|(?<![\w\])]\()(?<=\(){_URL}\)"
     rf"|(?<=\]\()\s*{_URL}(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
     r"|(?<![A-Za-z0-9].)(?:(?:(?<=[Hh])[Tt][Tt][Pp][Ss]?|(?<=[Ff])[Tt][Pp])://"
     rf"|(?<=[Ww])[Ww][Ww]\.(?=[A-Za-z0-9])){_URL_TAIL})"
@@ -148,11 +165,12 @@ def remove_urls(text: str) -> str:
 
 def _after_url(url: re.Match[str]) -> str:
     """What a match gives back: the punctuation of the sentence around it."""
-    if url[0][0] in "<(":
+    if url[0][0] in "<([`":
         return ""
     return url[0][len(url[0].rstrip(".,;:!?")) :]
 
 
+_SHORT = 400  # characters, below which numpy takes longer to start than a search to finish
 _LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
 _BLANK_LETTERS = ("\u2800", "\u3164", "\uffa0")
 _OTHER_SPACES = (
@@ -162,6 +180,7 @@ _OTHER_SPACES = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=2)  # the rule is asked twice a round
 def squeeze_whitespace(text: str) -> str:
     """One space between words, at most one blank line between paragraphs, none at the edges.
 
@@ -174,7 +193,12 @@ def squeeze_whitespace(text: str) -> str:
         if held & BLANK:
             text = _replace_all(text, _BLANK_LETTERS, " ")
         text = _replace_all(text, _OTHER_SPACES, " ")
-    if "  " in text or " \n" in text or "\n " in text:
+    return squeeze_blanks(text)
+
+
+def squeeze_blanks(text: str) -> str:
+    """As `squeeze_whitespace`, of a text whose only white space is spaces and newlines."""
+    if _has_blanks(text):
         text = "\n".join(
             [
                 " ".join(line.split()) if "  " in line else line.strip(" ")
@@ -184,6 +208,17 @@ def squeeze_whitespace(text: str) -> str:
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip(" \n")
+
+
+def _has_blanks(text: str) -> bool:
+    """Are there spaces beside white space? Three searches take eight times as long as arrays."""
+    if len(text) < _SHORT:
+        return "  " in text or " \n" in text or "\n " in text
+    points = codes(text)
+    is_space = points == 32
+    is_blank = is_space | (points == 10)
+    beside = (is_space[1:] & is_blank[:-1]) | (is_blank[1:] & is_space[:-1])
+    return bool(beside.any())
 
 
 def _replace_all(text: str, each: tuple[str, ...], by: str) -> str:

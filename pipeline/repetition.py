@@ -24,12 +24,13 @@ def repeated_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size
     if len(keys) <= size:
         return 0.0
     hashes = grams(keys, size)
-    ordered = np.sort(hashes)  # 5 times faster than argsort, which only the repeated ones need
+    chosen = _not_alone(hashes)
+    ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(repeated):
         return 0.0
-    at = np.minimum(np.searchsorted(repeated, hashes), len(repeated) - 1)
-    places = np.flatnonzero(repeated[at] == hashes)
+    at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
+    places = chosen[repeated[at] == hashes[chosen]]
     order = places[np.argsort(hashes[places], kind="stable")]
     again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
     # +1 where a repeated run starts, -1 behind it: inside is where the sum is positive
@@ -47,7 +48,9 @@ def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int
     if len(keys) <= size:
         return 0.0
     hashes = grams(keys, size)
-    ordered = np.sort(hashes)
+    ordered = np.sort(hashes[_not_alone(hashes)])
+    if not len(ordered):
+        return 0.0
     edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     starts = np.concatenate(([0], edges))
     counts = np.concatenate((edges, [len(ordered)])) - starts
@@ -62,10 +65,20 @@ def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int
     return min(1.0, longest * highest / int(ends[-1]))
 
 
-def top_count(keys: NDArray[np.uint64], size: int) -> int:
-    """How often the most frequent run of `size` units stands in the text."""
+def most_in_a_bin(keys: NDArray[np.uint64], size: int) -> int:
+    """The most frequent run of `size` units stands in the text no more often; nearly as often."""
     if len(keys) < size:
         return 0
-    ordered = np.sort(grams(keys, size))
-    edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    return int(np.diff(np.concatenate(([0], edges, [len(ordered)]))).max())
+    return int(np.bincount(_bins(grams(keys, size))).max())
+
+
+def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Places of those that may stand twice: counting bins takes a tenth of the time of sorting."""
+    bins = _bins(hashes)
+    return np.flatnonzero(np.bincount(bins).take(bins) > 1)
+
+
+def _bins(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The first bits of each hash: four to eight bins for each of them."""
+    bits = len(hashes).bit_length() + 2
+    return (hashes >> np.uint64(64 - bits)).view(np.int64)

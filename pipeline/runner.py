@@ -40,7 +40,9 @@ def make_pipeline(
     """
     # Beam's remarks on options and environments are meant for its developers
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    options = _parse(beam_options)
+    options, unknown = parse_options(beam_options)
+    if unknown:
+        warn(f"options that Beam does not know and ignores: {', '.join(unknown)}")
     name = options.view_as(StandardOptions).runner or runner
     if name.lower() in _LOCAL_NAMES:
         seconds = input_bytes / 1e6 * seconds_per_megabyte
@@ -59,6 +61,11 @@ def make_pipeline(
             f"Beam cannot start the runner {name!r}: {error} "
             "Write clean.runner = local, or the name of a Beam runner"
         ) from error
+
+
+def is_local(pipeline: beam.Pipeline) -> bool:
+    """Whether this machine alone does the work."""
+    return isinstance(pipeline.runner, FnApiRunner)
 
 
 def run_pipeline(pipeline: beam.Pipeline) -> None:
@@ -102,7 +109,8 @@ def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline
     return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
 
 
-def _parse(beam_options: Sequence[str]) -> PipelineOptions:
+def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[str]]:
+    """Beam's options, and the names of those that it does not know; `ValueError` if it refuses."""
     words = [word for word in beam_options if word != "--"]
     said = io.StringIO()
     try:
@@ -113,9 +121,7 @@ def _parse(beam_options: Sequence[str]) -> PipelineOptions:
     except SystemExit:
         reason = said.getvalue().strip().rpartition("error: ")[2]
         raise ValueError(f"Beam refuses the options {' '.join(words)!r}: {reason}") from None
-    if unknown := sorted(given.keys() - known.keys()):
-        warn(f"options that Beam does not know and ignores: {', '.join(unknown)}")
-    return options
+    return options, sorted(given.keys() - known.keys())
 
 
 def _num_cores() -> int:

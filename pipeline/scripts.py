@@ -11,6 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.characters import codes
+
 # inclusive ranges of code points, from Blocks.txt of Unicode 15
 _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
     "Latn": (
@@ -79,19 +81,38 @@ def _class_of_code_point() -> NDArray[np.uint8]:
     return table
 
 
+@lru_cache(maxsize=1)  # several rules ask it of a text
 def classes(text: str) -> NDArray[np.uint8]:
     """The class of every character."""
-    if text.isascii():
-        codes = np.frombuffer(text.encode(), dtype=np.uint8)
-    else:
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return _class_of_code_point()[codes]
+    return _class_of_code_point().take(codes(text))
 
 
 def script_counts(text: str) -> dict[str, int]:
     """How many letters each script has, scripts without any left out."""
     counts = np.bincount(classes(text), minlength=NUM_CLASSES)[FIRST_SCRIPT:]
     return {SCRIPTS[index]: int(counts[index]) for index in np.flatnonzero(counts)}
+
+
+_SHORT = 300  # characters, below which numpy takes longer to start than a pattern to finish
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+@lru_cache(maxsize=1)  # several rules ask it of a text
+def own_letters(text: str, scripts: frozenset[str]) -> int:
+    """How many letters of the text are of the scripts."""
+    if len(text) < _SHORT:
+        return len("".join(letter_of(scripts, "+").findall(text)))
+    of_character = classes(text)
+    wanted = (FIRST_SCRIPT + SCRIPTS.index(name) for name in scripts)
+    return sum(int(np.count_nonzero(of_character == index)) for index in wanted)
+
+
+@lru_cache(maxsize=1)
+def num_letters(text: str) -> int:
+    """Letters of all scripts."""
+    if len(text) < _SHORT:
+        return len("".join(_LETTERS.findall(text)))
+    return int(np.count_nonzero(classes(text) >= FIRST_SCRIPT))
 
 
 def line_counts(text: str) -> NDArray[np.int64]:
@@ -122,8 +143,16 @@ def hangul_fraction(text: str) -> float:
 
 
 @lru_cache
-def letter_of(scripts: frozenset[str]) -> re.Pattern[str]:
-    """A pattern that finds any letter of the scripts; in the first character mostly."""
-    ranges = (pair for script in sorted(scripts) for pair in _BLOCKS.get(script, ()))
-    inside = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
-    return re.compile(f"(?=[^\\W\\d_]|[\u0300-\U0001fffd])[{inside}]" if inside else r"(?!)")
+def letter_of(scripts: frozenset[str], many: str = "") -> re.Pattern[str]:
+    """A pattern that finds any letter of the scripts, and `many` ("+") in a row."""
+    ranges = [pair for script in sorted(scripts) for pair in _BLOCKS.get(script, ())]
+    inside = "".join(map(_letters_between, *zip(*ranges, strict=True))) if ranges else ""
+    return re.compile(f"[{inside}]{many}" if inside else r"(?!)")
+
+
+def _letters_between(first: int, last: int) -> str:
+    """For a class of characters: marks spell vowels; a danda or an Arabic comma is no letter."""
+    if first >= 0x2E80:  # of Han, kana and Hangul nearly all
+        return f"\\U{first:08x}-\\U{last:08x}"
+    between = map(chr, range(first, last + 1))
+    return "".join(one for one in between if unicodedata.category(one)[0] in "LM")

@@ -7,13 +7,13 @@ for near duplicates. Of documents that may be near duplicates a third one sends 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from electrify.config_clean import CleanConfig, NearDedupConfig
 from pipeline.benchmark_index import BenchmarkIndex
+from pipeline.changes import excerpt
 from pipeline.duplicates import Clusters, unpack_clusters
 from pipeline.filters import Drop, too_short
 from pipeline.input_file import document_id
@@ -23,12 +23,13 @@ from pipeline.near_dedup import is_small, pack_bands, unpack_members
 from pipeline.representatives import Candidate, Packed, pack_candidates, sketch_size
 from pipeline.tally import Tally
 from pipeline.work_files import (
-    benchmark_index_path,
+    BENCHMARK_INDEX,
     changed_parts,
     chosen_texts,
     cleaned_rows,
-    compared_tally_path,
+    write_tally,
 )
+from pipeline.work_folder import WorkFolder
 
 Row = dict[str, Any]
 _COMPARED = ("rank", "text", "language", "source", "reason")  # columns the second pass needs
@@ -39,7 +40,7 @@ def compare_group(
     packed_duplicates: Iterable[bytes],
     packed_quotas: Iterable[bytes],
     config: CleanConfig,
-    work: Path,
+    work: WorkFolder,
 ) -> dict[int, bytes]:
     """Second pass: the changes go to the work folder; packed band keys by band and shard."""
     tally = Tally()
@@ -54,7 +55,7 @@ def compare_group(
             _mark_duplicates(rows, clusters)
             _remove_lines(rows, quotas, config, tally)
             if config.decontaminate_against:
-                _decontaminate(rows, _benchmark_index(benchmark_index_path(work)), tally)
+                _decontaminate(rows, _benchmark_index(work), tally)
             for row, before in zip(rows, texts, strict=True):
                 if _settle(row, before, config, tally):
                     changes.write(_change(row, before))
@@ -64,12 +65,12 @@ def compare_group(
                     bands[shard].append(packed)
     for size in clusters.size_of.values():
         tally.add_cluster("exact", size)
-    tally.write(compared_tally_path(work, group))
+    write_tally(work, "compared", group, tally)
     return {shard: b"".join(bands.pop(shard)) for shard in sorted(bands)}
 
 
 def sketch_group(
-    group: int, packed_members: Iterable[bytes], config: CleanConfig, work: Path
+    group: int, packed_members: Iterable[bytes], config: CleanConfig, work: WorkFolder
 ) -> dict[int, Packed]:
     """Third pass: the shingles of the documents that share a band with others, by shard."""
     members = unpack_members(packed_members)
@@ -120,22 +121,19 @@ def _remove_lines(
         if not text:
             _mark(row, Drop("repeated_lines", f"{count} lines, each in many documents"))
         elif count:
-            row["text"] = text
-            tally.add_altered("repeated_lines_removed", count, row["language"], row["source"])
+            _alter(row, "repeated_lines_removed", text, count, tally)
 
 
 def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
     rows = [row for row in rows if row["reason"] is None]
     found = index.decontaminate_all([row["text"] for row in rows])
     for row, of_row in zip(rows, found, strict=True):
-        for match in of_row.matches:
-            tally.add_contamination(match.task, match.kind, row["language"])
+        if of_row.matches:
+            tally.add_decontaminated(of_row, row["language"])
         if of_row.drop is not None:
             _mark(row, of_row.drop)
         elif of_row.text != row["text"]:
-            row["text"] = of_row.text
-            count = of_row.num_lines_removed
-            tally.add_altered("contamination_removed", count, row["language"], row["source"])
+            _alter(row, "contamination_removed", of_row.text, of_row.num_lines_removed, tally)
 
 
 def _settle(row: Row, before: str, config: CleanConfig, tally: Tally) -> bool:
@@ -156,13 +154,25 @@ def _change(row: Row, before: str) -> Row:
     return {"rank": row["rank"], "text": text, "reason": row["reason"], "detail": row.get("detail")}
 
 
+def _alter(row: Row, rule: str, text: str, count: int, tally: Tally) -> None:
+    """Give the row its changed text; count the change, and show it if it is among those chosen."""
+    where = (row["language"], row["source"])
+    label = document_id(row["rank"])
+    tally.add_altered(rule, count, *where)
+    if tally.wants_change(rule, label, *where):
+        tally.add_change(rule, label, excerpt(row["text"], text), *where)
+    row["text"] = text
+
+
 def _mark(row: Row, drop: Drop) -> None:
     row["reason"], row["detail"] = drop.reason, drop.detail
 
 
 @lru_cache(maxsize=1)
-def _benchmark_index(path: Path) -> BenchmarkIndex:
-    return BenchmarkIndex.load(path)
+def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
+    """Once a process. What is mapped stays readable when its file is removed."""
+    with work.fetch(BENCHMARK_INDEX) as path:
+        return BenchmarkIndex.load(path)
 
 
 def _pack_bands(rows: Sequence[tuple[int, str]], config: NearDedupConfig) -> dict[int, bytes]:

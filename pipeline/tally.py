@@ -15,10 +15,8 @@ Counts have keys of names:
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import write_text
 from pipeline.benchmark_index import Decontaminated
 from pipeline.samples import Sample, Samples, read_samples, samples_json, shortened
 
@@ -132,15 +130,15 @@ class Tally:
                 sums[key[place]] += n
         return dict(sorted(sums.items()))
 
-    def write(self, path: Path) -> None:
-        """Write as JSON, whole or not at all."""
+    def to_json(self) -> str:
+        """As `tally_from_json` reads it."""
         value = {
             "counts": sorted([list(key), n] for key, n in self.counts.items()),
             "files": self.files,
             "examples": self.examples,
             "samples": {name: samples_json(found) for name, found in sorted(self.samples.items())},
         }
-        write_text(path, json.dumps(value, ensure_ascii=False))
+        return json.dumps(value, ensure_ascii=False)
 
 
 def length_bucket(text: str) -> str:
@@ -148,9 +146,9 @@ def length_bucket(text: str) -> str:
     return f"{max(1, len(text)).bit_length() - 1:02d}"
 
 
-def read_tally(path: Path) -> Tally:
-    """Read what `Tally.write` wrote."""
-    value = json.loads(path.read_text(encoding="utf-8"))
+def tally_from_json(text: str) -> Tally:
+    """Read what `Tally.to_json` made."""
+    value = json.loads(text)
     return Tally(
         Counter({tuple(key): n for key, n in value["counts"]}),
         value["files"],

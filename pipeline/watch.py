@@ -1,20 +1,24 @@
 """Progress of work that other processes do, seen by the files that appear when a part is done."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from electrify.progress import Progress
 
 POLL_SECONDS = 0.5
+Phase = tuple[str, Mapping[str, float]]  # label, amount of work by the name of its marker file
+List = Callable[[], Collection[str]]
 
 
 @contextmanager
-def watch(phases: Sequence[tuple[str, Mapping[Path, float]]], unit: str) -> Iterator[None]:
-    """Show a bar for each phase, one after the other: (label, amount of work by marker file)."""
+def watch(
+    phases: Sequence[Phase], unit: str, list_names: List, poll_seconds: float = POLL_SECONDS
+) -> Iterator[None]:
+    """Show a bar for each phase, one after the other; the names are listed once a poll."""
     stop = threading.Event()
-    thread = threading.Thread(target=_follow, args=(phases, unit, stop), daemon=True)
+    arguments = (phases, unit, list_names, poll_seconds, stop)
+    thread = threading.Thread(target=_follow, args=arguments, daemon=True)
     thread.start()
     try:
         yield
@@ -24,19 +28,30 @@ def watch(phases: Sequence[tuple[str, Mapping[Path, float]]], unit: str) -> Iter
 
 
 def _follow(
-    phases: Sequence[tuple[str, Mapping[Path, float]]], unit: str, stop: threading.Event
+    phases: Sequence[Phase],
+    unit: str,
+    list_names: List,
+    poll_seconds: float,
+    stop: threading.Event,
 ) -> None:
+    there: set[str] = set()
     for label, amounts in phases:
-        waiting = dict(amounts)
         total = sum(amounts.values())
         with Progress(label, round(total), unit) as progress:
-            while waiting:
-                finished = [path for path in waiting if path.exists()]
-                for path in finished:
-                    del waiting[path]
-                left = sum(waiting.values())
+            while True:
+                is_last = stop.is_set()  # what is done by now is listed below
+                if not there.issuperset(amounts):
+                    there |= _listed(list_names)
+                left = sum(amount for name, amount in amounts.items() if name not in there)
                 progress.update(round(total - left) - progress.done)
-                if stop.is_set() and not finished:
+                if is_last or there.issuperset(amounts):
                     break
-                if waiting:
-                    stop.wait(POLL_SECONDS)
+                stop.wait(poll_seconds)
+
+
+def _listed(list_names: List) -> set[str]:
+    """None where the folder cannot be listed now: a bar that stands is no reason to stop."""
+    try:
+        return set(list_names())
+    except Exception:  # every file system has error types of its own
+        return set()

@@ -20,7 +20,11 @@ _BARE = re.compile(r"\[\[((?=[^\[\]\n]{0,200}[^\x00-\x7f])[^\W\d][^\[\]|\n\"'=$]
 # "{{name|...}}"; "{{ x | upper }}" is Jinja
 _TEMPLATE = re.compile(r"\{\{[^\s{}|\"'().\[\]][^{}|\"'().\[\]]{0,80}(?<! )\|[^{}]*+\}\}")
 _TITLE = r"([^=\s](?:[^\n]*[^=\s])?)"
-_HEADING = re.compile(rf"^ *(?:(={{2,6}}) ?{_TITLE} ?\1|= {_TITLE} =) *$", re.MULTILINE)
+_HEADING = re.compile(
+    rf"^ *(?:(={{2,6}}) ?{_TITLE} ?\1|(?:= ){{1,6}}{_TITLE}(?: =){{1,6}}) *$", re.MULTILINE
+)
+# WikiText (Merity et al. 2016) writes "1 @,@ 000" and "well @-@ known"
+_TOKENISED = re.compile(r" @([\-,.])@ ")
 _QUOTES = re.compile(
     r"''(?<!['\w]'')('{0,1}|'{3})(?=[\w(\"《「])([^'\n]{1,300})(?<=[\w.)\"》」!?])''\1(?!')"
 )
@@ -36,6 +40,8 @@ def remove_wikitext(text: str) -> str:
         text = _TEMPLATE.sub("", text)
     if "=" in text and (text[0] == "=" or "\n=" in text):
         text = _HEADING.sub(lambda heading: heading[2] or heading[3], text)
+    if "@" in text and "@ " in text:
+        text = _TOKENISED.sub(r"\1", text)
     if "'" in text and "''" in text:
         text = _QUOTES.sub(r"\2", text)
     if "_" in text and "__" in text:
@@ -47,10 +53,11 @@ _KEY_TO_MARKS = re.compile(r"^-{20,}\n【テキスト中に現れる記号につ
 _COLOPHON = re.compile(r"\n底本：(?=.{0,6000}青空文庫).{0,6000}\Z", re.DOTALL)
 # a character outside JIS X 0208, described by its plane-row-cell or its code point
 _GAIJI = re.compile(
-    r"※［＃[^］\n]{0,80}?(?:U\+([0-9A-F]{4,5})|第[34]水準([12])-(\d\d?)-(\d\d?))[^］\n]{0,40}］"
+    r"※［＃[^］\n]{0,80}?(?:U\+([0-9A-F]{4,5})|(?:第[34]水準|、)([12])-(\d\d?)-(\d\d?))[^］\n]{0,40}］"
 )
 _ANNOTATION = re.compile(r"［＃[^［］\n]{1,200}(?:［[^［］\n]*］[^［］\n]*)?］")
-_READING = re.compile(r"《(?<=[^\s《、。「」]《)[ぁ-ゖァ-ヺー・ゝゞヽヾ／＼″ 　]{1,40}》")
+_READING = re.compile(r"《(?<=[^\s《、。「」]《)[ぁ-ゖァ-ヺー・ゝゞヽヾ／＼″〱〲 　]{1,40}》")
+_REPEATED = (("／＼", "〱"), ("／″＼", "〲"))  # the marks of vertical text that repeat syllables
 _RUBY_BASE = re.compile(r"｜(?=[^｜\n《》]{1,40}《)")
 
 
@@ -64,6 +71,9 @@ def remove_aozora(text: str) -> str:
         text = _ANNOTATION.sub("", _GAIJI.sub(_gaiji, text))
     if "《" in text:
         text = _READING.sub("", _RUBY_BASE.sub("", text))
+    if "＼" in text:
+        for written, mark in _REPEATED:
+            text = text.replace(written, mark)
     return text
 
 

@@ -6,12 +6,16 @@ repeat a pass, or run it twice at once: the second copy has the same bytes.
 """
 
 from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, read_batches, read_rows
+from pipeline.tally import Tally
+from pipeline.work_folder import WorkFolder
 
 # rows kept and removed as they were read; `reason` is null where a row is kept so far
 CLEANED_SCHEMA = pa.schema(
@@ -31,52 +35,63 @@ CHANGED_SCHEMA = pa.schema(
         CLEANED_SCHEMA.field("detail"),
     ]
 )
+Pass = Literal["read", "compared", "written"]
+PASSES: tuple[Pass, ...] = ("read", "compared", "written")
+BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
+_MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
 _ROW_GROUP_CHARACTERS = 1_000_000  # read once or twice and soon gone: small in memory
 
 
-def read_tally_path(work: Path, group: int) -> Path:
-    """The tally of a group's first pass; it is there once the pass is done."""
-    return work / f"read-{group:05d}.json"
+def tally_name(of_pass: Pass, group: int) -> str:
+    """The tally of one pass over a group; it is there once the pass is done."""
+    return f"{of_pass}-{group:06d}.json"
 
 
-def compared_tally_path(work: Path, group: int) -> Path:
-    """The tally of a group's second pass; it is there once the pass is done."""
-    return work / f"compared-{group:05d}.json"
-
-
-def written_tally_path(work: Path, group: int) -> Path:
-    """The tally of a group's last pass; it is there once the pass is done."""
-    return work / f"written-{group:05d}.json"
-
-
-def error_path(work: Path, group: int) -> Path:
+def error_name(group: int) -> str:
     """The fault that stopped a strict run."""
-    return work / f"error-{group:05d}.txt"
+    return f"error-{group:06d}.txt"
 
 
-def benchmark_index_path(work: Path) -> Path:
-    """The index of benchmark texts, where there are any."""
-    return work / "benchmark-index"
+def write_tally(work: WorkFolder, of_pass: Pass, group: int, tally: Tally) -> None:
+    """Say that the pass is done; its other files are there before."""
+    work.write_text(tally_name(of_pass, group), tally.to_json())
 
 
-def cleaned_parts(work: Path, group: int) -> ParquetParts:
+@contextmanager
+def cleaned_parts(work: WorkFolder, group: int) -> Iterator[ParquetParts]:
     """A writer of the first pass's rows."""
-    return _parts(work, f"cleaned-{group:05d}", CLEANED_SCHEMA)
+    with _work_parts(work, f"cleaned-{group:06d}", CLEANED_SCHEMA) as parts:
+        yield parts
 
 
-def changed_parts(work: Path, group: int) -> ParquetParts:
+@contextmanager
+def changed_parts(work: WorkFolder, group: int) -> Iterator[ParquetParts]:
     """A writer of the rows that the second pass changes."""
-    return _parts(work, f"changed-{group:05d}", CHANGED_SCHEMA)
+    with _work_parts(work, f"changed-{group:06d}", CHANGED_SCHEMA) as parts:
+        yield parts
+
+
+@contextmanager
+def final_parts(
+    work: WorkFolder, prefix: str, group: int, schema: pa.Schema
+) -> Iterator[ParquetParts]:
+    """A writer of files that stay: `prefix` is documents or removed."""
+    with (
+        work.scratch() as folder,
+        ParquetParts(folder, f"{prefix}-{group:06d}", schema, publish=work.publish) as parts,
+    ):
+        yield parts
 
 
 def cleaned_rows(
-    work: Path, group: int, columns: Sequence[str] | None = None
+    work: WorkFolder, group: int, columns: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Rows as the first pass left them, in order."""
-    return read_rows(_paths(work, "cleaned", group), columns)
+    for path in _paths(work, "cleaned", group):
+        yield from read_rows([path], columns)
 
 
-def current_rows(work: Path, group: int) -> Iterator[dict[str, Any]]:
+def current_rows(work: WorkFolder, group: int) -> Iterator[dict[str, Any]]:
     """Rows as the second pass left them, in the same order."""
     changes = _Changes(work, group)
     for row in cleaned_rows(work, group):
@@ -84,7 +99,7 @@ def current_rows(work: Path, group: int) -> Iterator[dict[str, Any]]:
 
 
 def chosen_texts(
-    work: Path, group: int, numbers: Container[int]
+    work: WorkFolder, group: int, numbers: Container[int]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number, row with rank, text and reason as the second pass left it) of the rows asked for."""
     changes = _Changes(work, group)
@@ -101,8 +116,10 @@ def chosen_texts(
 class _Changes:
     """The changes of a group, read beside its rows; both are in the order of ranks."""
 
-    def __init__(self, work: Path, group: int) -> None:
-        self._changes = read_rows(_paths(work, "changed", group))
+    def __init__(self, work: WorkFolder, group: int) -> None:
+        self._changes = (
+            row for path in _paths(work, "changed", group) for row in read_rows([path])
+        )
         self._next = next(self._changes, None)
 
     def apply(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -116,11 +133,35 @@ class _Changes:
         return row
 
 
-def _parts(work: Path, prefix: str, schema: pa.Schema) -> ParquetParts:
-    return ParquetParts(
-        work, prefix, schema, compression="lz4", row_group_characters=_ROW_GROUP_CHARACTERS
-    )
+@contextmanager
+def _work_parts(work: WorkFolder, prefix: str, schema: pa.Schema) -> Iterator[ParquetParts]:
+    with (
+        work.scratch() as folder,
+        ParquetParts(
+            folder,
+            prefix,
+            schema,
+            compression="lz4",
+            row_group_characters=_ROW_GROUP_CHARACTERS,
+            publish=work.publish,
+        ) as parts,
+    ):
+        yield parts
 
 
-def _paths(work: Path, prefix: str, group: int) -> list[Path]:
-    return sorted(work.glob(f"{prefix}-{group:05d}-*.parquet"))
+def _paths(work: WorkFolder, prefix: Literal["cleaned", "changed"], group: int) -> Iterator[Path]:
+    """Local copies of the parts of a pass over a group, one after the other.
+
+    A pass may have made no part, but then it says that it is done.
+    """
+    if not work.holds(tally_name(_MADE_BY[prefix], group)):
+        raise ValueError(
+            f"what was written to {work.address} is not there for every worker; set clean.work_dir "
+            "to a folder that all workers see, such as gs://bucket/tmp"
+        )
+    for part in count():
+        name = f"{prefix}-{group:06d}-{part:05d}.parquet"
+        if not work.holds(name):
+            return
+        with work.fetch(name) as path:
+            yield path

@@ -9,6 +9,9 @@ def main() -> None:
     logging.disable(logging.WARNING)  # before Beam is imported: it warns while it is
     from apache_beam.runners.worker import sdk_worker_main
 
+    from pipeline.memory import keep_little_memory
+
+    keep_little_memory()
     sdk_worker_main.main(sys.argv)
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Literal
 
 from pipeline.sentences import punctuated_spans, sentence_spans
+from vocab.normalizer import LOOK_AROUND
 
 Sentences = Literal["punctuation", "kiwi"]
 
@@ -24,9 +25,12 @@ def is_between_words(text: str, cut: int) -> bool:
     """Whether the tokenizer ends a word before character number `cut` for certain.
 
     After a space or line break; or after a punctuation mark, before a letter, digit, mark or space
-    (not before a combining accent, which would change the mark).
+    (not before a combining accent, which would change the mark). Not at marks that are normalised
+    by what stands beside them.
     """
     before = text[cut - 1]
     if before in " \n":
         return True
+    if before in LOOK_AROUND or text[cut] in LOOK_AROUND:
+        return False
     return unicodedata.category(before)[0] == "P" and unicodedata.category(text[cut])[0] in "LNPSZ"

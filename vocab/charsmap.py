@@ -1,13 +1,13 @@
 """A table of characters as `tokenizers` wants it: SentencePiece's precompiled charsmap.
 
 One pass over the text maps every character in it, where a `Replace` for each target would be a
-pass each. Format: the size of a trie in bytes (uint32), the trie, then the targets, each ended by a
-zero byte. The trie is a double array as Darts-clone writes it (github.com/s-yata/darts-clone): the
-child of node `n` by byte `c` is at `n ^ offset ^ c`, with `c` as its label; the value of a key, here
-the place of its target, is the child by 0.
+pass each. Format: the size of a trie in bytes (uint32), the trie, then the targets, each ended by
+a zero byte. The trie is a double array as Darts-clone writes it (github.com/s-yata/darts-clone):
+the child of node `n` by byte `c` is at `n ^ offset ^ c`, with `c` as its label; the value of a key,
+here the place of its target, is the child by 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -66,3 +66,15 @@ def _free_base(labels: list[int], taken: set[int], bases: set[int]) -> int:
     while base in bases or any(base ^ label in taken for label in labels):
         base += 1
     return base
+
+
+def listed(spans: str) -> Iterator[str]:
+    """The characters of `a-cx`: a, b, c, x."""
+    rest = spans
+    while rest:
+        if rest[1:2] == "-":
+            yield from map(chr, range(ord(rest[0]), ord(rest[2]) + 1))
+            rest = rest[3:]
+        else:
+            yield rest[0]
+            rest = rest[1:]

@@ -3,14 +3,15 @@
 Morphemes only guide the training of the vocabulary; at run time the tokenizer is plain WordPiece.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any, Literal, Protocol
 
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import pre_tokenizers
+
+from vocab.normalizer import normalizer as normalizer
 
 MAX_WORD_CHARACTERS = 100  # a longer word is [UNK] at run time, as in BERT
 # Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
@@ -38,69 +39,12 @@ class WordRules:
         return dict(self.language_cuts).get(language, self.cuts)
 
 
-def normalizer(lowercase: bool) -> Any:
-    """Control characters out, every CJK ideograph between spaces, lower case if asked, then NFC.
-
-    Accents stay: BERT's accent stripping decomposes to NFD, which tears Hangul into jamo. NFC goes
-    last because taking out a control character can bring a letter and its accent together.
-    """
-    bert = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase
-    )
-    return normalizers.Sequence([bert, normalizers.NFC()])
-
-
 def pre_tokenizer(split_digits: bool = False) -> Any:
     """Cuts at whitespace and around every punctuation mark, and around every digit if asked."""
     bert = pre_tokenizers.BertPreTokenizer()
     if not split_digits:
         return bert
     return pre_tokenizers.Sequence([bert, pre_tokenizers.Digits(individual_digits=True)])
-
-
-def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:
-    """Words of the texts with their counts, without those too long for the tokenizer."""
-    counter = WordCounter(lowercase, split_digits)
-    for text in texts:
-        counter.add(text)
-    return counter.words()
-
-
-class WordCounter:
-    """Counts words of texts; only distinct whitespace-separated strings are pretokenised.
-
-    On 24 MB of Korean that takes 1.6 s where every occurrence would take some 6 s; normalising
-    takes another 1.6 s.
-    """
-
-    def __init__(self, lowercase: bool, split_digits: bool) -> None:
-        self._normalize = normalizer(lowercase).normalize_str
-        self._cut = pre_tokenizer(split_digits).pre_tokenize_str
-        self._split_digits = split_digits
-        self._strings: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        """How many distinct strings are remembered."""
-        return len(self._strings)
-
-    def add(self, text: str) -> None:
-        """Count the words of a text."""
-        self._strings.update(self._normalize(text).split())
-
-    def words(self) -> Counter[str]:
-        """All words so far, which are forgotten with this."""
-        words: Counter[str] = Counter()
-        while self._strings:
-            string, count = self._strings.popitem()
-            # one word: no mark to cut at, and ideographs stand between spaces by now
-            if string.isalnum() and not self._split_digits:
-                parts = [string]
-            else:
-                parts = [word for word, _ in self._cut(string)]
-            for word in parts:
-                if len(word) <= MAX_WORD_CHARACTERS:
-                    words[word] += count
-        return words
 
 
 def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
-_BATCH_DOCUMENTS = 1024
+_BATCH_BYTES = 1_000_000  # of text, about: few long documents or many short ones
+_MAX_DOCUMENTS = 4096
 
 
 class RowGroup(NamedTuple):
@@ -30,8 +31,13 @@ def list_row_groups(documents: Sequence[Path]) -> tuple[list[RowGroup], int]:
 def read_texts(group: RowGroup) -> Iterator[tuple[list[str], list[str]]]:
     """Batches of the row group: texts and their languages."""
     with pq.ParquetFile(group.path) as file:
+        about = file.metadata.row_group(group.number)
+        documents = about.num_rows * _BATCH_BYTES // max(1, about.total_byte_size)
         batches = file.iter_batches(
-            _BATCH_DOCUMENTS, row_groups=[group.number], columns=["text", "language"]
+            min(max(1, documents), _MAX_DOCUMENTS),
+            row_groups=[group.number],
+            columns=["text", "language"],
+            use_threads=False,
         )
         for batch in batches:
             yield batch.column("text").to_pylist(), batch.column("language").to_pylist()

@@ -13,8 +13,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, processors
 from tokenizers.models import WordPiece
 
 from electrify.artifacts import write_json, write_text
+from vocab.mask_words import MASK_WORDS
 from vocab.merges import PREFIX
-from vocab.pretokenize import MAX_WORD_CHARACTERS, normalizer, pre_tokenizer
+from vocab.normalizer import normalizer
+from vocab.pretokenize import MAX_WORD_CHARACTERS, pre_tokenizer
 from vocab.wordpiece import SPECIAL_TOKENS
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -27,7 +29,10 @@ def build_tokenizer(
     split_digits: bool = False,
     additional_special_tokens: Sequence[str] = (),
 ) -> Any:
-    """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions."""
+    """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions.
+
+    Those of them that are `MASK_WORDS` are never split.
+    """
     assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     assert len(vocabulary) == len(pieces), "a piece stands twice"
@@ -51,6 +56,9 @@ def build_tokenizer(
             AddedToken(token, special=True, normalized=False)
             for token in (*SPECIAL_TOKENS, *additional_special_tokens)
         ]
+    )
+    tokenizer.add_tokens(
+        [AddedToken(word, normalized=False) for word in MASK_WORDS if word in vocabulary]
     )
     return tokenizer
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from electrify.config import RunConfig
 from electrify.config_vocab import VocabConfig
 from electrify.progress import log
 from electrify.stages import output_dir, vocab_stage
+from vocab.count_process import count_words_apart
 from vocab.count_table import read_batches
 from vocab.pretokenize import Cuts, WordRules
 from vocab.quality import SampleText, compare, sample_report, vocab_report
@@ -21,7 +23,6 @@ from vocab.report_page import report_page
 from vocab.row_groups import list_row_groups
 from vocab.spans import find_span_files, read_spans
 from vocab.tokenizer import build_tokenizer, save_tokenizer
-from vocab.word_counts import write_word_counts
 from vocab.wordpiece import SPECIAL_TOKENS, Training, Vocabulary, log_vocabulary, train_wordpiece
 from vocab.words import language_totals, weighted
 
@@ -45,12 +46,50 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) -> dict[str, Any]:
     """Train on all documents of the run and write the tokenizer into `folder`; counts of it."""
     options = config.vocab
-    training = training_of(options)  # a wrong `extend` fails here, before any work
+    training_of(options)  # a wrong `extend` fails here, before any work
     span_files = find_span_files(Path(options.span_data_dir)) if options.span_data_dir else []
     references = {path: load_reference(Path(path)) for path in options.references}
     documents = sorted((output_dir(config) / "clean").glob("documents-*.parquet"))
+    learnt = learn_vocabulary(config, documents, beam_options, folder)
+    samples = list(sample_documents(documents))
+    batches = partial(read_batches, learnt.word_counts)
+    sentences = sample_sentences(samples, learnt.num_words)
+    report = vocab_report(learnt.tokenizer, batches, sentences)
+    learnt.word_counts.unlink()  # large, and nothing later needs it
+    report["sources"] = sample_report(learnt.tokenizer, samples)
+    spans = {path.name: read_spans(path) for path in span_files}
+    if spans or references:
+        tokenizers = {config.name: learnt.tokenizer} | references
+        report["compared"] = compare(tokenizers, samples, spans)
+    report["training"] = counts = _counts(learnt)
+    write_json(folder / "report.json", report)
+    report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
+    _log_report(report)
+    return counts
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A vocabulary, and the counts it was learnt from."""
+
+    vocabulary: Vocabulary
+    tokenizer: Any
+    word_counts: Path
+    num_words: Mapping[str, int]  # by language
+    num_distinct: Mapping[str, int]
+
+
+def learn_vocabulary(
+    config: RunConfig, documents: Sequence[Path], beam_options: Sequence[str], folder: Path
+) -> Learnt:
+    """Count the words of documents files, learn pieces, and write both into `folder`.
+
+    Memory is that of counting or that of learning, whichever is larger, and not their sum.
+    """
+    options = config.vocab
+    training = training_of(options)
     counts_path = folder / "word_counts.parquet"
-    write_word_counts(
+    count_words_apart(
         documents, counts_path, word_rules(options), config.clean.runner, beam_options
     )
     batches = partial(read_batches, counts_path)
@@ -61,18 +100,7 @@ def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) ->
     special = options.additional_special_tokens
     tokenizer = build_tokenizer(vocabulary.pieces, options.lowercase, options.split_digits, special)
     save_tokenizer(tokenizer, folder, options.lowercase, special)
-    samples = list(sample_documents(documents))
-    report = vocab_report(tokenizer, batches, sample_sentences(samples, totals[0]))
-    counts_path.unlink()  # large, and nothing later needs it
-    report["sources"] = sample_report(tokenizer, samples)
-    spans = {path.name: read_spans(path) for path in span_files}
-    if spans or references:
-        report["compared"] = compare({config.name: tokenizer} | references, samples, spans)
-    report["training"] = counts = _counts(vocabulary, *totals)
-    write_json(folder / "report.json", report)
-    report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
-    _log_report(report)
-    return counts
+    return Learnt(vocabulary, tokenizer, counts_path, *totals)
 
 
 def word_rules(options: VocabConfig) -> WordRules:
@@ -153,9 +181,8 @@ def _log_report(report: Mapping[str, Any]) -> None:
             log(f"{row['tokenizer']}, {row['data']}: {ceiling:.1f} % of spans, {fertility:.2f}")
 
 
-def _counts(
-    vocabulary: Vocabulary, num_words: Mapping[str, int], num_distinct: Mapping[str, int]
-) -> dict[str, Any]:
+def _counts(learnt: Learnt) -> dict[str, Any]:
+    vocabulary = learnt.vocabulary
     return {
         "num_pieces": len(vocabulary.pieces),
         "num_characters": vocabulary.num_characters,
@@ -164,6 +191,6 @@ def _counts(
         "min_word_count": vocabulary.min_word_count,
         "num_pruned": vocabulary.num_pruned,
         "num_pruned_for_crossing": vocabulary.num_pruned_for_crossing,
-        "num_words": dict(num_words),
-        "num_distinct_words": dict(num_distinct),
+        "num_words": dict(learnt.num_words),
+        "num_distinct_words": dict(learnt.num_distinct),
     }

@@ -1,43 +1,24 @@
 """Text to counts of words, as the finished tokenizer cuts them."""
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
-from vocab.pretokenize import MAX_WORD_CHARACTERS, normalizer, pre_tokenizer
-
-# Characters that the normaliser leaves as they are, alone and in any order (none of them combines
-# with another under NFC), and that are letters to the pre-tokenizer: Latin, Cyrillic, Arabic,
-# Devanagari without nukta, kana, jamo of the compatibility block, Hangul syllables.
-_LETTERS = (
-    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f\u1ea0-\u1ef9\u0410-\u044f\u0621-\u063a"
-    "\u0641-\u064a\u0901-\u0939\u093e-\u094d\u3041-\u3096\u30a1-\u30fa\u30fc\u3131-\u3163가-힣"
-)
-# Those that it leaves as they are and that always stand alone.
-_MARKS = r"!-/:-@\[-`{-~·‘’“”…、。「」『』【】《》〈〉"
-_IDEOGRAPHS = "\u4e00-\u9fff"
+from vocab.normalizer import normalizer
+from vocab.plain_words import PlainWords
+from vocab.pretokenize import MAX_WORD_CHARACTERS, pre_tokenizer
 
 
 class WordCounter:
     """Counts words of texts; only distinct strings between spaces are cut into words.
 
     Neither the normaliser nor the pre-tokenizer looks across a space, so cutting there first gives
-    the same words. Of the strings nearly all hold plain characters only, and a pattern cuts them
-    ten times faster than the tokenizer's own steps do.
+    the same words: 20 MB of Korean a second, of it half for the cutting of strings into words.
     """
 
     def __init__(self, lowercase: bool, split_digits: bool) -> None:
         self._normalize = normalizer(lowercase).normalize_str
         self._cut = pre_tokenizer(split_digits).pre_tokenize_str
-        self._lowercase = lowercase
-        letters, alone = _LETTERS, _MARKS + _IDEOGRAPHS
-        if split_digits:
-            alone += "0-9"
-        else:
-            letters += "0-9"
-        self._is_word = re.compile(f"[{letters}]++").fullmatch
-        self._is_plain = re.compile(f"[{letters}{alone}]++").fullmatch
-        self._plain_words = re.compile(f"[{letters}]++|[{alone}]").findall
+        self._plain = PlainWords(lowercase, split_digits)
         self._strings: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -50,28 +31,21 @@ class WordCounter:
         # normaliser takes out
         self._strings.update(text.replace("\n", " ").split(" "))
 
-    def words(self) -> Counter[str]:
+    def words(self) -> dict[str, int]:
         """All words so far, which are forgotten with this."""
-        words: Counter[str] = Counter()
+        words: defaultdict[str, int] = defaultdict(int)  # a missing key costs a Counter 0.5 us
         self._strings.pop("", None)
+        is_word, limit = self._plain.is_word, MAX_WORD_CHARACTERS
         while self._strings:
             string, count = self._strings.popitem()
-            if self._is_word(string) and not self._lowercase:
-                if len(string) <= MAX_WORD_CHARACTERS:
-                    words[string] += count
-                continue
-            for word in self._words_of(string):
-                if len(word) <= MAX_WORD_CHARACTERS:
+            for word in (string,) if is_word(string) else self._words_of(string):
+                if len(word) <= limit:
                     words[word] += count
-        return words
+        return dict(words)
 
     def _words_of(self, string: str) -> Iterable[str]:
-        if self._is_plain(string):
-            if not self._lowercase:
-                found: list[str] = self._plain_words(string)
-                return found
-            if string == string.lower():
-                return self._plain_words(string)
+        if self._plain.is_plain(string):
+            return self._plain.words(string)
         return self._slow_words(string)
 
     def _slow_words(self, string: str) -> Iterator[str]:
@@ -84,4 +58,4 @@ def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = Fals
     counter = WordCounter(lowercase, split_digits)
     for text in texts:
         counter.add(text)
-    return counter.words()
+    return Counter(counter.words())

@@ -1,29 +1,26 @@
 """Counts of words per language, in Beam.
 
-An element is a row group of a documents file; texts never leave it. What is shuffled are its
-distinct words with their counts, packed into one value for each shard of the word's hash.
+An element is a row group of a documents file; texts never leave it. Its distinct words go with
+their counts into a file, and what is shuffled are the places in these files by the word's hash.
 """
 
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from pipeline.runner import make_pipeline, run_pipeline
+from vocab.count_chunks import ChunkWriter, Place, sum_places
 from vocab.count_table import COUNT_SCHEMA
-from vocab.pretokenize import CUT, Cuts, WordCounter, WordRules, morphemes_of
+from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
 from vocab.row_groups import RowGroup, list_row_groups, read_texts
+from vocab.word_counter import WordCounter
 
-NUM_SHARDS = 64
-SECONDS_PER_MEGABYTE = 0.25  # of text, one core
-MAX_STRINGS = 100_000  # distinct, remembered while counting: some 20 MB
-
-LanguageWord = tuple[str, str]
+SECONDS_PER_MEGABYTE = 0.1  # of text, one core
+MAX_STRINGS = 60_000  # distinct, remembered while counting: some 25 MB with their words
 
 
 def write_word_counts(
@@ -45,9 +42,9 @@ def write_word_counts(
     pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
     (
         pipeline
-        | "row groups" >> beam.Create(groups)
+        | "row groups" >> beam.Create(list(enumerate(groups)))
         | "spread" >> beam.Reshuffle()
-        | "count" >> beam.FlatMap(_packed_counts, rules)
+        | "count" >> beam.FlatMap(_write_chunks, str(scratch), rules)
         | "by hash" >> beam.GroupByKey()
         | "sum" >> beam.Map(_write_shard, str(scratch), rules)
     )
@@ -60,7 +57,7 @@ def write_word_counts(
 
 def count_row_group(
     group: RowGroup, rules: WordRules, max_strings: int = MAX_STRINGS
-) -> Iterator[tuple[str, Counter[str]]]:
+) -> Iterator[tuple[str, dict[str, int]]]:
     """Words of one row group with their counts, by language.
 
     Handed out whenever `max_strings` distinct strings are remembered, so a word may come again.
@@ -78,58 +75,42 @@ def count_row_group(
         yield language, counter.words()
 
 
-def pack(counts: Iterable[tuple[LanguageWord, int]]) -> bytes:
-    """Counts as lines of text; a word holds no whitespace, so a tab can part the fields."""
-    return "\n".join(f"{key[0]}\t{key[1]}\t{count}" for key, count in counts).encode()
+def _write_chunks(
+    element: tuple[int, RowGroup], folder: str, rules: WordRules
+) -> list[tuple[int, Place]]:
+    number, group = element
+    with ChunkWriter(Path(folder) / f"{number:06d}.arrow") as writer:
+        for language, counts in count_row_group(group, rules):
+            if counts:
+                writer.write(language, counts)
+    return writer.places
 
 
-def unpack(packed: bytes) -> Iterator[tuple[LanguageWord, int]]:
-    """What `pack` was given."""
-    for line in packed.decode().split("\n"):
-        language, word, count = line.split("\t")
-        yield (language, word), int(count)
-
-
-def _packed_counts(group: RowGroup, rules: WordRules) -> Iterator[tuple[int, bytes]]:
-    for language, counts in count_row_group(group, rules):
-        shards: list[list[tuple[LanguageWord, int]]] = [[] for _ in range(NUM_SHARDS)]
-        while counts:
-            word, count = counts.popitem()
-            shard = xxhash.xxh3_64_intdigest(word.encode()) % NUM_SHARDS
-            shards[shard].append(((language, word), count))
-        for number, listed in enumerate(shards):
-            if listed:
-                yield number, pack(listed)
-                listed.clear()
-
-
-def _write_shard(element: tuple[int, Iterable[bytes]], folder: str, rules: WordRules) -> None:
-    shard, values = element
-    counts: Counter[LanguageWord] = Counter()
-    for packed in values:
-        for key, count in unpack(packed):
-            counts[key] += count
-    keys = sorted(counts)
-    words = [key[1] for key in keys]
-    columns = {
-        "language": [key[0] for key in keys],
-        "word": words,
-        "cut": _marked(keys, rules),
-        "count": [counts[key] for key in keys],
-    }
+def _write_shard(element: tuple[int, Iterable[Place]], folder: str, rules: WordRules) -> None:
+    shard, places = element
+    by_language: dict[str, list[Place]] = {}
+    for place in places:
+        by_language.setdefault(place.language, []).append(place)
     path = Path(folder) / f"{shard:05d}.parquet"
     temporary = path.with_suffix(".tmp")  # a bundle may run twice: the last rename wins
-    pq.write_table(pa.table(columns, schema=COUNT_SCHEMA), temporary, compression="zstd")
+    with pq.ParquetWriter(temporary, COUNT_SCHEMA, compression="zstd") as writer:
+        for language, listed in sorted(by_language.items()):
+            table = sum_places(listed)
+            words = table["word"]
+            columns = {
+                "language": pa.repeat(pa.scalar(language, pa.large_string()), len(table)),
+                "word": words,
+                "cut": _marked(words, rules.cuts_of(language)),
+                "count": table["count"],
+            }
+            writer.write_table(pa.table(columns, schema=COUNT_SCHEMA))
     temporary.replace(path)
 
 
-def _marked(keys: Sequence[LanguageWord], rules: WordRules) -> list[str | None]:
-    marked: list[str | None] = [None] * len(keys)
-    by_cuts: dict[Cuts, list[int]] = {}
-    for row, (language, _) in enumerate(keys):
-        by_cuts.setdefault(rules.cuts_of(language), []).append(row)
-    for cuts, rows in by_cuts.items():
-        parts = morphemes_of([keys[row][1] for row in rows], cuts)
-        for row, found in zip(rows, parts, strict=True):
-            marked[row] = CUT.join(found) if len(found) > 1 else None
-    return marked
+def _marked(words: pa.ChunkedArray, cuts: Cuts) -> pa.Array:
+    """The words with their parts marked; null where a word is one part."""
+    if cuts == "none":
+        return pa.nulls(len(words), pa.large_string())
+    parts = morphemes_of(words.to_pylist(), cuts)
+    marked = [CUT.join(found) if len(found) > 1 else None for found in parts]
+    return pa.array(marked, pa.large_string())

@@ -1,6 +1,7 @@
 """Throughput of the stages.
 
 python -m benchmarks.throughput corpus [--peer] [--json PATH] [--report DIR]
+python -m benchmarks.throughput vocab [--peer] [--json PATH] [--report DIR]
 """
 
 import argparse
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from benchmarks.throughput.run import Settings, measure_corpus_stage
 from benchmarks.throughput.table import build_page, write_report
+from benchmarks.throughput.vocab_run import VocabSettings, measure_vocab_stage, sizes_of
+from benchmarks.throughput.vocab_table import build_vocab_page, write_vocab_report
+from benchmarks.twin_page import TwinPage
 from electrify.artifacts import write_json
 from electrify.progress import setup_logging
 
@@ -19,16 +23,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     setup_logging()
     try:
-        figures = measure_corpus_stage(_settings(parsed))
+        document: TwinPage = parsed.measure(parsed)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    print(document.markdown())
+    return 0
+
+
+def _measure_corpus(parsed: argparse.Namespace) -> TwinPage:
+    figures = measure_corpus_stage(_settings(parsed))
     if parsed.json:
         write_json(Path(parsed.json), figures.as_json())
     if parsed.report:
         write_report(figures, Path(parsed.report))
-    print(build_page(figures).markdown())
-    return 0
+    return build_page(figures)
+
+
+def _measure_vocab(parsed: argparse.Namespace) -> TwinPage:
+    settings = VocabSettings(
+        Path(parsed.data_dir), Path(parsed.work).resolve(), sizes_of(parsed.sizes), parsed.peer,
+        not parsed.no_kiwi, parsed.vocab_size,
+    )  # fmt: skip
+    figures = measure_vocab_stage(settings)
+    if parsed.json:
+        write_json(Path(parsed.json), figures.as_json())
+    if parsed.report:
+        write_vocab_report(figures, Path(parsed.report))
+    return build_vocab_page(figures)
 
 
 def _settings(parsed: argparse.Namespace) -> Settings:
@@ -62,11 +84,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput")
     stages = parser.add_subparsers(required=True, metavar="STAGE")
     corpus = stages.add_parser("corpus", help="raw text to documents, against datatrove")
+    corpus.set_defaults(measure=_measure_corpus)
+    _add_common(corpus)
     add = corpus.add_argument
     add("--peer", action="store_true", help="run datatrove too, in an environment of its own")
-    add("--json", metavar="PATH", help="write every figure to this file")
-    add("--report", metavar="DIR", help="write report.html, report.md and report.json")
-    add("--data-dir", default="../shared/data", help="folder with corpora/<language>/*.jsonl.gz")
     add("--work", default="out/throughput", help="folder for inputs, runs and the peer")
     add("--languages", default="ko,en", help="corpora of the main part, or all")
     add("--scale", default="10,30,90", help="MB of all languages beside the whole, or none")
@@ -75,7 +96,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--exact", type=int, default=1000, help="planted exact copies")
     add("--near", type=int, default=150, help="planted copies of each kind and Jaccard")
     add("--seed", type=int, default=0, help="of the planted copies")
+    vocab = stages.add_parser("vocab", help="documents to pieces and shards, against tokenizers")
+    vocab.set_defaults(measure=_measure_vocab)
+    _add_common(vocab)
+    add = vocab.add_argument
+    add("--peer", action="store_true", help="train BertWordPieceTokenizer on the same texts, too")
+    add("--work", default="out/throughput-vocab", help="folder for documents and runs")
+    add("--sizes", default="10,50,90", help="MB of Korean, the last for all but training")
+    add("--vocab-size", type=int, default=32_000, help="pieces")
+    add("--no-kiwi", action="store_true", help="leave out the vocabularies of morphemes")
     return parser
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--json", metavar="PATH", help="write every figure to this file")
+    add("--report", metavar="DIR", help="write report.html, report.md and report.json")
+    add("--data-dir", default="../shared/data", help="folder with corpora/<language>/*.jsonl.gz")
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def prepare(
     pairs: list[Pair] = []
     with closing(_Files(folder)) as files:
         for index, corpus in enumerate(corpora):
-            for row, text in enumerate(_read(corpus.path), start=1):
-                if not _is_chosen(corpus, row, share):
+            for row, text in enumerate(read_corpus(corpus.path), start=1):
+                if not is_chosen(corpus, row, share):
                     continue
                 written = Text(files.write(index, text), index, corpus.language, text)
                 if num_exact or num_near:
@@ -114,7 +114,8 @@ def prepare(
     return Prepared(folder, tuple(corpora), count, size, tuple(pairs))
 
 
-def _read(path: Path) -> Iterator[str]:
+def read_corpus(path: Path) -> Iterator[str]:
+    """The texts of a file; `ValueError` for a row without one."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             row = orjson.loads(line)
@@ -123,7 +124,8 @@ def _read(path: Path) -> Iterator[str]:
             yield row["text"]
 
 
-def _is_chosen(corpus: Corpus, row: int, share: float) -> bool:
+def is_chosen(corpus: Corpus, row: int, share: float) -> bool:
+    """Whether a row is among a `share` of them, spread evenly and by chance."""
     return zlib.crc32(f"{corpus.language}/{corpus.name}/{row}".encode()) < share * 2**32
 
 

@@ -105,15 +105,15 @@ def added_step(name: str, run: Step, base: Step, note: str = "") -> Step:
     )
 
 
-def machine() -> dict[str, Any]:
-    """Where and when; no paths and no host name."""
+def machine(packages: Sequence[str] = _PACKAGES) -> dict[str, Any]:
+    """Where and when, and the versions of these packages; no paths and no host name."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "processor": _processor(),
         "python": platform.python_version(),
         "system": platform.system(),
         "date": datetime.now(UTC).date().isoformat(),
-        "versions": _versions(_PACKAGES),
+        "versions": _versions(packages),
     }
 
 

@@ -13,20 +13,20 @@ _FLAT = 1.25  # the dearest document costs at most so many times the cheapest
 def judge(figures: Figures) -> list[Goal]:
     """Every goal, met or not; `met` is None for what this run did not measure."""
     return [
-        _at_least("near-duplicate removal, documents per CPU second, ours / datatrove", 8.0,
-                  _against_peer(figures.near)),
-        _at_least("recall at Jaccard 0.8 and above, lowest band", 0.99,
-                  _lowest(figures.recall, lambda band: 0.8 <= band < 1)),
-        _at_least("recall at Jaccard 0.7 and 0.75, lowest band", 0.95,
-                  _lowest(figures.recall, lambda band: 0.7 <= band < 0.8)),
-        _at_least("recall of exact copies", 1.0, _lowest(figures.recall, lambda band: band == 1)),
-        _at_least("removals whose kept document has Jaccard 0.7 or more", 0.98,
-                  _precise(figures, "all")),
-        _at_least("the same, of texts that differ", 0.98, _precise(figures, "texts that differ")),
-        _at_least("whole graph without Kiwi, MB/s on two cores", 8.0,
-                  max((s.mb_per_second or 0 for s in figures.whole), default=None)),
-        _at_most("CPU seconds per document, dearest / cheapest size", _FLAT, _flatness(figures)),
-        _at_most("peak memory on the largest corpus, MB", 700.0,
+        at_least("near-duplicate removal, documents per CPU second, ours / datatrove", 8.0,
+                 _against_peer(figures.near)),
+        at_least("recall at Jaccard 0.8 and above, lowest band", 0.99,
+                 _lowest(figures.recall, lambda band: 0.8 <= band < 1)),
+        at_least("recall at Jaccard 0.7 and 0.75, lowest band", 0.95,
+                 _lowest(figures.recall, lambda band: 0.7 <= band < 0.8)),
+        at_least("recall of exact copies", 1.0, _lowest(figures.recall, lambda band: band == 1)),
+        at_least("removals whose kept document has Jaccard 0.7 or more", 0.98,
+                 _precise(figures, "all")),
+        at_least("the same, of texts that differ", 0.98, _precise(figures, "texts that differ")),
+        at_least("whole graph without Kiwi, MB/s on two cores", 8.0,
+                 max((s.mb_per_second or 0 for s in figures.whole), default=None)),
+        at_most("CPU seconds per document, dearest / cheapest size", _FLAT, _flatness(figures)),
+        at_most("peak memory on the largest corpus, MB", 700.0,
                  figures.scale[-1].peak_mb if figures.scale else None),
     ]  # fmt: skip
 
@@ -36,11 +36,13 @@ def peer_step(steps: Sequence[Step]) -> Step | None:
     return next((step for step in steps if step.name != OURS), None)
 
 
-def _at_least(name: str, wanted: float, value: float | None) -> Goal:
+def at_least(name: str, wanted: float, value: float | None) -> Goal:
+    """A goal met by large values."""
     return Goal(name, f"≥ {wanted:g}", value, None if value is None else value >= wanted)
 
 
-def _at_most(name: str, wanted: float, value: float | None) -> Goal:
+def at_most(name: str, wanted: float, value: float | None) -> Goal:
+    """A goal met by small values."""
     return Goal(name, f"≤ {wanted:g}", value, None if value is None else value <= wanted)
 
 

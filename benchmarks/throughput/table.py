@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.throughput.figures import Figures, Step, machine
+from benchmarks.throughput.figures import Figures, Goal, Step, machine
 from benchmarks.throughput.goals import peer_step
 from benchmarks.throughput.recall import BandRecall
 from benchmarks.twin_page import TwinPage
 from electrify.artifacts import write_json, write_text
 
-_HEADERS = (
+STEP_HEADERS = (
     "", "documents", "MB", "CPU s", "MB / CPU s", "documents / CPU s", "wall s", "MB/s",
     "peak memory, MB", "peak, sum of RSS", "",
 )  # fmt: skip
@@ -28,7 +28,7 @@ def build_page(figures: Figures) -> TwinPage:
     """Goals first, then what they were judged by."""
     document = TwinPage("The corpus stage, measured", "python -m benchmarks.throughput corpus")
     _add_conditions(document, figures)
-    _add_goals(document, figures)
+    add_goals(document, figures.goals)
     _add_near(document, figures)
     _add_recall(document, figures)
     _add_precision(document, figures)
@@ -56,10 +56,11 @@ def _add_conditions(document: TwinPage, figures: Figures) -> None:
         document.paragraph(note)
 
 
-def _add_goals(document: TwinPage, figures: Figures) -> None:
+def add_goals(document: TwinPage, goals: Sequence[Goal]) -> None:
+    """A table of goals and what was measured."""
     document.heading("Goals")
     said = {True: "met", False: "not met", None: "not measured"}
-    rows = [(goal.name, goal.wanted, goal.value, said[goal.met]) for goal in figures.goals]
+    rows = [(goal.name, goal.wanted, goal.value, said[goal.met]) for goal in goals]
     document.table(("goal", "wanted", "measured", ""), rows)
 
 
@@ -71,7 +72,7 @@ def _add_near(document: TwinPage, figures: Figures) -> None:
         "defaults of [clean.near_dedup]. datatrove: 14 buckets of 8, word 5-grams, 64-bit xxhash, "
         "English tokenizer, 16 tasks, all four stages."
     )
-    document.table(_HEADERS, _rows(figures.near))
+    document.table(STEP_HEADERS, step_rows(figures.near))
     if figures.peer_stage_seconds and (peer := peer_step(figures.near)):
         stages = ", ".join(f"{n} {s:.1f} s" for n, s in figures.peer_stage_seconds.items())
         document.paragraph(f"Stages of {peer.name} by the clock: {stages}.")
@@ -129,7 +130,7 @@ def _add_steps(document: TwinPage, figures: Figures) -> None:
         "decontamination. A step is the difference between a run with it and a run that only reads "
         "and writes; its memory is that of its run."
     )
-    document.table(_HEADERS, _rows([*figures.whole, *figures.steps]))
+    document.table(STEP_HEADERS, step_rows([*figures.whole, *figures.steps]))
 
 
 def _add_scale(document: TwinPage, figures: Figures) -> None:
@@ -152,7 +153,8 @@ def _add_scale(document: TwinPage, figures: Figures) -> None:
     document.table(headers, rows)
 
 
-def _rows(steps: Sequence[Step]) -> list[tuple[object, ...]]:
+def step_rows(steps: Sequence[Step]) -> list[tuple[object, ...]]:
+    """Rows under STEP_HEADERS."""
     return [
         (s.name, s.documents or None, s.megabytes or None, s.cpu_seconds, s.mb_per_cpu_second,
          s.documents_per_cpu_second or None, s.wall_seconds, s.mb_per_second, s.peak_mb,

@@ -55,6 +55,11 @@ CLEAN_REPORT = {
     "malformed_examples": ["ko_2.jsonl:7: not_json: ..."],
     "altered": {"html": 41, "urls": 7},
     "files": [{"path": "ko_1.jsonl", "documents": 700, "malformed": 0}],
+    "samples": {"kept": [["00-00000-000000001", "ko", "댓글", "표본으로 고른 글"]]},
+    "lengths": [
+        {"language": "ko", "characters": 512, "documents_in": 31, "documents_kept": 29},
+    ],
+    "clusters": [{"kind": "exact", "documents": 14, "clusters": 1}],
 }  # fmt: skip
 VOCAB_REPORT = {
     "vocab_size": 4000,
@@ -243,7 +248,10 @@ def test_every_part_of_the_run_is_told(run):
         assert text.replace("_", "\\_") in markdown or text in markdown, text
     assert cells(markdown, "too short") == ["too short", "ko", "70"]
     assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]
+    assert "표본으로 고른 글" not in page  # it is in clean/report.html
     corpus = markdown[markdown.index("## Corpus") :]
+    assert "clusters" not in corpus
+    assert "lengths" not in corpus
     assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
     # scores, 5 of pretraining, characters by source, reasons of removal
     assert page.count("<svg") == 8

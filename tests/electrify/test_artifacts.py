@@ -1,6 +1,7 @@
 """A stage folder is whole or not there, and is redone exactly when what made it changed."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from electrify.artifacts import (
     read_manifest,
     run_stage,
     status,
+    write_text,
 )
 
 
@@ -161,3 +163,18 @@ def test_the_manifest_is_plain_json(stage: Stage):
     run_stage(stage, write_one)
     text = (stage.folder / "manifest.json").read_text(encoding="utf-8")
     assert json.loads(text)["stage"] == "clean"
+
+
+def test_two_workers_may_write_the_same_file_at_once(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    texts = [letter * 10_000 for letter in "ab" * 50]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda text: write_text(path, text), texts))
+    assert path.read_text(encoding="utf-8") in texts
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path):
+    with pytest.raises(UnicodeEncodeError):
+        write_text(tmp_path / "a.txt", "\ud800")
+    assert list(tmp_path.iterdir()) == []

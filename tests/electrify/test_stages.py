@@ -11,6 +11,7 @@ from electrify.stages import (
     clean_stage,
     encode_stage,
     evaluate_stage,
+    export_stage,
     pretrain_stage,
     vocab_stage,
 )
@@ -70,3 +71,48 @@ def test_changed_data_files_count(make, tmp_path: Path):
     first = evaluate_stage(make(), "some/model", [rows])
     rows.write_text("two")
     assert evaluate_stage(make(), "some/model", [rows]).plan != first.plan
+
+
+def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path):
+    """Of `vocab.extend`, of references (a folder or a file) and of the files with spans."""
+    folder, file, spans = tmp_path / "folder", tmp_path / "other.txt", tmp_path / "dev.json"
+    folder.mkdir()
+    paths = {
+        folder / "tokenizer.json": f"vocab.extend='{folder}'",
+        folder / "vocab.txt": f"vocab.references=['{folder}']",
+        file: f"vocab.references=['{file}']",
+        spans: f"vocab.span_data_dir='{tmp_path}'",
+    }
+    for path, override in paths.items():
+        path.write_text("one")
+        before = vocab_stage(make(override), [spans] if path == spans else []).inputs
+        path.write_text("two")
+        after = vocab_stage(make(override), [spans] if path == spans else []).inputs
+        changed = {name for name in before if before[name] != after[name]}
+        assert len(changed) == 1, override
+        assert changed.pop().startswith(override.split("=")[0])
+        assert vocab_stage(make()).inputs.keys() == {"clean"}
+
+
+def test_a_vocabulary_that_is_not_there_is_left_to_the_stage_to_explain(make, tmp_path: Path):
+    vocab_stage(make(f"vocab.extend='{tmp_path / 'nothing'}'"))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt", "tokenizer_config.json"])
+def test_an_edited_tokenizer_is_refused_by_every_stage_after_it(make, tmp_path: Path, name):
+    config = make()
+    vocab = Stage("vocab", tmp_path / "run" / "vocab", {"made": "again"})
+    run_stage(vocab, lambda folder: {"files": (folder / name).write_text("abc")}, overwrite=True)
+    run_stage(Stage("pretrain", tmp_path / "run" / "pretrain", {}), lambda folder: {})
+    stages = (encode_stage, pretrain_stage, export_stage)
+    for stage in stages:
+        stage(config)
+    path = tmp_path / "run" / "vocab" / name
+    for text, words in (
+        ("abd", "was edited after it was made"),
+        ("abcd", "is missing or has changed"),
+    ):
+        path.write_text(text)
+        for stage in stages:
+            with pytest.raises(ValueError, match=rf"{name} {words}.* electrify train-vocab CONFIG"):
+                stage(config)

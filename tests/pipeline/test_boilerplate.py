@@ -18,6 +18,11 @@ from pipeline.boilerplate import remove_boilerplate
         ("ko", "▶ 관련기사 더보기"),
         ("ko", "개인정보처리방침 | 이용약관 | 고객센터"),
         ("ko", "## 더 보기"),
+        ("ko", "ⓒ 가나일보"),
+        ("ko", "Google Colab에서 실행하기"),
+        ("ko", "GitHub에서 소스 보기"),
+        ("ko", "노트북 다운로드"),
+        ("ko", "깃허브(GitHub) 소스 보기"),
         ("en", "Copyright 2020 The Authors."),
         ("en", "© 2020 Company. All rights reserved."),
         ("en", "Read more"),
@@ -50,6 +55,9 @@ def test_boilerplate_goes(language, line):
         ("ko", "홍길동 기자 역을 맡은 배우"),
         ("ko", "저작권법은 무단 복제를 막는 법이다. 금지되는 것은 많다."),
         ("ko", "좋아요"),
+        ("ko", "ⓒⓞⓞⓛ"),
+        ("ko", "노트북을 Google Colab에서 실행하면 빠르다"),
+        ("ko", "[본 게시물은 관리자에 의해 수정되었습니다] 라는 말이 붙었다"),
         ("ko", "더 보기 좋은 그림이었다"),
         ("en", "Copyright law protects authors"),
         ("en", "Read more books this year"),
@@ -62,6 +70,13 @@ def test_boilerplate_goes(language, line):
 )
 def test_sentences_stay(language, line):
     assert remove_boilerplate(f"앞\n{line}\n뒤", language) == (f"앞\n{line}\n뒤", 0)
+
+
+def test_what_a_moderator_added_goes_from_the_end_of_a_line():
+    text = "첫 줄 [본 게시물의 일부가 규정에 맞지 않아 관리자에 의해 수정되었습니다]\n둘째 줄"
+    assert remove_boilerplate(text, "ko") == ("첫 줄\n둘째 줄", 1)
+    assert remove_boilerplate(f"{text}\n무단전재 금지", "ko") == ("첫 줄\n둘째 줄", 2)
+    assert remove_boilerplate(text, "ja") == (text, 0)
 
 
 def test_the_blank_lines_around_a_line_become_one():

@@ -224,7 +224,7 @@ def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
 
 
 @pytest.fixture
-def worker_pool():
+def worker_pool(bucket):
     """The address of a service that starts worker processes, as beside Flink or Spark."""
     with socket.socket() as listener:
         listener.bind(("localhost", 0))
@@ -245,15 +245,18 @@ def worker_pool():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Beam's job service leaves its files open
 def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
-    tmp_path, corpus, monkeypatch, worker_pool
+    tmp_path, corpus, monkeypatch, worker_pool, bucket
 ):
+    """Two processes that share nothing with this one but a bucket."""
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"])))
     options = [
         "--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=EXTERNAL",
-        f"--environment_config={worker_pool}",
+        f"--environment_config={worker_pool}", "--sdk_worker_parallelism=2",
     ]  # fmt: skip
-    assert _contents(_clean_afresh(_config(tmp_path, [corpus / "*"]), options)) == alone
+    config = _config(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp")
+    assert _contents(_clean_afresh(config, options)) == alone
+    assert bucket.find("corpus/tmp") == []
 
 
 def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
@@ -289,6 +292,9 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
     assert kept == [*[f"{notice}\n{text}" for text in without[:19]], *without[19:]]
     assert report["altered"]["repeated_lines_removed"] == 11
+    shown = [row[3] for row in report["samples"]["rule: repeated_lines_removed"]]
+    assert len(shown) == 11
+    assert all(text.startswith(f"{notice}⏎") for text in shown)
     assert report["clusters"] == [
         {"kind": kind, "documents": 2, "clusters": 1} for kind in ("exact", "near")
     ]
@@ -312,14 +318,20 @@ def test_benchmark_texts_are_removed(tmp_path):
     assert [row["reason"] for row in _removed(out)] == ["contaminated"]
     assert not (out / "work").exists()
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert [row["task"] for row in report["contamination"]] == ["문답"]
+    assert {(row["task"], row["kind"]): row["count"] for row in report["contamination"]} == {
+        ("문답", "sentence"): 1,
+        ("문답", "documents_removed"): 1,
+    }
+    assert report["benchmarks"] == [{"task": "문답", "texts": 1, "too_short": 0}]
     before = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["inputs"]
     (folder / "a.jsonl").write_text(
-        json.dumps(row | {"text": "다른 물음"}) + "\n", encoding="utf-8"
+        json.dumps(row | {"text": _sentence(0)}) + "\n", encoding="utf-8"
     )
     with pytest.raises(ValueError, match="overwrite"):  # other texts, other documents
         clean(config, [], overwrite=False, benchmark_texts=folder)
     assert "benchmark texts" in before
+    clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
+    assert [row["detail"] for row in _removed(out)] == [f"문답: sentence: {_sentence(0)[:-1]}"]
 
 
 def test_text_and_parquet_sources_side_by_side(tmp_path):

@@ -148,10 +148,19 @@ def test_an_excerpt_by_hand():
 def test_a_mask_is_shown_though_another_stands_before_it():
     before = f"mail a@b.kr {'말 ' * 100}call 010-1234-5678 now"
     after = before.replace("a@b.kr", "<email>").replace("010-1234-5678", "<phone>")
-    assert "mail a@b.kr" in mask_excerpt(before, after, "<email>")
+    assert "mail a@*** 말" in mask_excerpt(before, after, "<email>")
     left, right = mask_excerpt(before, after, "<phone>").split("  →  ")
-    assert "call 010-1234-5678 now" in left
+    assert "call 01*** now" in left
     assert "call <phone> now" in right
+
+
+def test_an_excerpt_shows_no_personal_data_though_several_follow_one_another():
+    before = "write to kim.gu@hanmail.net, lee@naver.com or 010-2345-6789 today"
+    after = "write to <email>, <email> or <phone> today"
+    for mask, start in (("<email>", "to ki***, <email>"), ("<phone>", "or 01*** today")):
+        shown = mask_excerpt(before, after, mask)
+        assert start in shown
+        assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))
 
 
 def test_rule_changes_are_those_of_each_rule_in_turn():

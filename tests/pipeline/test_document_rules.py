@@ -51,6 +51,35 @@ def test_every_change_is_counted():
     assert outcome.altered["html_removed"] == outcome.altered["url_removed"] == 1
 
 
+# what a comment is made of, and the marks that other rules would know there
+_PLAIN_TEXTS = st.text(alphabet="가ㅋa1 \n.~^'\"!;(", max_size=30)
+
+
+@pytest.mark.parametrize("profile", ["none", "comments"])
+@given(text=_TEXTS | _PLAIN_TEXTS)
+@settings(max_examples=400, deadline=None)
+def test_what_is_shown_of_the_rules_is_what_was_counted(profile, text):
+    rules = _rules(profile=profile, remove_foreign_lines=True)
+    outcome = rules.clean(text)
+    if outcome.drop is None or outcome.drop.reason != "undecodable":
+        assert {name for name, _ in rules.changes(text)} == outcome.altered.keys()
+
+
+def test_what_is_shown_of_the_rules():
+    text = "<p>문의는 hong@naver.com 으로 주십시오.</p>\n무단전재 및 재배포 금지"
+    assert dict(_rules().changes(text)) == {
+        "html_removed": "<p>문의는 hong@naver.com 으로 주십시오.</p>⏎무단전재 및 재배포 금지"
+        "  →  ⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
+        "whitespace_squeezed": "⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
+        "  →  문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
+        "email_masked": "문의는 ho*** 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
+        "  →  문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
+        "boilerplate_removed": "문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
+        "  →  문의는 <email> 으로 주십시오.",
+    }
+    assert _rules().changes("바뀔 것이 없는 글") == []
+
+
 def test_options_turn_rules_off():
     text = "문의는 hong@naver.com 으로 주십시오.\n무단전재 및 재배포 금지"
     outcome = _rules(mask_pii=False, remove_boilerplate=False).clean(text)

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import logging
-import socket
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,32 +13,9 @@ from pipeline.readers import read_file
 from pipeline.sources import expand_sources, fingerprints
 from pipeline.splits import split_file
 
-gcp_storage_emulator = pytest.importorskip("gcp_storage_emulator.server")
 gcsfs = pytest.importorskip("gcsfs")
 
 LINE_BYTES = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    """An empty bucket `corpus` that gs:// addresses reach."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
-    server = gcp_storage_emulator.create_server("127.0.0.1", port, in_memory=True)
-    server.start()
-    patch = pytest.MonkeyPatch()
-    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    try:
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        filesystem = gcsfs.GCSFileSystem()
-        filesystem.mkdir("corpus")
-        yield filesystem
-    finally:
-        patch.undo()
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        server.stop()
 
 
 def _source(kind, path, **options):

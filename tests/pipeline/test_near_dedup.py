@@ -197,8 +197,8 @@ def test_components_equal_those_of_a_plain_search(pairs, limit):
 
 
 def test_a_band_that_all_documents_share_costs_no_more_than_another():
-    """20,000 texts with the same words but one; then 20,000 that share a band and nothing else."""
-    num = 20_000
+    """5,000 texts with the same words but one; then as many that share a band and nothing else."""
+    num = 5_000
     words = _text("hot", 60)
     start = time.process_time()
     texts = [" ".join([*words, _word(i)]) for i in range(num)]
@@ -215,7 +215,7 @@ def test_a_band_that_all_documents_share_costs_no_more_than_another():
         for i in range(num)
     ]
     assert list(choose(unlike, SIMILARITY)) == []
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 8  # all pairs: 12 million
 
 
 def test_a_pair_is_found_among_many_unlike_texts_of_one_component():

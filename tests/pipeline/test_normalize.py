@@ -13,6 +13,7 @@ from pipeline.normalize import (
     clean_text,
     compose,
     remove_control_characters,
+    remove_csv_quotes,
     remove_lost_characters,
     remove_urls,
     rules_for,
@@ -123,11 +124,12 @@ def test_joiners_stay_where_they_are_spelling():
         ("http://example.com에서 봅니다", "에서 봅니다"),
         ("https://www.law.go.kr/법령/민법 참고", " 참고"),
         ("https://ko.wikipedia.org/wiki/A_(B)!", "!"),
-        ("(https://a.kr)", "()"),
+        ("(https://a.kr)", ""),
         ("www.naver.com, WWW.A.KR", ", "),
         ("[문서](https://a.kr/b) 참고", "[문서] 참고"),
         ('[문서](https://a.kr/b "제목") 참고', "[문서] 참고"),
         ("<https://a.kr>", ""),
+        ("`https://a.kr`로, ``http://b.kr/c`` 에서", "로,  에서"),
         ("ftp://a.kr/f.zip", ""),
         ("naver.com은 이름이다", "naver.com은 이름이다"),
         ("xhttp://a.kr", "xhttp://a.kr"),
@@ -143,6 +145,24 @@ def test_time_of_urls_is_linear(piece):
     start = time.process_time()
     remove_urls("http://a.kr" + piece * 100_000)
     assert time.process_time() - start < 3  # quadratic would be minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"가수, ""새 노래"" 내다"', '가수, "새 노래" 내다'),
+        ('"""끝"" 이라고 했다"', '"끝" 이라고 했다'),
+        ('"따온 말"', '"따온 말"'),
+        ('"하나" 그리고 "둘"', '"하나" 그리고 "둘"'),
+        ('"하나 ""둘" 셋', '"하나 ""둘" 셋'),
+        ('"하나.""둘."', '"하나.""둘."'),
+        ('"""\n설명\n"""', '"""\n설명\n"""'),
+        ('x = ""', 'x = ""'),
+        ("", ""),
+    ],
+)
+def test_quotes_of_a_csv_file(text, expected):
+    assert remove_csv_quotes(text) == expected
 
 
 def test_whitespace():

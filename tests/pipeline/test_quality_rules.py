@@ -34,6 +34,13 @@ def test_word_lengths_are_no_matter_without_spaces():
     assert limits_for("zh", "web").max_mean_word_length is None
 
 
+@pytest.mark.parametrize(("profile", "num_characters"), [("web", 9), ("comments", 46)])
+def test_korean_without_spaces_is_korean(profile, num_characters):
+    most = limits_for("ko", profile).max_mean_word_length
+    assert most
+    assert num_characters <= most < 6 * num_characters
+
+
 def test_only_korean_is_asked_for_particles():
     assert limits_for("ko", "web").min_particles
     assert limits_for("en", "web").min_particles is None

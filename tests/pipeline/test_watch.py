@@ -5,17 +5,18 @@ import time
 
 import pytest
 
-from pipeline import watch as watch_module
 from pipeline.watch import watch
 
 
 def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    monkeypatch.setattr(watch_module, "POLL_SECONDS", 0.01)
     caplog.set_level(logging.INFO, "electrify")
-    read = {tmp_path / "r1": 3.0, tmp_path / "r2": 4.0}
-    written = {tmp_path / "w1": 5.0, tmp_path / "w2": 6.0}
-    with watch([("reading", read), ("writing", written)], "MB"):
+    read, written = {"r1": 3.0, "r2": 4.0}, {"w1": 5.0, "w2": 6.0}
+
+    def list_names():
+        return [path.name for path in tmp_path.iterdir()]
+
+    with watch([("reading", read), ("writing", written)], "MB", list_names, 0.01):
         for name in ("r1", "r2", "w1"):
             (tmp_path / name).touch()
             time.sleep(0.03)
@@ -23,7 +24,22 @@ def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeyp
     assert "writing: 5/11 MB (45 %)" in caplog.text
 
 
-def test_an_error_passes_through(tmp_path):
-    never = {tmp_path / "never": 1.0}
-    with pytest.raises(KeyError, match="own"), watch([("reading", never)], "MB"):
+def test_a_folder_that_cannot_be_listed_now_stops_nothing(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    caplog.set_level(logging.INFO, "electrify")
+    answers = iter([OSError("no network"), ["r1"]])
+
+    def list_names():
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    with watch([("reading", {"r1": 3.0})], "MB", list_names, 0.01):
+        time.sleep(0.1)
+    assert "reading: 3/3 MB (100 %)" in caplog.text
+
+
+def test_an_error_passes_through():
+    with pytest.raises(KeyError, match="own"), watch([("reading", {"a": 1.0})], "MB", list):
         raise KeyError("own")

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from vocab.pretokenize import CUT, count_words, morphemes_of
+from vocab.pretokenize import CUT, morphemes_of
 from vocab.quality import (
     SampleText,
     WordFigures,
@@ -16,6 +16,7 @@ from vocab.quality import (
 from vocab.report_page import report_page
 from vocab.spans import SpanText
 from vocab.tokenizer import build_tokenizer
+from vocab.word_counter import count_words
 from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
 from vocab.words import batches_of
 

@@ -1,14 +1,24 @@
 import re
+import subprocess
+import sys
+import unicodedata
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vocab.count_chunks import ChunkWriter, shard_of, sum_places
+from vocab.count_process import count_words_apart
 from vocab.count_table import read_batches, read_word_counts
-from vocab.pretokenize import CUT, WordRules
-from vocab.word_counts import pack, unpack, write_word_counts
+from vocab.normalizer import normalizer
+from vocab.plain_words import PlainWords
+from vocab.pretokenize import CUT, WordRules, pre_tokenizer
+from vocab.word_counter import count_words
+from vocab.word_counts import write_word_counts
 
 NOMINAL = WordRules(cuts="nominal")
 
@@ -67,8 +77,91 @@ def test_bytes_do_not_depend_on_the_runner(documents, write_documents, tmp_path)
 
 
 WORDS = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=5)
+COUNTS = st.dictionaries(WORDS, st.integers(1, 2**40))
 
 
-@given(st.dictionaries(st.tuples(st.sampled_from(["ko", "en"]), WORDS), st.integers(1), min_size=1))
-def test_packed_counts_unpack(counts):
-    assert dict(unpack(pack(counts.items()))) == counts
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["ko", "en"]), COUNTS), max_size=5))
+def test_chunks_on_disk_sum_to_what_was_written(written):
+    expected = {"ko": Counter(), "en": Counter()}
+    found = {"ko": Counter(), "en": Counter()}
+    with TemporaryDirectory() as folder:
+        with ChunkWriter(Path(folder) / "chunks") as writer:
+            for language, counts in written:
+                expected[language].update(counts)
+                if counts:
+                    writer.write(language, counts)
+        by_shard = {}
+        for shard, place in writer.places:
+            by_shard.setdefault((shard, place.language), []).append(place)
+        for (shard, language), places in by_shard.items():
+            table = sum_places(places)
+            words = table["word"].to_pylist()
+            assert words == sorted(set(words))
+            assert {shard_of(word) for word in words} == {shard}
+            found[language].update(dict(zip(words, table["count"].to_pylist(), strict=True)))
+    assert found == expected
+
+
+def test_a_file_of_chunks_has_its_name_only_when_it_is_whole(tmp_path):
+    path = tmp_path / "chunks"
+    with pytest.raises(TypeError), ChunkWriter(path) as writer:
+        writer.write("ko", None)
+    assert not path.exists()
+    with ChunkWriter(path) as writer:
+        writer.write("ko", {"가": 1})
+    assert path.stat().st_size == writer.places[0][1].size
+
+
+# Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji
+PARTS = [
+    *"aZß학교에ㅋ가각9漢か.,·“[", "\u0301", "\u3099", "ᄒ", "ᅡ", "ᆨ", "ﬁ", "！", "・", "ㆍ", "\u3164",
+    "\xa0", "\u3000", "\t", "\r\n", "\x1c", "\x85", "\u200b", "😀", "²", "क", "\u093c", "x" * 101,
+    " ", " ", "\n",
+]  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans(), st.booleans())
+def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower, digits):
+    normalized = normalizer(lower).normalize_str(text)
+    parts = pre_tokenizer(digits).pre_tokenize_str(normalized)
+    expected = Counter(word for word, _ in parts if len(word) <= 100)
+    assert count_words([text], lower, digits) == expected
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("split_digits", [False, True])
+def test_every_plain_character_is_left_as_it_is(lowercase, split_digits):
+    plain = PlainWords(lowercase, split_digits)
+    normalize, cut = normalizer(lowercase).normalize_str, pre_tokenizer(split_digits)
+    characters = [c for c in map(chr, range(0x10000)) if plain.is_plain(c)]
+    strings = [f"a{character}b" for character in characters]
+    assert len(strings) > 30_000
+    listed = [w for s in strings for w in plain.words(s)]
+    assert [w for w, _ in cut.pre_tokenize_str(normalize(" ".join(strings)))] == listed
+    # no two of them are one character under NFC
+    pairs = (unicodedata.decomposition(chr(point)).split() for point in range(0x30000))
+    seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
+    assert not seconds & set(characters)
+
+
+def test_counting_apart_gives_the_same_bytes_and_passes_errors_on(
+    documents, write_documents, tmp_path, monkeypatch
+):
+    paths = write_documents(tmp_path / "clean", documents)
+    here = count(paths, tmp_path / "a.parquet").read_bytes()
+    monkeypatch.delitem(sys.modules, "apache_beam")  # as in a process without it
+    apart = tmp_path / "b.parquet"
+    count_words_apart(paths, apart, NOMINAL, "local")
+    assert apart.read_bytes() == here
+    with pytest.raises(ValueError, match="Beam cannot start the runner 'Nowhere'"):
+        count_words_apart(paths, apart, NOMINAL, "Nowhere")
+    with pytest.raises(RuntimeError, match="ended with status 1; what it said stands above"):
+        count_words_apart([tmp_path / "none.parquet"], apart, NOMINAL, "local")
+
+
+def test_training_imports_neither_beam_nor_pandas():
+    code = "import sys, vocab.train; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"apache_beam", "pandas", "torch"} & set(said.stdout.split())

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from vocab.merges import PairMerger
-from vocab.pretokenize import CUT, count_words, is_isolated, morphemes_of
+from vocab.pretokenize import CUT, is_isolated, morphemes_of
+from vocab.word_counter import count_words
 from vocab.wordpiece import SPECIAL_TOKENS, Training, flat_symbols, train_wordpiece
 from vocab.words import batches_of, count_characters
 
