@@ -179,7 +179,7 @@ def _doctor(parsed: argparse.Namespace) -> int:
 # verb: (function, help, example, takes Beam options)
 _STAGES: dict[str, tuple[Verb, str, str]] = {
     "run": (_run, "every stage in order, skipping those already done", ""),
-    "clean": (_clean, "raw text to documents", " -- --runner=FlinkRunner --flink_master=host:8081"),
+    "clean": (_clean, "raw text to documents", " -- --direct_num_workers=4"),
     "train-vocab": (_train_vocab, "documents to a WordPiece tokenizer", ""),
     "encode": (_encode, "documents to token shards", " --set encode.valid_fraction=0.02"),
     "pretrain": (_pretrain, "token shards to checkpoints", " --set pretrain.num_steps=1000"),

@@ -18,7 +18,11 @@ from vocab.pretokenize import WordRules
 _REFUSED = 3  # exit status: the last line of the output is the error, as JSON
 _PASSED_ON = {error.__name__: error for error in (ValueError, ModuleNotFoundError)}
 # With glibc's arena for each thread, and with mimalloc, memory once used is kept: some 60 MB
-_ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+_ENVIRONMENT = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 
 
 def count_words_apart(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
-_BATCH_BYTES = 1_000_000  # of text, about: few long documents or many short ones
+BATCH_BYTES = 1_000_000  # of text, about: few long documents or many short ones
 _MAX_DOCUMENTS = 4096
 
 
@@ -28,11 +28,13 @@ def list_row_groups(documents: Sequence[Path]) -> tuple[list[RowGroup], int]:
     return groups, num_bytes
 
 
-def read_texts(group: RowGroup) -> Iterator[tuple[list[str], list[str]]]:
+def read_texts(
+    group: RowGroup, batch_bytes: int = BATCH_BYTES
+) -> Iterator[tuple[list[str], list[str]]]:
     """Batches of the row group: texts and their languages."""
     with pq.ParquetFile(group.path) as file:
         about = file.metadata.row_group(group.number)
-        documents = about.num_rows * _BATCH_BYTES // max(1, about.total_byte_size)
+        documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
         batches = file.iter_batches(
             min(max(1, documents), _MAX_DOCUMENTS),
             row_groups=[group.number],

@@ -14,8 +14,10 @@ from electrify.config import RunConfig
 from electrify.config_vocab import VocabConfig
 from electrify.progress import log
 from electrify.stages import output_dir, vocab_stage
+from vocab.alphabet import hangul_syllables
 from vocab.count_process import count_words_apart
 from vocab.count_table import read_batches
+from vocab.mask_words import mask_words_of
 from vocab.pretokenize import Cuts, WordRules
 from vocab.quality import SampleText, compare, sample_report, vocab_report
 from vocab.references import check_extendable, load_reference
@@ -31,7 +33,6 @@ SAMPLE_CHARACTERS = 200_000  # measured of each language and source
 _SAMPLE_ROW_GROUPS = 64  # read for samples, spread over all
 _SENTENCE_CHARACTERS = 120
 _SENTENCE_END = re.compile(r"(?<=[.!?。])\s|\n")
-_MODERN_HANGUL = tuple(map(chr, range(0xAC00, 0xD7A4)))
 
 
 def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
@@ -40,14 +41,14 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
     def work(folder: Path) -> Mapping[str, Any]:
         return write_vocab(config, beam_options, folder)
 
-    run_stage(vocab_stage(config), work, overwrite)
+    run_stage(vocab_stage(config, span_files_of(config.vocab)), work, overwrite)
 
 
 def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) -> dict[str, Any]:
     """Train on all documents of the run and write the tokenizer into `folder`; counts of it."""
     options = config.vocab
     training_of(options)  # a wrong `extend` fails here, before any work
-    span_files = find_span_files(Path(options.span_data_dir)) if options.span_data_dir else []
+    span_files = span_files_of(options)
     references = {path: load_reference(Path(path)) for path in options.references}
     documents = sorted((output_dir(config) / "clean").glob("documents-*.parquet"))
     learnt = learn_vocabulary(config, documents, beam_options, folder)
@@ -87,7 +88,7 @@ def learn_vocabulary(
     Memory is that of counting or that of learning, whichever is larger, and not their sum.
     """
     options = config.vocab
-    training = training_of(options)
+    training = training_of(options, mask_words_of(config))
     counts_path = folder / "word_counts.parquet"
     count_words_apart(
         documents, counts_path, word_rules(options), config.clean.runner, beam_options
@@ -117,13 +118,18 @@ def word_rules(options: VocabConfig) -> WordRules:
     )
 
 
-def training_of(options: VocabConfig) -> Training:
+def span_files_of(options: VocabConfig) -> list[Path]:
+    """The files of `vocab.span_data_dir`; `ValueError` if there are none in it."""
+    return find_span_files(Path(options.span_data_dir)) if options.span_data_dir else []
+
+
+def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Training:
     """How the config wants pieces learnt; `ValueError` if `vocab.extend` cannot be read."""
     first = list(SPECIAL_TOKENS)
     if options.extend:
         first = check_extendable(Path(options.extend), options.lowercase)
     unused = [f"[unused{number}]" for number in range(options.num_unused)]
-    for token in (*options.additional_special_tokens, *unused):
+    for token in (*options.additional_special_tokens, *mask_words, *unused):
         if token not in first:
             first.append(token)
     return Training(
@@ -137,7 +143,7 @@ def training_of(options: VocabConfig) -> Training:
         options.lowercase,
         options.split_digits,
         tuple(first),
-        _MODERN_HANGUL if options.hangul == "all" else (),
+        hangul_syllables(options.hangul),
     )
 
 

@@ -20,7 +20,8 @@ from vocab.row_groups import RowGroup, list_row_groups, read_texts
 from vocab.word_counter import WordCounter
 
 SECONDS_PER_MEGABYTE = 0.1  # of text, one core
-MAX_STRINGS = 60_000  # distinct, remembered while counting: some 25 MB with their words
+MAX_STRINGS = 20_000  # distinct, remembered while counting: 10 MB with their words
+_BATCH_BYTES = 200_000  # of text, read at once
 
 
 def write_word_counts(
@@ -63,7 +64,7 @@ def count_row_group(
     Handed out whenever `max_strings` distinct strings are remembered, so a word may come again.
     """
     counters: dict[str, WordCounter] = {}
-    for texts, languages in read_texts(group):
+    for texts, languages in read_texts(group, _BATCH_BYTES):
         for text, language in zip(texts, languages, strict=True):
             if language not in counters:
                 counters[language] = WordCounter(rules.lowercase, rules.split_digits)

@@ -6,7 +6,8 @@ dictionary, most of the text costs a look-up. Of new strings nearly all are plai
 model only, at half the cost of all steps.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -38,6 +39,7 @@ class WordEncoder:
         self._mark, self._mark_id = self._find_mark()
         # strings that normaliser and pre-tokenizer would leave as they are need only the model
         self._plain = plain_words_of(tokenizer)
+        self._has_added = _added_in(tokenizer)
         self._model: Any = Tokenizer(tokenizer.model)
         self._model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         pieces = map(tokenizer.id_to_token, range(tokenizer.get_vocab_size()))
@@ -51,7 +53,7 @@ class WordEncoder:
         known = self._known
         if len(known) > MAX_STRINGS:  # those met first are the frequent ones
             known = self._known = dict(islice(known.items(), MAX_STRINGS // 2))
-        self._learn(list(set(chain.from_iterable(split)).difference(known)))
+        self._learn(set(chain.from_iterable(split)).difference(known))
         return [b"".join(map(known.__getitem__, words)) for words in split]
 
     def check(self, texts: Sequence[str]) -> None:
@@ -66,33 +68,40 @@ class WordEncoder:
                     "again: electrify train-vocab CONFIG --overwrite"
                 )
 
-    def _learn(self, strings: Sequence[str]) -> None:
-        """Tokenise new strings."""
+    def _learn(self, strings: Iterable[str]) -> None:
+        """Tokenise new strings: plain ones word by word, the others by all steps."""
         if self._plain is None:
-            self._learn_any(strings)
+            self._learn_any(list(strings))
             return
-        is_plain = self._plain.is_plain
-        plain = [string for string in strings if is_plain(string)]
-        self._learn_plain(plain)
-        if len(plain) < len(strings):
-            self._learn_any([string for string in strings if not is_plain(string)])
+        is_word, is_plain, cut = self._plain.is_word, self._plain.is_plain, self._plain.words
+        words, several, others = set[str](), dict[str, list[str]](), list[str]()
+        for string in strings:
+            if self._has_added is not None and self._has_added(string):
+                others.append(string)
+            elif is_word(string):
+                words.add(string)
+            elif is_plain(string):
+                several[string] = parts = cut(string)
+                words.update(parts)
+            else:
+                others.append(string)
+        known = self._known
+        self._learn_words(list(words.difference(known)))
+        for string, parts in several.items():
+            known[string] = b"".join(map(known.__getitem__, parts))
+        self._learn_any(others)
 
-    def _learn_plain(self, strings: Sequence[str]) -> None:
-        assert self._plain is not None
-        groups = [strings[i : i + _JOINED] for i in range(0, len(strings), _JOINED)]
-        is_word, cut = self._plain.is_word, self._plain.words
-        words = [[(of,) if is_word(of) else cut(of) for of in group] for group in groups]
-        texts = [" ".join(chain.from_iterable(listed)) for listed in words]
+    def _learn_words(self, words: Sequence[str]) -> None:
+        groups = [words[i : i + _JOINED] for i in range(0, len(words), _JOINED)]
+        texts = [" ".join(group) for group in groups]
         encodings = self._model.encode_batch_fast(texts, add_special_tokens=False)
-        for group, listed, encoding in zip(groups, words, encodings, strict=True):
+        for group, encoding in zip(groups, encodings, strict=True):
             ids = np.array(encoding.ids, self.dtype)
-            starts = np.append(np.flatnonzero(self._starts[ids]), len(ids))
-            ends = starts[np.cumsum([len(of) for of in listed])] * self.dtype.itemsize
-            assert ends[-1] == ids.nbytes
+            starts = np.flatnonzero(self._starts[ids]) * self.dtype.itemsize
             data = ids.tobytes()
+            borders = pairwise([*starts.tolist(), len(data)])
             self._known.update(
-                (string, data[start:stop])
-                for string, (start, stop) in zip(group, pairwise([0, *ends.tolist()]), strict=True)
+                (word, data[start:stop]) for word, (start, stop) in zip(group, borders, strict=True)
             )
 
     def _learn_any(self, words: Sequence[str]) -> None:
@@ -129,3 +138,10 @@ class WordEncoder:
     def _tokenize(self, texts: Sequence[str]) -> Iterable[list[int]]:
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return (encoding.ids for encoding in encoded)
+
+
+def _added_in(tokenizer: Any) -> Callable[[str], object] | None:
+    """Tells strings that hold a token which is cut out before all steps; None if none is."""
+    tokens = tokenizer.get_added_tokens_decoder().values()
+    contents = [re.escape(token.content) for token in tokens if not token.special]
+    return re.compile("|".join(contents)).search if contents else None

@@ -105,7 +105,7 @@ def measure_spans(task: Task) -> None:
 
     spans = {path.name: read_spans(path) for path in map(Path, task["files"])}
     found = []
-    for name, folder in task["vocabularies"].items():
+    for name, folder in task["vocabularies"]:
         tokenizer = load_reference(Path(folder))
         for data, texts in spans.items():
             row = {"name": name, "data": data, "pieces": tokenizer.get_vocab_size()}

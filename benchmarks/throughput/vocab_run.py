@@ -185,7 +185,7 @@ def _measure_curve(documents: Documents, settings: VocabSettings, figures: Vocab
     log("spans")
     task = {
         "files": [str(path) for path in find_span_files(folder)],
-        "vocabularies": {name: str(path) for name, path in named.items()},
+        "vocabularies": [[name, str(path)] for name, path in named.items()],
     }
     for row in _run_for_result("measure_spans", task, documents.folder)["rows"]:
         figures.curve.append(

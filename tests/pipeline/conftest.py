@@ -1,9 +1,16 @@
 """Fixtures of several modules."""
 
 import logging
+import os
 import socket
 
+import fsspec
 import pytest
+
+# gcsfs asks nobody else for credentials and kinds of buckets, here and in worker processes
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+os.environ["FSSPEC_GS_TOKEN"] = "anon"
+fsspec.config.conf["gs"] = {"token": "anon"}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +28,7 @@ def bucket():
     patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
     try:
         gcsfs.GCSFileSystem.clear_instance_cache()
-        filesystem = gcsfs.GCSFileSystem()
+        filesystem = gcsfs.GCSFileSystem(token="anon")
         filesystem.mkdir("corpus")
         yield filesystem
     finally:

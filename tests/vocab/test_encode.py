@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import pre_tokenizers
+from tokenizers import AddedToken, pre_tokenizers
 
 from vocab.boundaries import cut_sentences
 from vocab.encode import EncodedDocuments, join_parts
@@ -102,3 +102,12 @@ def test_documents_without_tokens_are_counted_not_written(tmp_path):
     assert np.load(folder / entry.tokens).tolist() == 2 * [5, 1, 6, 3, 6, 3]
     assert np.load(folder / entry.offsets).tolist() == [0, 4, 6, 10, 12]
     assert np.load(folder / entry.sentences).tolist() == [0, 2, 4, 6, 8, 10, 12]
+
+
+def test_a_token_added_to_the_tokenizer_is_found_in_the_middle_of_a_string():
+    plain = build_tokenizer([*SPECIAL_TOKENS, *"ab<>", "##b", "<b>"], lowercase=False)
+    plain.add_tokens([AddedToken("<b>", normalized=False)])
+    texts = ["a<b>ab a<b>, ab", "<b> b"]
+    found = [np.frombuffer(ids, np.uint16).tolist() for ids in WordEncoder(plain).encode(texts)]
+    assert found == [whole(plain, text) for text in texts]
+    assert plain.token_to_id("<b>") in found[0]

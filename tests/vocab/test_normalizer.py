@@ -3,16 +3,20 @@
 import time
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
+from transformers import AutoTokenizer
 
 from pipeline.hangul import normalise_hangul
+from vocab.boundaries import cut_sentences
 from vocab.charsmap import charsmap
 from vocab.normalizer import LOOK_AROUND, MAX_RUN, normalizer
 from vocab.pretokenize import pre_tokenizer
-from vocab.tokenizer import build_tokenizer
+from vocab.tokenizer import build_tokenizer, save_tokenizer
+from vocab.word_encoder import WordEncoder
 from vocab.wordpiece import SPECIAL_TOKENS
 
 OLD_LEADS = "\u112b\u1140\ua960"
@@ -83,7 +87,11 @@ def test_cleaned_text_only_gets_spaces_around_ideographs(text):
 @given(texts(MODERN + LETTERS + WIDTHS + DOTS + "aé漢\u200b ", 12))
 @example("ᄏᄏ아 가ㆍ나・다！？（Ａ） \u200bᄏ가ᅡ")
 def test_offsets_name_what_a_piece_was_made_from(characters, text):
-    assume(unicodedata.is_normalized("NFC", text.translate(dict.fromkeys(map(ord, INVISIBLE)))))
+    assume(
+        unicodedata.is_normalized(
+            "NFC", text.translate(dict.fromkeys(map(ord, INVISIBLE + "\u115f\u1160")))
+        )
+    )
     encoding = characters.encode(text, add_special_tokens=False)
     wrong = []
     for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
@@ -177,3 +185,42 @@ def test_a_charsmap_maps_what_it_lists_and_nothing_else(mapping):
     table = normalizers.Precompiled(charsmap(mapping))
     for character in [*mapping, *"xyz가나漢"]:
         assert table.normalize_str(character) == mapping.get(character, character)
+
+
+ATOMS = [
+    *(MODERN + LETTERS + WIDTHS + DOTS + "aé漢.!? \n\t\u3000\u200b"),
+    "다. ",
+    "？” ",
+    "가！",
+    "・나",
+]
+joined = st.lists(st.sampled_from(ATOMS), max_size=24).map("".join)
+
+
+@settings(max_examples=500, deadline=None)
+@given(joined, st.sampled_from(["ko", "ja"]))
+@example("가！ 가！！？나・다 （가）・나", "ko")
+def test_words_and_sentences_have_the_ids_of_the_whole_text(characters, text, language):
+    whole = characters.encode(text, add_special_tokens=False).ids
+    encoder = WordEncoder(characters)
+    assert np.frombuffer(encoder.encode([text])[0], encoder.dtype).tolist() == whole
+    parts = cut_sentences(text, language)
+    assert "".join(parts) == text
+    ids = encoder.encode(parts)
+    assert np.frombuffer(b"".join(ids), encoder.dtype).tolist() == whole
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_transformers_normalises_alike(characters, tmp_path, lowercase):
+    pieces = list(characters.get_vocab(with_added_tokens=True))
+    pieces.sort(key=characters.token_to_id)
+    ours = build_tokenizer(pieces, lowercase)
+    save_tokenizer(ours, tmp_path, lowercase)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("ᄏᄏ아 가ㆍ나・다！？（ＡÉ） \u200bᄏ가ᅡ", "", "\u1100", "ㅤ０９ﾡ", "가！" * 50):
+        assert theirs(text)["input_ids"] == ours.encode(text).ids
+        assert theirs.backend_tokenizer.normalizer.normalize_str(text) == normalizer(
+            lowercase
+        ).normalize_str(text)
+        plain = expected(text, lowercase)
+        assert theirs(plain)["input_ids"] == theirs(text)["input_ids"]

@@ -1,0 +1,145 @@
+"""Odd text through the vocabulary and the shards: documented behaviour or a clear error."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from electrify.config_vocab import VocabConfig
+from vocab.encode import encode
+from vocab.normalizer import normalizer
+from vocab.pretokenize import pre_tokenizer
+from vocab.shards import TokenShards
+from vocab.tokenizer import build_tokenizer, load_tokenizer
+from vocab.train import train_vocab
+from vocab.word_counter import count_words
+from vocab.word_encoder import WordEncoder
+from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.words import batches_of
+
+SCRIPTS = {
+    "Hangul": ("ko", "우리는 학교에서 한국어를 공부하고 집으로 돌아와 저녁을 먹었다"),
+    "Latin": ("en", "The students were reading their books in the library before noon"),
+    "Cyrillic": ("ru", "Студенты читали книги в библиотеке до самого полудня"),
+    "Han": ("zh", "学生们在图书馆里看书直到中午才回家吃饭"),
+    "jamo": ("ko", "ㅋㅋㅋ ㅠㅠ ㅎㅎ ㅇㅇ ㄴㄴ ㄱㅅ ㅊㅋ"),
+    "emoji": ("en", "🙂 🙃 👍🏻 👩\u200d👩\u200d👧 🇰🇷 ❤\ufe0f"),
+}
+
+
+def run(config):
+    train_vocab(config, [], overwrite=False)
+    encode(config, [], overwrite=False)
+    return Path(config.output_dir)
+
+
+@pytest.mark.parametrize("script", ["Hangul", "Latin", "Cyrillic"])
+def test_a_corpus_in_one_script(make_run, script):
+    language, text = SCRIPTS[script]
+    documents = [(language, f"{text} {text[::-1]} {n * '. '}") for n in range(40)]
+    folder = run(make_run(documents, vocab="").model_copy(update=small()))
+    index = TokenShards(folder / "shards").index
+    for split in index["splits"].values():
+        assert split.keys() == {language}
+        assert split[language]["num_unknown_tokens"] == 0
+    unseen = load_tokenizer(folder / "vocab").encode("ยุ", add_special_tokens=False)
+    assert set(unseen.tokens) == {"[UNK]"}
+
+
+@pytest.mark.parametrize("script", ["Han", "jamo", "emoji"])
+def test_a_corpus_of_characters_that_make_no_words_names_the_size_in_reach(make_run, script):
+    language, text = SCRIPTS[script]
+    config = make_run([(language, text)]).model_copy(update=small())
+    with pytest.raises(ValueError, match=r"vocab\.size = 92, but the text yields \d\d pieces at"):
+        train_vocab(config, [], overwrite=False)
+    assert not (Path(config.output_dir) / "vocab").exists()
+
+
+def small(size=92):
+    """So few pieces that single characters are nearly all there is."""
+    return {"vocab": VocabConfig(size=size, min_frequency=1, pretokenizer="whitespace", surplus=0)}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKD"])
+def test_decomposed_text_has_the_ids_of_composed_text(make_run, form):
+    language, text = SCRIPTS["Hangul"]
+    documents = [(language, unicodedata.normalize(form, f"{text} {n}")) for n in range(40)]
+    folder = run(make_run(documents).model_copy(update=small()))
+    tokenizer = load_tokenizer(folder / "vocab")
+    composed = tokenizer.encode(unicodedata.normalize("NFC", text)).ids
+    assert tokenizer.encode(unicodedata.normalize(form, text)).ids == composed
+    assert 1 not in composed
+
+
+def test_control_characters_leave_no_trace(make_run):
+    language, text = SCRIPTS["Latin"]
+    odd = "\x00".join(text.replace("e", "e\x07\u200b\ufeff"))
+    folder = run(
+        make_run([(language, odd + n * ".") for n in range(40)]).model_copy(update=small(80))
+    )
+    tokenizer = load_tokenizer(folder / "vocab")
+    assert tokenizer.encode(odd).ids == tokenizer.encode(text).ids
+    assert not any(
+        unicodedata.category(c) in ("Cc", "Cf") for p in tokenizer.get_vocab() for c in p
+    )
+
+
+def test_lone_surrogates_are_refused_wherever_text_comes_in(tokenizer):
+    for take in (tokenizer.encode, normalizer(False).normalize_str):
+        with pytest.raises((TypeError, UnicodeError)):
+            take("a\ud800")
+    with pytest.raises((TypeError, UnicodeError)):
+        count_words(["a\ud800"], lowercase=False)
+    with pytest.raises((TypeError, UnicodeError)):
+        WordEncoder(tokenizer).encode(["a\ud800"])
+
+
+def test_a_word_of_ten_thousand_characters_is_one_unknown_piece_and_no_word(tokenizer):
+    for letter in ("가", "a", "ㅋ", "🙂"):
+        assert tokenizer.encode(letter * 10_000, add_special_tokens=False).tokens == ["[UNK]"]
+        assert not count_words([letter * 10_000], lowercase=False)
+    marks = tokenizer.encode("." * 10_000, add_special_tokens=False).tokens
+    assert marks == 10_000 * ["."]
+
+
+ALPHABET = (
+    "가각한글ᄒᆞᆫᄀㄱㅋㅏㆍ\uffa1\u3164！？（Ａ・·aZé\u0301É1.,'#漢"
+    "🙂👩\u200d👧🏻❤\ufe0f \t\n\u200b\u00ad"
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    text = " ".join(ALPHABET) + " 한글 한글이 가각 aZé ㅋㅋㅋ #1.1 漢a 👩\u200d👧"
+    words = count_words([text + "".join(ALPHABET)], lowercase=False)
+    vocabulary = train_wordpiece(batches_of(words), Training(90, 1, surplus=0))
+    return build_tokenizer(vocabulary.pieces, False)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=30))
+@example("##한글 # #이")
+@example("👩\u200d👧 ❤\ufe0f👍🏻")
+def test_ids_decode_to_the_words_of_the_normalised_text(tokenizer, text):
+    """decode(encode(text)) is the normalised text with one space between words, words being what
+    the pre-tokenizer makes (a mark is one); it has the same ids. Where a word is unknown, it is
+    [UNK], and the others are as they are."""
+    normalised = normalizer(False).normalize_str(text)
+    words = [word for word, _ in pre_tokenizer().pre_tokenize_str(normalised)]
+    ids = encoded(tokenizer, text)
+    known = [word if 1 not in encoded(tokenizer, word) else "[UNK]" for word in words]
+    assert tokenizer.decode(ids, skip_special_tokens=False) == " ".join(known)
+    if "[UNK]" not in known:
+        assert encoded(tokenizer, " ".join(words)) == ids
+
+
+def encoded(tokenizer, text):
+    tokenizer.encode_special_tokens = True  # a literal [MASK] is text
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def test_special_tokens_are_not_made_by_text(tokenizer):
+    for token in SPECIAL_TOKENS:
+        assert tokenizer.token_to_id(token) not in {*encoded(tokenizer, token)} - {1}
