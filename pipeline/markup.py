@@ -30,8 +30,6 @@ _BETWEEN = (
     | {"td": " ", "th": " "}
 )
 
-ELEMENTS = frozenset(_BETWEEN)
-
 _BOOLEAN = (
     "allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple"
     "|muted|noshade|novalidate|nowrap|open|readonly|required|reversed|selected"
