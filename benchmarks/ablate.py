@@ -2,6 +2,8 @@
 
     name = "generator"
     base = "../demo.toml"
+    [common]                            # optional: what all variants change
+    "pretrain.num_steps" = 200
     [variants]
     "generator 1/4" = { "pretrain.generator_hidden_fraction" = 0.25 }
     "generator 1/1" = { "pretrain.generator_hidden_fraction" = 1.0 }
@@ -30,10 +32,11 @@ _SHARED = ("clean", "vocab", "shards")
 
 @dataclass(frozen=True)
 class Ablation:
-    """A base config and what each variant changes."""
+    """A base config, what all variants change, and what each one changes."""
 
     name: str
     base: Path
+    common: Mapping[str, Any]
     variants: Mapping[str, Mapping[str, Any]]
 
 
@@ -45,15 +48,16 @@ def load_ablation(path: Path) -> Ablation:
         raise ValueError(f"no ablation at {path}; see configs/ablations/") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
-    if set(raw) != {"name", "base", "variants"} or not raw["variants"]:
+    if set(raw) - {"common"} != {"name", "base", "variants"} or not raw["variants"]:
         raise ValueError(
-            f"{path}: an ablation has name, base and at least one [variants] entry; "
-            f"found {sorted(raw)}"
+            f"{path}: an ablation has name, base, at least one [variants] entry and, if wanted, "
+            f"[common]; found {sorted(raw)}"
         )
-    ablation = Ablation(raw["name"], path.parent / raw["base"], raw["variants"])
+    common = raw.get("common", {})
+    ablation = Ablation(raw["name"], path.parent / raw["base"], common, raw["variants"])
     for label, changes in ablation.variants.items():
         try:
-            load_config(ablation.base, _overrides(changes))
+            load_config(ablation.base, _overrides(common | changes))
         except ValueError as error:
             raise ValueError(f"{path}, variant {label!r}: {error}") from None
     return ablation
@@ -67,9 +71,10 @@ def ablate(
     from model.pretrain import pretrain
 
     ablation = load_ablation(path)
+    overrides = [*_overrides(ablation.common), *overrides]
     base = load_config(ablation.base, overrides)
     folder = output_dir(base).parent / f"ablation-{ablation.name}"
-    rows = []
+    rows: list[list[str]] = []
     _make_corpus(base, beam_options, overwrite)
     for number, (label, changes) in enumerate(ablation.variants.items()):
         config = variant_config(ablation, base, overrides, changes, folder / f"{number:02d}")
@@ -81,8 +86,8 @@ def ablate(
         pretrain(config, overwrite)
         export(config, overwrite)
         rows.append(_row(label, config, overwrite))
-    table = "\n".join([*_HEAD, *rows])
-    write_text(folder / "table.md", f"# Ablation {ablation.name}\n\n{table}\n")
+        table = _table(rows)  # after each variant, so that a stopped grid has one too
+        write_text(folder / "table.md", f"# Ablation {ablation.name}\n\n{table}\n")
     return f"{table}\n\n{folder / 'table.md'}"
 
 
@@ -104,17 +109,15 @@ def variant_config(
     folder: Path,
 ) -> RunConfig:
     """The variant's config, its steps set so that training costs the base's FLOPs."""
-    from model.flops import matmul_flops_per_token
+    from model.flops import run_flops
 
     words = [*overrides, *_overrides(changes), f"output_dir='{folder}'"]
     config = load_config(ablation.base, words)
 
-    def step_flops(run: RunConfig) -> float:
-        length = run.encode.sequence_length
-        per_token = matmul_flops_per_token(run.pretrain, run.vocab.size, length)
-        return per_token * length * run.pretrain.batch_size
+    def flops(run: RunConfig) -> float:
+        return run_flops(run.pretrain, run.vocab.size, run.encode.sequence_length).matmul
 
-    num_steps = round(base.pretrain.num_steps * step_flops(base) / step_flops(config))
+    num_steps = round(config.pretrain.num_steps * flops(base) / flops(config))
     return load_config(ablation.base, [*words, f"pretrain.num_steps={max(1, num_steps)}"])
 
 
@@ -138,25 +141,47 @@ def _link(base: Path, variant: Path) -> None:
             link.symlink_to(os.path.relpath(base / name, variant), target_is_directory=True)
 
 
-_HEAD = (
-    "| variant | steps | FLOPs | valid MLM loss | replaced | RTD accuracy | RTD AUC | scores |",
-    "|---|--:|--:|--:|--:|--:|--:|---|",
+# of the last validation: heading, key, format
+_FIGURES = (
+    ("MLM loss", "generator_loss", "{:.3f}"),
+    ("MLM accuracy", "generator_accuracy", "{:.3f}"),
+    ("main MLM loss", "language_loss", "{:.3f}"),
+    ("main MLM accuracy", "language_accuracy", "{:.3f}"),
+    ("replaced", "replaced_fraction", "{:.3f}"),
+    ("RTD loss", "rtd_loss", "{:.4f}"),
+    ("RTD accuracy", "rtd_accuracy", "{:.3f}"),
+    ("RTD AUC", "rtd_auc", "{:.3f}"),
 )
+_COLUMNS = (
+    "variant", "steps", "FLOPs", "tokens/s", *(name for name, _, _ in _FIGURES), "scores"
+)  # fmt: skip
 
 
-def _row(label: str, config: RunConfig, overwrite: bool) -> str:
+def _row(label: str, config: RunConfig, overwrite: bool) -> list[str]:
+    """A variant's cells; a figure that its objective does not have is a dash."""
     run = output_dir(config)
     summary = json.loads((run / "pretrain" / "summary.json").read_text(encoding="utf-8"))
     lines = (run / "pretrain" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     valid = [m for m in map(json.loads, lines) if m["kind"] == "valid"][-1]
     figures = [
-        f"{valid['generator_loss']:.3f}",
-        f"{valid['replaced_fraction']:.3f}",
-        f"{valid['rtd_accuracy']:.3f}",
-        "-" if valid["rtd_auc"] is None else f"{valid['rtd_auc']:.3f}",
+        "-" if valid.get(key) is None else layout.format(valid[key]) for _, key, layout in _FIGURES
     ]
-    cells = [label, f"{summary['num_steps']:,}", f"{summary['flops_matmul']:.2e}", *figures]
-    return f"| {' | '.join([*cells, _scores(config, overwrite)])} |"
+    return [
+        label,
+        f"{summary['num_steps']:,}",
+        f"{summary['flops_matmul']:.2e}",
+        f"{summary['tokens_per_second']:,.0f}",
+        *figures,
+        _scores(config, overwrite),
+    ]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """As Markdown, without the columns that no variant has a figure in."""
+    kept = [i for i in range(len(_COLUMNS)) if any(row[i] != "-" for row in rows)]
+    lines = [[_COLUMNS[i] for i in kept], ["---"] + ["--:"] * (len(kept) - 1)]
+    lines += [[row[i] for i in kept] for row in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _scores(config: RunConfig, overwrite: bool) -> str:

@@ -13,7 +13,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from electrify.config import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, RunConfig, Size
+from electrify.config import RunConfig
+from electrify.config_sizes import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:

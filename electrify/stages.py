@@ -11,6 +11,12 @@ _EVALUATE_VOLATILE = ("results.jsonl",)
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
+MASK_UNITS_FILE = "mask_units.json"  # beside them: which pieces begin a morpheme
+# options of `pretrain` that change neither a weight nor a figure: where copies go, how many stay
+KEEPING_OPTIONS = ("checkpoint_dir", "checkpoint_every_steps", "keep_checkpoints", "wandb_project")
+CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
+NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
+_INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
 
 
 def output_dir(config: RunConfig) -> Path:
@@ -71,10 +77,37 @@ def pretrain_stage(config: RunConfig) -> Stage:
         "shards": input_digest(folder / "shards", "encode"),
         "vocab": _vocab_digest(folder / "vocab"),
     }
-    how_read = config.encode.model_dump(mode="json", include=set(READ_OPTIONS))
-    options = _options(config.pretrain) | how_read | {"seed": config.seed}
+    for name in ("initial_model", "initial_generator"):
+        if path := getattr(config.pretrain, name):
+            inputs[f"pretrain.{name}"] = _initial_digest(path)
     volatile = ("metrics.jsonl", "summary.json", "tensorboard/*")
+    options = pretrain_options(config)
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile)
+
+
+def pretrain_options(config: RunConfig) -> dict[str, Any]:
+    """The options that decide what pretraining results in."""
+    how_read = config.encode.model_dump(mode="json", include=set(READ_OPTIONS))
+    options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS))
+    return options | how_read | {"seed": config.seed}
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, oldest first."""
+    found = [p for p in folder.glob("checkpoint-*") if p.name.split("-")[-1].isdigit()]
+    return sorted(found, key=lambda p: int(p.name.split("-")[-1]))
+
+
+def initial_checkpoint(path: str) -> Path | None:
+    """The checkpoint that `initial_model` names: itself, else the newest in it or its `pretrain/`.
+
+    None if there is none, as in a `transformers` folder.
+    """
+    folder = Path(path)
+    if (folder / CHECKPOINT_STATE).is_file():
+        return folder
+    found = checkpoints(folder) or checkpoints(folder / "pretrain")
+    return found[-1] if found else None
 
 
 def export_stage(config: RunConfig) -> Stage:
@@ -84,7 +117,9 @@ def export_stage(config: RunConfig) -> Stage:
         "pretrain": input_digest(folder / "pretrain", "pretrain"),
         "vocab": _vocab_digest(folder / "vocab"),
     }
-    return Stage("export", folder / "export", {}, inputs)
+    # scores come into the model cards once there are any
+    volatile = tuple(f"{network}/README.md" for network in NETWORKS)
+    return Stage("export", folder / "export", {}, inputs, volatile=volatile)
 
 
 def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path]) -> Stage:
@@ -106,7 +141,7 @@ def _vocab_digest(folder: Path) -> str:
     piece would give the text after it other ids than the text before."""
     digest = input_digest(folder, "train-vocab")
     files = read_manifest(folder)["files"]
-    for name in TOKENIZER_FILES:
+    for name in (*TOKENIZER_FILES, MASK_UNITS_FILE):
         if name in files and fingerprint(str(folder / name)) != files[name]["sha256"]:
             raise ValueError(
                 f"{folder / name} was edited after it was made: put the old file back, or remove "
@@ -130,6 +165,23 @@ def _model_digest(model: str) -> str:
         return model
     files = sorted(p for p in folder.iterdir() if p.is_file())
     return digest_of([[p.name, fingerprint(str(p))] for p in files])
+
+
+def _initial_digest(path: str) -> str:
+    """Of a checkpoint, whose state names the checksums of its files; of a `transformers` folder's
+    or an export's files; of a hub name as it is."""
+    if checkpoint := initial_checkpoint(path):
+        return fingerprint(str(checkpoint / CHECKPOINT_STATE))
+    folder = Path(path)
+    if not folder.is_dir():
+        return path  # what is not there is an error that the stage itself explains
+    files = [
+        file
+        for place in (folder, *(folder / network for network in NETWORKS))
+        for file in sorted(place.glob("*"))
+        if file.is_file() and file.suffix in _INITIAL_SUFFIXES
+    ]
+    return digest_of([[str(p.relative_to(folder)), fingerprint(str(p))] for p in files])
 
 
 def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:

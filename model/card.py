@@ -1,73 +1,168 @@
-"""Model cards of the exported folders, written from the run's manifests."""
+"""Model cards of the exported folders, written from the run's manifests and reports."""
 
 import json
-from collections.abc import Mapping
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import read_manifest
+from electrify.artifacts import MANIFEST, fingerprint, read_manifest, write_json, write_text
 from electrify.config import RunConfig
+from electrify.config_pretrain import PretrainConfig
 from electrify.stages import output_dir
+from model.card_texts import OBJECTIVES, USES
+from model.networks import Network, exported_networks, has_plain_generator
 
-_USE = {
-    "discriminator": (
-        "The discriminator tells for every token whether it was replaced. It is the encoder to "
-        "fine-tune: `AutoModel.from_pretrained(...)`; `ElectraForPreTraining` keeps the "
-        "detection head."
-    ),
-    "generator": (
-        "The generator is the small masked language model that made the replacements: "
-        "`ElectraForMaskedLM.from_pretrained(...)`. For fine-tuning take the discriminator."
-    ),
-}
+Json = Mapping[str, Any]
+CARD = "README.md"
+
+_PLACE = {"kind", "step", "tokens", "seconds"}
 
 
-def write_cards(config: RunConfig, folder: Path, differences: Mapping[str, float]) -> None:
-    """`README.md` in each of `folder/{discriminator,generator}`."""
-    run = output_dir(config)
-    corpus = json.loads((run / "clean" / "report.json").read_text(encoding="utf-8"))
-    summary = read_manifest(run / "pretrain")["counts"]
-    valid = _last_valid(run / "pretrain" / "metrics.jsonl")
-    for kind, use in _USE.items():
-        text = _card(config, kind, use, corpus, summary, valid, differences[kind])
-        (folder / kind / "README.md").write_text(text, encoding="utf-8")
+@dataclass(frozen=True)
+class _Run:
+    """What the cards of a run are written from."""
+
+    corpus: Json  # clean/report.json
+    summary: Json  # counts of pretraining
+    valid: Json  # the last validation
+    scores: Sequence[str]  # a table, empty before evaluation
 
 
-def _card(
+def write_cards(
     config: RunConfig,
-    kind: str,
-    use: str,
-    corpus: Mapping[str, Any],
-    summary: Mapping[str, Any],
-    valid: Mapping[str, Any],
-    difference: float,
-) -> str:
+    folder: Path,
+    differences: Mapping[str, float],
+    scores: Sequence[str] = (),
+) -> None:
+    """`README.md` for each network in `folder`.
+
+    `differences` are the largest logit differences to the trained model, by network; `scores` the
+    lines of a table.
+    """
+    run = output_dir(config)
+    found = _Run(
+        json.loads((run / "clean" / "report.json").read_text(encoding="utf-8")),
+        read_manifest(run / "pretrain")["counts"],
+        _last_valid(run / "pretrain" / "metrics.jsonl"),
+        scores,
+    )
+    for network in exported_networks(config.pretrain):
+        text = _card(config, network, found, differences[network.folder])
+        write_text(folder / network.folder / CARD, text)
+
+
+def add_scores(config: RunConfig) -> None:
+    """Write the cards of a finished export again, with the scores of `evaluate/`.
+
+    The manifest's checksums of the cards follow; its digest, which leaves them out, does not.
+    """
+    folder = output_dir(config) / "export"
+    manifest = read_manifest(folder)
+    scores = _scores(output_dir(config) / "evaluate", manifest["digest"])
+    write_cards(config, folder, manifest["counts"]["max_logit_difference"], scores)
+    for network in exported_networks(config.pretrain):
+        path = folder / network.folder / CARD
+        entry = {"bytes": path.stat().st_size, "sha256": fingerprint(str(path))}
+        manifest["files"][f"{network.folder}/{CARD}"] = entry
+    write_json(folder / MANIFEST, manifest)
+
+
+def trained_length(config: RunConfig) -> int:
+    """The longest sequence that a run trains on."""
+    phases = (phase.sequence_length for phase in config.pretrain.curriculum)
+    return max(config.encode.sequence_length, *phases, 0)
+
+
+def _card(config: RunConfig, network: Network, run: _Run, difference: float) -> str:
     languages = sorted({source.language for source in config.clean.sources})
-    licences = sorted({s.licence for s in config.clean.sources if s.licence})
     header = ["---", "library_name: transformers", "tags: [electra]", "language:"]
     header += [f"- {language}" for language in languages] + ["---"]
+    facts = _facts(config, network, run) | {
+        "Largest logit difference to the trained model": f"{difference:.1e}"
+    }
+    title = f"# {config.name} {network.folder.replace('_', ' ')}"
+    lines = [*header, "", title, "", _use(config.pretrain, network), "", "| | |", "|---|---|"]
+    lines += [f"| {key} | {value} |" for key, value in facts.items()]
+    lines += ["", "## Limits", "", *_limits(config)]
+    if run.scores:
+        lines += ["", "## Scores of the encoder", "", *run.scores]
+    lines += ["", "## Training text", "", *_corpus_table(config, run.corpus)]
+    lines += ["", "### Documents removed, by reason", "", *_removed_table(run.corpus), ""]
+    lines += ["Made by electrify; the run's manifests hold every option and checksum.", ""]
+    return "\n".join(lines)
+
+
+def _use(config: PretrainConfig, network: Network) -> str:
+    if network.folder != "discriminator":
+        return USES[network.folder]
+    if network.predicts_tokens:
+        return USES["predictor"]
+    return USES[{"electric": "energy", "all-tokens-mlm": "gate"}.get(config.objective, "detector")]
+
+
+def _facts(config: RunConfig, network: Network, run: _Run) -> dict[str, str]:
+    pretrain, summary = config.pretrain, run.summary
+    parameters = summary["parameters"].get(network.folder)
     facts = {
-        "Objective": "ELECTRA, replaced token detection (Clark et al. 2020)",
-        "Parameters": f"{summary['parameters'][kind]:,}",
+        "Objective": OBJECTIVES[pretrain.objective],
+        "Generator": _generator(pretrain),
+        "Parameters": f"{parameters:,}" if parameters else "as `discriminator/`, but for the head",
         "Vocabulary": f"{summary['vocab_size']:,} WordPiece pieces, {_cuts(config)}",
-        "Steps x batch x length": (
-            f"{summary['num_steps']:,} x {config.pretrain.batch_size} x "
-            f"{config.encode.sequence_length} = {summary['tokens']:,} tokens"
+        "Training": (
+            f"{summary['num_steps']:,} steps of {pretrain.batch_size} sequences, "
+            f"{summary['tokens']:,} tokens"
         ),
         "Training FLOPs": (
             f"{summary['flops_paper']:.2e} (the paper's convention), "
             f"{summary['flops_6nd']:.2e} (6ND)"
         ),
         "Hardware": f"{summary['device']}, {summary['seconds'] / 3600:.2f} hours",
-        "Validation": ", ".join(f"{k} {v}" for k, v in valid.items() if k not in _PLACE),
-        "Largest logit difference to the trained model": f"{difference:.1e}",
-        "Source licences named in the config": ", ".join(licences) or "see each document",
+        "Validation": ", ".join(
+            f"{key} {value}"
+            for key, value in run.valid.items()
+            if key not in _PLACE and "/" not in key and isinstance(value, int | float)
+        ),
     }
-    lines = [*header, "", f"# {config.name} {kind}", "", use, "", "| | |", "|---|---|"]
-    lines += [f"| {key} | {value} |" for key, value in facts.items()]
-    lines += ["", "## Training text", "", *_corpus_table(corpus), ""]
-    lines += ["Made by electrify; the run's manifests hold every option and checksum.", ""]
-    return "\n".join(lines)
+    if pretrain.initial_model:
+        facts["Trained on from"] = ", ".join(
+            f"`{path}`" for path in (pretrain.initial_model, pretrain.initial_generator) if path
+        )
+    return facts
+
+
+def _generator(config: PretrainConfig) -> str:
+    if config.objective == "mlm":
+        return "none"
+    if config.generator != "learned":
+        return f"none that is trained: {config.generator} noise"
+    if not has_plain_generator(config):
+        return (
+            "two towers, which `transformers` has no class for: not exported, its weights are in "
+            "the run's checkpoint"
+        )
+    return (
+        f"{config.generator_num_hidden_layers} layers, hidden {config.generator_hidden_size}; "
+        f"weight sharing: {config.weight_sharing}"
+    )
+
+
+def _limits(config: RunConfig) -> list[str]:
+    length, positions = trained_length(config), config.pretrain.max_position_embeddings
+    lines = [f"- Trained on sequences of at most {length} tokens."]
+    if length < positions:
+        lines[0] += (
+            f" Positions {length} to {positions - 1} were never trained: they are as initialised."
+        )
+    across = (
+        "each token attends inside its own document, whose positions begin at 0"
+        if config.pretrain.attention == "document"
+        else "each token attends to the whole sequence, documents beside its own included"
+    )
+    lines.append(f"- Packing: {config.encode.packing}; {across}.")
+    return lines
 
 
 def _cuts(config: RunConfig) -> str:
@@ -86,20 +181,56 @@ def _cuts(config: RunConfig) -> str:
     return ", ".join(f"{language}: {how}" for language, how in named.items())
 
 
-_PLACE = {"kind", "step", "tokens", "seconds"}
-
-
-def _corpus_table(corpus: Mapping[str, Any]) -> list[str]:
+def _corpus_table(config: RunConfig, corpus: Json) -> list[str]:
     head = ["| language | source | documents read | documents kept |", "|---|---|---|---|"]
     rows = [
         f"| {row['language']} | {row['source']} | {row['documents_in']:,} | "
         f"{row['documents_kept']:,} |"
         for row in corpus["sources"]
     ]
-    return head + rows
+    licences = sorted({s.licence for s in config.clean.sources if s.licence})
+    named = ", ".join(licences) or "none; see each document's"
+    return [*head, *rows, "", f"Licences named in the config: {named}."]
 
 
-def _last_valid(path: Path) -> Mapping[str, Any]:
+def _removed_table(corpus: Json) -> list[str]:
+    removed: Counter[str] = Counter()
+    for row in corpus.get("removed", []):
+        removed[row["reason"]] += row["documents"]
+    if not removed:
+        return ["None."]
+    rows = [f"| {reason} | {count:,} |" for reason, count in removed.most_common()]
+    return ["| reason | documents |", "|---|---|", *rows]
+
+
+def _last_valid(path: Path) -> Json:
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    last: Mapping[str, Any] = [r for r in records if r["kind"] == "valid"][-1]
+    last: Json = [r for r in records if r["kind"] == "valid"][-1]
     return last
+
+
+def _scores(evaluation: Path, export_digest: str) -> list[str]:
+    """Means over seeds of the scores, if this very export was scored; else nothing."""
+    if not (evaluation / MANIFEST).exists():
+        return []
+    if read_manifest(evaluation)["inputs"].get("export") != export_digest:
+        return []
+    lines = (evaluation / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    groups: dict[tuple[str, str, str, str], list[float | None]] = {}
+    for record in map(json.loads, lines):
+        key = record["task"], record["split"], record["metric"], record["model"]
+        groups.setdefault(key, []).append(record["value"])
+    head = ("task", "rows", "metric", "encoder", "mean", "sd", "seeds")
+    table = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for key, values in groups.items():
+        table.append(f"| {' | '.join(key)} | {_mean(values)} | {len(values)} |")
+    return table
+
+
+def _mean(values: list[float | None]) -> str:
+    """Mean and standard deviation; undefined if one score is."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return "undefined | undefined"
+    sd = f"{statistics.stdev(known):.4f}" if len(known) > 1 else "-"
+    return f"{statistics.mean(known):.4f} | {sd}"

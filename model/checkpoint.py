@@ -1,97 +1,159 @@
 """Checkpoints: whole or not there, checksummed, the last k kept, a damaged one passed over.
 
-`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors` and `state.json`. There is
-no generator state and no loader position to store: both follow from (seed, step).
+`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors` and, written last,
+`state.json`: step, checksums, and what the model is and was trained on. There is no generator state
+and no loader position to store: both follow from (seed, step).
 """
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from electrify.artifacts import fingerprint, write_json
+from electrify.config import RunConfig
 from electrify.progress import warn
+from electrify.stages import CHECKPOINT_STATE, checkpoints, output_dir, pretrain_options
 from model.optim import AdamW
+from vocab.shards import TokenShards
 
-_MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+_INDEX = "index.json"
+# what is raised where a file is cut off, changed or not there
+DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
+Tensors = dict[str, Tensor]
 
 
-def save_checkpoint(folder: Path, step: int, model: nn.Module, optimizer: AdamW, keep: int) -> Path:
-    """Write `folder/checkpoint-<step>` and drop all but the newest `keep`."""
-    target = folder / f"checkpoint-{step}"
-    temporary = folder / f"checkpoint-{step}.tmp"
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint as read, on the CPU."""
+
+    step: int  # finished ones
+    identity: Mapping[str, Any]
+    model: Tensors
+    moments: Tensors  # "<optimizer's number>/<kind of moment>/<parameter>"
+
+
+def run_identity(config: RunConfig) -> dict[str, Any]:
+    """What a run's checkpoints are of: text, tokenizer, and the options that decide the result."""
+    shards = TokenShards(output_dir(config) / "shards")
+    return {
+        "objective": config.pretrain.objective,
+        "vocab_size": shards.vocab_size,
+        "tokenizer_sha256": shards.tokenizer_sha256,
+        "shards_sha256": fingerprint(str(shards.folder / _INDEX)),
+        "options": json.loads(json.dumps(pretrain_options(config))),
+    }
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimizers: Sequence[AdamW],
+    keep: int,
+    *,
+    identity: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write `folder/checkpoint-<step>`, which is returned.
+
+    Of those before it the newest `keep - 1` stay. Any after it go: they could not be read, or the
+    run would have gone on from them.
+    """
+    tensors = model_tensors(model), optimizer_tensors(model, optimizers)
+    return write_checkpoint(folder, Checkpoint(step, identity or {}, *tensors), keep)
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
+    """`save_checkpoint` of tensors that are gathered already."""
+    target = folder / f"checkpoint-{checkpoint.step}"
+    temporary = target.with_name(f"{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    save_file(_contiguous(model.state_dict()), temporary / _MODEL)
-    save_file(_optimizer_tensors(model, optimizer), temporary / _OPTIMIZER)
-    hashes = {name: fingerprint(str(temporary / name)) for name in (_MODEL, _OPTIMIZER)}
-    write_json(temporary / _STATE, {"step": step, "sha256": hashes})
+    save_file(checkpoint.model, temporary / MODEL)
+    save_file(checkpoint.moments, temporary / OPTIMIZER)
+    hashes = {name: fingerprint(str(temporary / name)) for name in (MODEL, OPTIMIZER)}
+    state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
+    write_json(temporary / CHECKPOINT_STATE, state)
     shutil.rmtree(target, ignore_errors=True)
     temporary.replace(target)
-    for old in checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
+    present = checkpoints(folder)
+    now = present.index(target)
+    for other in [*present[: max(0, now + 1 - keep)], *present[now + 1 :]]:
+        shutil.rmtree(other)
     return target
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """Checkpoint folders, oldest first."""
-    found = [p for p in folder.glob("checkpoint-*") if p.name.split("-")[-1].isdigit()]
-    return sorted(found, key=lambda p: int(p.name.split("-")[-1]))
+def load_latest(
+    folder: Path,
+    model: nn.Module,
+    optimizers: Sequence[AdamW],
+    *,
+    identity: Mapping[str, Any] | None = None,
+) -> int:
+    """Restore the newest sound checkpoint; the number of finished steps, 0 if there is none.
 
-
-def load_latest(folder: Path, model: nn.Module, optimizer: AdamW) -> int:
-    """Restore the newest sound checkpoint; the number of finished steps, 0 if there is none."""
+    A damaged one is passed over with a warning. `ValueError` if it is of another run than
+    `identity` says, or of a model of another form.
+    """
     for path in reversed(checkpoints(folder)):
         try:
-            state = _read_state(path)
-            moments = load_file(path / _OPTIMIZER)
-            load_model(path, model)
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            found = read_checkpoint(path)
+        except DAMAGES as error:
             warn(f"{path} is damaged ({error}); trying the one before")
             continue
-        _restore_optimizer(model, optimizer, moments)
-        return int(state["step"])
+        if identity is not None:
+            check_identity(found.identity, identity, str(path))
+        restore_model(model, found.model, path)
+        restore_optimizers(model, optimizers, found.moments)
+        return found.step
     return 0
 
 
-def load_model(path: Path, model: nn.Module) -> None:
-    """Load the weights of one checkpoint folder into a model of the same shape."""
-    model.load_state_dict(load_file(path / _MODEL))
+def read_checkpoint(path: Path) -> Checkpoint:
+    """One checkpoint folder, compared with its checksums; one of `DAMAGES` if it is not whole."""
+    state = read_state(path)
+    return Checkpoint(
+        int(state["step"]),
+        state["identity"],
+        load_file(path / MODEL),
+        load_file(path / OPTIMIZER),
+    )
 
 
-def _read_state(path: Path) -> dict[str, int]:
-    state = json.loads((path / _STATE).read_text(encoding="utf-8"))
-    for name, expected in state["sha256"].items():
-        if fingerprint(str(path / name)) != expected:
+def read_state(path: Path) -> dict[str, Any]:
+    """`state.json` of a checkpoint folder whose files have the checksums it names."""
+    state: dict[str, Any] = json.loads((path / CHECKPOINT_STATE).read_text(encoding="utf-8"))
+    for name in (MODEL, OPTIMIZER):
+        if fingerprint(str(path / name)) != state["sha256"][name]:
             raise ValueError(f"checksum of {name} differs")
-    return {"step": state["step"]}
+    return state
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: AdamW) -> dict[str, Tensor]:
-    """Moments by parameter name, so that they survive a change in parameter order."""
-    tensors = {}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{key}/{name}"] = value
-    return _contiguous(tensors)
+def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
+    """`ValueError` naming the first thing in which a checkpoint is of another run."""
+    pairs = [(name, found.get(name), wanted[name]) for name in wanted if name != "options"]
+    theirs, ours = found.get("options", {}), wanted.get("options", {})
+    pairs += [(f"option {k}", theirs.get(k), ours.get(k)) for k in sorted({*theirs, *ours})]
+    for name, is_there, should_be in pairs:
+        if is_there != should_be:
+            raise ValueError(
+                f"{where} is of another run: its {name} is {is_there!r}, this run's is "
+                f"{should_be!r}. Give this run folders of its own (output_dir, "
+                "pretrain.checkpoint_dir), or pretrain.initial_model to go on from that one"
+            )
 
 
-def _restore_optimizer(model: nn.Module, optimizer: AdamW, moments: dict[str, Tensor]) -> None:
-    parameters = dict(model.named_parameters())
-    optimizer.state.clear()
-    for full_name, value in moments.items():
-        key, name = full_name.split("/", 1)
-        target = parameters[name]
-        # a copy: what safetensors returns may be the file itself, mapped
-        device = value.device if key == "num_steps" else target.device
-        optimizer.state[target][key] = value.clone().to(device)
-
-
-def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+def load_model(path: Path, model: nn.Module) -> None:
+    """Load the weights of one checkpoint folder into a model of the same form."""
+    restore_model(model, load_file(path / MODEL), path)
 
 
 def newest(folder: Path) -> Path:
@@ -100,3 +162,59 @@ def newest(folder: Path) -> Path:
     if not found:
         raise ValueError(f"no checkpoint in {folder}; run first: electrify pretrain CONFIG")
     return found[-1]
+
+
+def model_tensors(model: nn.Module) -> Tensors:
+    """Every tensor of the model's state on the CPU, one that has several names under its first."""
+    tensors: Tensors = {}
+    seen: set[tuple[int, torch.Size, tuple[int, ...]]] = set()
+    for name, tensor in model.state_dict().items():
+        place = tensor.data_ptr(), tensor.shape, tensor.stride()
+        if tensor.numel() == 0 or place not in seen:
+            tensors[name] = _on_cpu(tensor)
+        seen.add(place)
+    return tensors
+
+
+def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
+    """Moments by optimiser and parameter name, so that they survive another parameter order."""
+    return {
+        f"{number}/{kind}/{name}": _on_cpu(value)
+        for number, optimizer in enumerate(optimizers)
+        for name, parameter in model.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
+    """Copy `model_tensors` back; `ValueError` before anything is changed if they do not fit."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted({*wanted, *found}):
+        if wanted.get(name) != found.get(name):
+            raise ValueError(
+                f"{where} does not fit the model of this config: {name} has the shape "
+                f"{found.get(name)} there and {wanted.get(name)} here (None: it is not there). "
+                "Pretrain with the config that it was made with"
+            )
+    model.load_state_dict(dict(tensors), strict=False)
+
+
+def restore_optimizers(
+    model: nn.Module, optimizers: Sequence[AdamW], moments: Mapping[str, Tensor]
+) -> None:
+    """Copy `optimizer_tensors` back, in place of what the optimisers hold."""
+    parameters = dict(model.named_parameters())
+    for optimizer in optimizers:
+        optimizer.state.clear()
+    for key, value in moments.items():
+        number, kind, name = key.split("/", 2)
+        parameter = parameters[name]
+        # moments live beside their parameter, the count of steps on the CPU; a copy, since what
+        # safetensors returns may be the file itself, mapped
+        device = parameter.device if value.dim() else value.device
+        optimizers[int(number)].state[parameter][kind] = value.clone().to(device)
+
+
+def _on_cpu(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous()

@@ -1,7 +1,8 @@
-"""How a sequence is corrupted: which positions, what stands there, what the labels are.
+"""How a sequence is corrupted: what stands at the chosen positions and what the labels are.
 
-Pure functions of tensors and a random generator; static shapes. B sequences, L positions, N masked
-positions a sequence.
+Pure functions of tensors and of uniform draws in [0, 1); static shapes. B sequences, L positions,
+N slots for chosen positions, V pieces. A slot of weight 0 changes nothing, wherever it points;
+several slots may point to one position.
 """
 
 import torch
@@ -9,96 +10,122 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
-
-
-def choose_positions(
-    maskable: Tensor,
-    num_masked: int,
-    rng: torch.Generator | None = None,
-    limits: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Draw `num_masked` distinct positions a sequence, uniformly among the maskable ones.
-
-    `maskable` is (B, L) bool. Returns positions (B, N) and weights (B, N) in {0, 1}: where a
-    sequence has fewer maskable tokens than N, or a lower limit in `limits` (B,), the surplus has
-    weight 0. The original draws *with* replacement (pretrain_helpers.py:188), which wastes 7 % of
-    the draws at 15 %; this does not.
-    """
-    keys = torch.rand(maskable.shape, generator=rng, device=maskable.device)
-    keys = keys.masked_fill(~maskable, -1.0)
-    top = keys.topk(num_masked, dim=1)
-    chosen = top.values >= 0
-    if limits is not None:
-        chosen &= torch.arange(num_masked, device=maskable.device) < limits[:, None]
-    return top.indices, chosen.float()
-
-
-def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
-    """How many positions a padded sequence may have masked: (B, L) bool to (B,).
-
-    The fraction of its own tokens, [CLS] and [SEP] included, at least one
-    (pretrain_helpers.py:173-175): else a short sequence would lose most of its text.
-    """
-    return (tokens.sum(dim=1) * mask_fraction).round().clamp(min=1)
+_FORBIDDEN = 1000.0  # taken off a logit: its probability is 0 in fp32
 
 
 def mask_tokens(
     input_ids: Tensor,
     positions: Tensor,
     weights: Tensor,
+    uniforms: Tensor,
     mask_id: int,
     mask_token_fraction: float,
-    rng: torch.Generator | None = None,
 ) -> Tensor:
-    """The generator's input: [MASK] at `mask_token_fraction` of the positions, the rest as is.
+    """The generator's input (B, L): [MASK] at `mask_token_fraction` of the positions, else as is.
 
-    85 % / 15 % in the original (pretrain_helpers.py:192-202); there is no random-token branch.
+    85 % / 15 % in the original (pretrain_helpers.py:192-202); there is no random-token branch. A
+    position that was drawn several times is masked if any of its draws in `uniforms` (B, N) says
+    so, as by the original's scatter.
     """
-    draws = torch.rand(positions.shape, generator=rng, device=positions.device)
-    masked = (draws < mask_token_fraction) & (weights > 0)
-    originals = input_ids.gather(1, positions)
-    return input_ids.scatter(1, positions, originals.masked_fill(masked, mask_id))
+    masked = (uniforms < mask_token_fraction) & (weights > 0)
+    return input_ids.masked_fill(_sums(input_ids, positions, masked.long()) > 0, mask_id)
 
 
-def sample_tokens(
-    logits: Tensor, temperature: float = 1.0, rng: torch.Generator | None = None
-) -> Tensor:
+def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
+    """Logits (..., V) with 1000 taken off those of `ids` (...), which are then never sampled.
+
+    `disallow_correct` of the original (run_pretraining.py:223-224).
+    """
+    there = ids[..., None]
+    return logits.scatter(-1, there, logits.gather(-1, there) - _FORBIDDEN)
+
+
+def sample_tokens(logits: Tensor, uniforms: Tensor, temperature: float = 1.0) -> Tensor:
     """One token from softmax(logits / temperature) a row: (..., V) to (...), without gradient.
 
     By inversion: the first index whose cumulative probability exceeds a uniform draw; once for the
-    block of tokens, once for the token in it. That takes two draws a row in place of the V of the
-    Gumbel trick (a third of a CPU step) and sums over V / block and block numbers in place of V.
-    The sums run in fp64: in fp32 they would lose tokens rarer than 1e-7.
+    block of tokens, once for the token in it, by the draws `uniforms` (..., 2) fp64. That takes two
+    draws a row in place of the V of the Gumbel trick (a third of a CPU step) and sums over V /
+    block and block numbers in place of V. The sums run in fp64: in fp32 they would lose tokens
+    rarer than 1e-7.
     """
     probabilities = (logits.detach().float() / temperature).softmax(dim=-1)
     padding = -probabilities.shape[-1] % _BLOCK_TOKENS
     blocks = F.pad(probabilities, (0, padding)).view(*logits.shape[:-1], -1, _BLOCK_TOKENS)
-    block = _draw_index(blocks.sum(dim=-1), rng)
+    block = _draw_index(blocks.sum(dim=-1), uniforms[..., :1])
     inside = blocks.take_along_dim(block[..., None, None], dim=-2).squeeze(-2)
-    token = block * _BLOCK_TOKENS + _draw_index(inside, rng)
+    token = block * _BLOCK_TOKENS + _draw_index(inside, uniforms[..., 1:])
     return token.clamp(max=logits.shape[-1] - 1)  # for logits that are not finite
 
 
-def _draw_index(weights: Tensor, rng: torch.Generator | None) -> Tensor:
+def _draw_index(weights: Tensor, uniforms: Tensor) -> Tensor:
     """An index a row with probability in proportion to `weights` (..., K) >= 0: shape (...)."""
     cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
-    total = cumulative[..., -1:]
-    draws = torch.rand(total.shape, generator=rng, device=weights.device, dtype=torch.float64)
-    # a draw lies below 1, so below the total but for rounding, which the clamp takes back
-    index = torch.searchsorted(cumulative, draws * total, right=True).squeeze(-1)
+    draws = (uniforms * cumulative[..., -1:]).contiguous()
+    # a draw lies below 1, so below the total: the clamp is for weights that are not finite
+    index = torch.searchsorted(cumulative, draws, right=True).squeeze(-1)
     return index.clamp(max=weights.shape[-1] - 1)
 
 
+def cumulative_of(probabilities: Tensor) -> Tensor:
+    """Sums of probabilities or counts (V,) up to and with each id, over all: fp64, the last is 1.
+
+    `ValueError` if they are not finite and >= 0 with a sum above 0.
+    """
+    cumulative = probabilities.double().cumsum(dim=0)
+    total = float(cumulative[-1])
+    if bool((probabilities < 0).any()) or not 0 < total < float("inf"):
+        raise ValueError(
+            f"probabilities with minimum {float(probabilities.min())} and sum {total}: they must "
+            "be finite and >= 0, and one must be above 0"
+        )
+    return cumulative / total
+
+
+def sample_from_table(cumulative: Tensor, uniforms: Tensor) -> Tensor:
+    """Ids by `cumulative_of` (V,): draws (...) fp64 to ids (...) int64.
+
+    The first id whose sum exceeds the draw: one of probability 0 has the sum of the id before it
+    and is never drawn.
+    """
+    return torch.searchsorted(cumulative, uniforms.contiguous(), right=True)
+
+
 def replace_tokens(
-    input_ids: Tensor, positions: Tensor, weights: Tensor, sampled: Tensor
+    input_ids: Tensor,
+    positions: Tensor,
+    weights: Tensor,
+    sampled: Tensor,
+    average_duplicates: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The discriminator's input and labels, both (B, L).
+    """The discriminator's input (B, L) and labels (B, L) fp32.
 
     It starts from the *unmasked* original; every chosen position takes the generator's sample, also
     those left unmasked. The label is 1 where the token now differs from the original, so a sample
     that hits the original counts as original (run_pretraining.py:222-235).
+
+    A position in several slots takes the sample of the first. The original adds the ids of all its
+    samples and divides by their number (pretrain_helpers.py:100-106), which where they differ gives
+    a token that nothing proposed: `average_duplicates`.
     """
-    originals = input_ids.gather(1, positions)
-    tokens = torch.where(weights > 0, sampled, originals)
-    corrupted = input_ids.scatter(1, positions, tokens)
+    chosen = weights > 0
+    if average_duplicates:
+        number = _sums(input_ids, positions, chosen.long())
+        total = _sums(input_ids, positions, sampled.masked_fill(~chosen, 0))
+        replaced = number > 0
+        tokens = total // number.clamp(min=1)
+    else:
+        slots = positions.shape[1]
+        slot = torch.arange(slots, device=positions.device).expand_as(positions)
+        first = torch.full_like(input_ids, slots).scatter_reduce(
+            1, positions, slot.masked_fill(~chosen, slots), reduce="amin"
+        )
+        replaced = first < slots
+        tokens = sampled.gather(1, first.clamp(max=slots - 1))
+    corrupted = torch.where(replaced, tokens, input_ids)
     return corrupted, (corrupted != input_ids).float()
+
+
+def _sums(input_ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
+    """Sums (B, L) of the values (B, N) that belong to each position, exact: int64."""
+    return torch.zeros_like(input_ids).scatter_add(1, positions, values)

@@ -1,32 +1,29 @@
 """Batches of packed sequences, each computable from its step number alone."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from electrify.config_vocab import EncodeConfig
+from electrify.config import RunConfig
 from electrify.progress import is_main_process
-from model.electra import SpecialTokens
+from electrify.stages import output_dir
+from model.batch import Batch, Noise, SpecialTokens
+from model.masking import num_slots
+from model.schedule import Phase, phase_at, phases_of, sequences_until
 from vocab.pack import Packing
 from vocab.reader import SequenceReader
 from vocab.shards import TokenShards
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
-
-@dataclass(frozen=True)
-class Batch:
-    """Sequences of one length. [PAD] stands nowhere but behind the last [SEP]."""
-
-    input_ids: Tensor  # (B, L) int64
-    token_type_ids: Tensor  # (B, L) int64, 0 in the first segment, 1 in the second
-    packed: bool = True  # no sequence has padding; the same for all batches of a run
+Split = Literal["train", "valid"]
 
 
 class SequenceData:
-    """One split of a shards folder, as an endless run of batches.
+    """One split of a shards folder, as an endless run of batches of one sequence length.
 
     The order is a permutation by (seed, epoch), so a resumed run needs no loader state but its
     step, and batch size may change without re-encoding.
@@ -34,46 +31,113 @@ class SequenceData:
 
     def __init__(
         self,
-        folder: Path,
-        split: Literal["train", "valid"],
+        shards: TokenShards,
+        split: Split,
         sequence_length: int,
         seed: int,
         packing: Packing = "full",
         temperature: float = 1.0,
+        slots: int = 1,
     ) -> None:
-        shards = TokenShards(folder)
-        _check_tokenizer(shards)
-        if is_main_process():
-            shards.verify([split])
-        self.vocab_size = shards.vocab_size
+        self.vocab_size, self._slots = shards.vocab_size, slots
         self.special = special_tokens(shards)
         self.reader = SequenceReader(shards, split, sequence_length, seed, packing, temperature)
         self.num_documents = self.reader.num_documents
+        self.languages: Sequence[str] = self.reader.languages
 
     @classmethod
     def from_config(
-        cls, folder: Path, split: Literal["train", "valid"], options: EncodeConfig, seed: int
+        cls,
+        config: RunConfig,
+        split: Split,
+        sequence_length: int | None = None,
+        shards: TokenShards | None = None,
     ) -> Self:
-        """A split read as the config says."""
-        temperature = options.mixture.temperature
-        return cls(folder, split, options.sequence_length, seed, options.packing, temperature)
+        """A split read as the config says; of `sequence_length` in a phase of the curriculum."""
+        options = config.encode
+        length = sequence_length or options.sequence_length
+        return cls(
+            shards or open_shards(output_dir(config) / "shards", [split]),
+            split,
+            length,
+            config.seed,
+            options.packing,
+            options.mixture.temperature,
+            num_slots(config.pretrain, length),
+        )
 
     @property
     def num_sequences(self) -> int:
         """Sequences in one epoch."""
         return self.reader.num_sequences
 
-    def batch(self, first_sequence: int, count: int, rank: int = 0, num_ranks: int = 1) -> Batch:
-        """Sequences number `first_sequence`... of the endless order; of `count`, a rank's share."""
-        ids, types = self.reader.batch(first_sequence, count, rank, num_ranks)
-        return Batch(torch.from_numpy(ids), torch.from_numpy(types), self.reader.is_full)
+    def batch(
+        self, first_sequence: int, count: int, key: int = 0, rank: int = 0, num_ranks: int = 1
+    ) -> Batch:
+        """Sequences number `first_sequence`... of the endless order; of `count`, a rank's share.
+
+        `key` decides the draws of the whole batch, of which a rank has its rows.
+        """
+        reader = self.reader
+        ids, types = reader.batch(first_sequence, count, rank, num_ranks)
+        languages = reader.language_numbers(first_sequence, count)[rank::num_ranks]
+        noise = Noise.draw(key, count, reader.sequence_length, self._slots)
+        return Batch(
+            torch.from_numpy(ids),
+            torch.from_numpy(types),
+            noise.rows(slice(rank, None, num_ranks)),
+            torch.from_numpy(languages),
+            reader.is_full,
+        )
 
 
-def _check_tokenizer(shards: TokenShards) -> None:
-    """The vocabulary beside the shards, if it is there, must be the one that made them."""
-    vocab = shards.folder.parent / "vocab"
+class StepData:
+    """The micro-batches of each step of a run, through all phases of its curriculum."""
+
+    def __init__(self, config: RunConfig, shards: TokenShards, rank: int, num_ranks: int) -> None:
+        self._rank, self._num_ranks, self._seed = rank, num_ranks, config.seed
+        self.phases = phases_of(config.pretrain, config.encode.sequence_length)
+        lengths = {phase.sequence_length for phase in self.phases}
+        self._data = {
+            length: SequenceData.from_config(config, "train", length, shards) for length in lengths
+        }
+        for phase in self.phases:
+            _check_shares(phase, num_ranks)
+        self.last = self._data[self.phases[-1].sequence_length]
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """This rank's share of the batch that follows `step` finished steps, on the CPU.
+
+        A phase begins where the sequences of the phases before it ended: another length has
+        another order, so this only keeps two phases of one length from repeating.
+        """
+        phase = phase_at(self.phases, step)
+        first = sequences_until(self.phases, step)
+        batch = self._data[phase.sequence_length].batch(
+            first, phase.batch_size, noise_key(self._seed, step), self._rank, self._num_ranks
+        )
+        share = phase.batch_size // self._num_ranks
+        size = min(phase.micro_batch_size, share)
+        return [batch.rows(slice(start, start + size)) for start in range(0, share, size)]
+
+
+def noise_key(seed: int, step: int) -> int:
+    """The key of a step's draws."""
+    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x2545F4914F6CDD1D) % 2**63
+
+
+def open_shards(folder: Path, splits: Sequence[Split]) -> TokenShards:
+    """The run's shards, checksums checked by rank 0.
+
+    Raises `ValueError` if the vocabulary beside them, where there is one, did not make them.
+    """
+    shards = TokenShards(folder)
+    vocab = folder.parent / "vocab"
     if (vocab / TOKENIZER_FILE).exists():
         shards.check_tokenizer(tokenizer_sha256(vocab), vocab / TOKENIZER_FILE)
+    if is_main_process():
+        shards.verify(splits)
+    return shards
 
 
 def special_tokens(shards: TokenShards) -> SpecialTokens:
@@ -82,10 +146,31 @@ def special_tokens(shards: TokenShards) -> SpecialTokens:
     return SpecialTokens(pad=ids["[PAD]"], cls=ids["[CLS]"], sep=ids["[SEP]"], mask=ids["[MASK]"])
 
 
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Move a batch; from the CPU to itself is free."""
-    return Batch(
-        batch.input_ids.to(device, non_blocking=True),
-        batch.token_type_ids.to(device, non_blocking=True),
-        batch.packed,
-    )
+def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> Tensor | None:
+    """Of a generator without weights, (V,) fp64: uniform over all pieces but special tokens, or
+    unigram as training reads them; None for a learned one.
+
+    A language counts by how often its sequences are drawn.
+    """
+    if kind == "learned":
+        return None
+    probabilities = np.ones(shards.vocab_size)
+    if kind == "unigram":
+        probabilities = np.zeros(shards.vocab_size)
+        shares = data.reader.passes(data.num_sequences)
+        for language in data.languages:
+            counts = np.zeros(shards.vocab_size)
+            for shard in shards.stream("train", [language]).shards:
+                counts += np.bincount(shard.tokens, minlength=shards.vocab_size)
+            probabilities += shares[language] * counts
+    probabilities[list(shards.special_token_ids.values())] = 0
+    return torch.from_numpy(probabilities / probabilities.sum())
+
+
+def _check_shares(phase: Phase, num_ranks: int) -> None:
+    share = phase.batch_size // num_ranks
+    if phase.batch_size % num_ranks or share % min(phase.micro_batch_size, share):
+        raise ValueError(
+            f"pretrain.batch_size = {phase.batch_size} must divide by {num_ranks} processes, and "
+            f"their share by pretrain.micro_batch_size = {phase.micro_batch_size}"
+        )

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from electrify.config import PretrainConfig
+from electrify.config_pretrain import PretrainConfig
 
 
 def resolve_device(name: str) -> torch.device:
@@ -24,15 +24,11 @@ def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextMan
     return torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext()
 
 
-def seed_step(seed: int, step: int, micro_step: int, device: torch.device) -> torch.Generator:
-    """Seed everything random in one forward pass from its place in the run alone.
-
-    Returns the generator for masks and samples; dropout's default generator is seeded too. A
-    resumed run thus replays the same draws without any stored generator state.
-    """
-    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + micro_step) % 2**63
-    torch.manual_seed(mixed)
-    return torch.Generator(device).manual_seed(mixed ^ 0x2545F4914F6CDD1D)
+def seed_dropout(seed: int, step: int, micro_step: int, rank: int = 0) -> None:
+    """Seed torch's default generators, of which dropout draws, from a forward pass's place in the
+    run alone, so that a resumed run replays the same draws without any stored state."""
+    mixed = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9
+    torch.manual_seed((mixed + micro_step + (rank << 32)) % 2**63)
 
 
 def describe(device: torch.device) -> str:

@@ -1,56 +1,30 @@
-"""The pretraining model: a generator and a discriminator that share their embeddings."""
+"""The networks of pretraining: a generator, a main network, and what they share."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from electrify.config import PretrainConfig
-from model.corrupt import (
-    choose_positions,
-    mask_tokens,
-    masked_limits,
-    replace_tokens,
-    sample_tokens,
-)
+from electrify.config_pretrain import PretrainConfig
+from model.batch import Batch, Masked, Outputs, SpecialTokens
+from model.corrupt import cumulative_of, mask_tokens
+from model.documents import document_blocks, document_mask, document_positions
 from model.layers import (
     DiscriminatorHead,
     Embeddings,
     Encoder,
     EncoderShape,
     GeneratorHead,
+    TwoTowers,
     initialise,
 )
-
-
-@dataclass(frozen=True)
-class SpecialTokens:
-    """Ids the objective must know."""
-
-    pad: int
-    cls: int
-    sep: int
-    mask: int
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """One forward pass: losses (scalars with gradient) and what the metrics are made of."""
-
-    loss: Tensor
-    generator_loss: Tensor
-    discriminator_loss: Tensor
-    generator_hits: Tensor  # (B, N) bool, no token is more likely than the original
-    weights: Tensor  # (B, N) 1 where a position was really chosen
-    corrupted_ids: Tensor  # (B, L)
-    discriminator_logits: Tensor  # (B, L), detached
-    labels: Tensor  # (B, L) 1 where replaced
-    tokens: Tensor  # (B, L) bool, False at padding
+from model.masking import choose_positions, masked_limits, num_slots
+from model.objectives import Stage, run_objective
+from model.passes import at_positions
 
 
 def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
-    """Sizes of the discriminator."""
+    """Sizes of the main network."""
     return EncoderShape(
         vocab_size=vocab_size,
         embedding_size=config.embedding_size,
@@ -66,9 +40,10 @@ def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape
 
 
 def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
-    """Sizes of the generator: a fraction of the discriminator's, the same embeddings."""
+    """Sizes of the generator, a fraction of the main network's."""
     return replace(
         discriminator_shape(config, vocab_size),
+        embedding_size=config.generator_embedding_size,
         hidden_size=config.generator_hidden_size,
         num_hidden_layers=config.generator_num_hidden_layers,
         num_attention_heads=config.generator_num_attention_heads,
@@ -77,71 +52,128 @@ def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
 
 
 class ElectraPretrainer(nn.Module):
-    """ELECTRA (Clark et al. 2020, section 2): masked LM generator, replaced token detection."""
+    """All networks of one objective; a part that the objective does not have is None.
 
-    def __init__(self, config: PretrainConfig, vocab_size: int, special: SpecialTokens) -> None:
+    The main network is the discriminator or, in the objectives that predict tokens, what stands in
+    its place. `noise_probabilities` (V,) are those of a uniform or unigram generator, and
+    `unit_starts` (V,) says which pieces begin a unit that is masked as a whole.
+    """
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        vocab_size: int,
+        special: SpecialTokens,
+        noise_probabilities: Tensor | None = None,
+        unit_starts: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.config, self.special = config, special
         self.shape = discriminator_shape(config, vocab_size)
         self.generator_shape = generator_shape(config, vocab_size)
         self.embeddings = Embeddings(self.shape)
-        self.generator = Encoder(self.generator_shape)
-        self.generator_head = GeneratorHead(self.generator_shape)
+        self.generator_embeddings = self.generator = self.generator_head = self.baseline = None
+        if config.has_generator:
+            self._make_generator()
         self.discriminator = Encoder(self.shape)
-        self.discriminator_head = DiscriminatorHead(self.shape)
+        detects, predicts = config.has_detection_head, config.has_language_head
+        self.discriminator_head = DiscriminatorHead(self.shape) if detects else None
+        self.language_head = GeneratorHead(self.shape) if predicts else None
+        self._add_table("unit_starts", unit_starts)
+        self._add_table("noise_probabilities", noise_probabilities)
+        cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
+        self._add_table("noise_cumulative", cumulative)
         initialise(self, config.initializer_range)
+        if config.weight_sharing == "gdes":
+            for table in self.embeddings.tables():  # differences from the generator's
+                nn.init.zeros_(table.weight)
+
+    def _make_generator(self) -> None:
+        config, shape = self.config, self.generator_shape
+        towers = config.objective == "electric"
+        if config.weight_sharing in ("none", "gdes"):
+            self.generator_embeddings = Embeddings(shape)
+        if towers:
+            self.generator = TwoTowers(shape)
+        elif config.weight_sharing != "all":
+            self.generator = Encoder(shape)
+        self.generator_head = GeneratorHead(shape, num_towers=2 if towers else 1)
+        if config.objective == "electra-adversarial":
+            self.baseline = nn.Linear(shape.hidden_size, 1)
+
+    def _add_table(self, name: str, table: Tensor | None) -> None:
+        # made anew from the vocabulary and the shards, so no checkpoint needs it
+        self.register_buffer(name, table, persistent=False)
 
     def forward(
+        self, masked: Masked, stage: Stage = "joint", sampled: Tensor | None = None
+    ) -> Outputs:
+        """Generate, sample, discriminate: the terms of the objective's loss.
+
+        `stage` "generator" or "discriminator" trains one network alone; `sampled` (B, N) are then
+        the tokens that the generator put in place, where it has run already.
+        """
+        return run_objective(self, masked, stage, sampled)
+
+    @torch.no_grad()
+    def mask(self, batch: Batch) -> Masked:
+        """Choose positions and mask them: all of a step that does not depend on weights."""
+        config, special, ids = self.config, self.special, batch.input_ids
+        tokens = ids != special.pad
+        maskable = tokens & (ids != special.cls) & (ids != special.sep) & (ids != special.mask)
+        limits = None if batch.packed else masked_limits(tokens, config.mask_fraction)
+        starts = None
+        if config.mask_unit != "token":
+            assert self.unit_starts is not None
+            starts = self.unit_starts[ids]
+        positions, weights = choose_positions(
+            maskable, batch.noise.positions, config, limits, starts
+        )
+        # packed sequences are full, and without a mask attention takes its fastest kernel
+        attention_mask = None if batch.packed else tokens[:, None, None, :]
+        position_ids = None
+        if config.attention == "document":
+            blocks = document_blocks(ids, batch.token_type_ids, tokens, special.sep)
+            attention_mask = document_mask(blocks, tokens)
+            position_ids = document_positions(blocks)
+        return Masked(
+            batch=batch,
+            tokens=tokens,
+            maskable=maskable,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            positions=positions,
+            weights=weights,
+            originals=ids.gather(1, positions),
+            masked_ids=mask_tokens(
+                ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction
+            ),
+        )
+
+    def num_slots(self, length: int) -> int:
+        """Positions that are chosen in a sequence, or the most that can be."""
+        return num_slots(self.config, length)
+
+    def generator_states(
         self,
         input_ids: Tensor,
         token_type_ids: Tensor,
-        rng: torch.Generator | None = None,
-        packed: bool = True,
-    ) -> Outputs:
-        """Mask, generate, sample, discriminate, weigh. Inputs are (B, L) int64.
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The generator's last states: (B, L) to (B, L, H), or (B, L, 2 H) of two towers."""
+        embeddings = self.generator_embeddings or self.embeddings
+        body = self.generator or self.discriminator  # weight_sharing = "all"
+        embedded = embeddings(input_ids, token_type_ids, position_ids)
+        states: Tensor = body(embedded, attention_mask)
+        return states
 
-        `rng` draws masks and samples; dropout uses torch's default generator of the device.
-        `packed` promises that no sequence has padding.
-        """
-        config, special = self.config, self.special
-        tokens = input_ids != special.pad
-        # packed sequences are full, and without a mask attention takes its fastest kernel
-        attention_mask = None if packed else tokens
-        maskable = tokens & (input_ids != special.cls) & (input_ids != special.sep)
-        maskable &= input_ids != special.mask
-        # mask
-        num_masked = config.num_masked(input_ids.shape[1])
-        limits = None if packed else masked_limits(tokens, config.mask_fraction)
-        positions, weights = choose_positions(maskable, num_masked, rng, limits)
-        masked = mask_tokens(
-            input_ids, positions, weights, special.mask, config.mask_token_fraction, rng
-        )
-        # generate, at the chosen positions only: the head is the costly part
-        logits = self.generate(masked, token_type_ids, positions, attention_mask)
-        masked_ids = input_ids.gather(1, positions)
-        generator_loss = masked_lm_loss(logits, masked_ids, weights)
-        # sample
-        sampled = sample_tokens(logits, config.sampling_temperature, rng)
-        corrupted, labels = replace_tokens(input_ids, positions, weights, sampled)
-        # discriminate, every token
-        rtd_logits = self.discriminate(corrupted, token_type_ids, attention_mask)
-        discriminator_loss = replaced_token_loss(rtd_logits, labels, tokens)
-        # weigh
-        loss = (
-            config.generator_weight * generator_loss
-            + config.discriminator_weight * discriminator_loss
-        )
-        return Outputs(
-            loss=loss,
-            generator_loss=generator_loss,
-            discriminator_loss=discriminator_loss,
-            generator_hits=is_most_likely(logits.detach(), masked_ids),
-            weights=weights,
-            corrupted_ids=corrupted,
-            discriminator_logits=rtd_logits.detach(),
-            labels=labels,
-            tokens=tokens,
-        )
+    def generator_logits(self, states: Tensor) -> Tensor:
+        """Over the vocabulary: (..., H) to (..., V)."""
+        assert self.generator_head is not None
+        table = (self.generator_embeddings or self.embeddings).word.weight
+        logits: Tensor = self.generator_head(states, table)
+        return logits
 
     def generate(
         self,
@@ -149,46 +181,69 @@ class ElectraPretrainer(nn.Module):
         token_type_ids: Tensor,
         positions: Tensor,
         attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
     ) -> Tensor:
         """Generator logits (B, N, V) at `positions` (B, N)."""
-        embedded = self.embeddings(input_ids, token_type_ids)
-        hidden = self.generator(embedded, attention_mask)
-        index = positions[:, :, None].expand(-1, -1, hidden.shape[-1])
-        logits: Tensor = self.generator_head(hidden.gather(1, index), self.embeddings.word.weight)
+        states = self.generator_states(input_ids, token_type_ids, attention_mask, position_ids)
+        return self.generator_logits(at_positions(states, positions))
+
+    def main_states(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The main network's last states: (B, L) to (B, L, H)."""
+        base = self.generator_embeddings if self.config.weight_sharing == "gdes" else None
+        embedded = self.embeddings(input_ids, token_type_ids, position_ids, base)
+        states: Tensor = self.discriminator(embedded, attention_mask)
+        return states
+
+    def detection_logits(self, states: Tensor) -> Tensor:
+        """(..., H) to (...); high means replaced."""
+        assert self.discriminator_head is not None
+        logits: Tensor = self.discriminator_head(states)
+        return logits
+
+    def language_logits(self, states: Tensor) -> Tensor:
+        """The main network's prediction over the vocabulary: (..., H) to (..., V)."""
+        assert self.language_head is not None
+        table = self.embeddings.word.weight
+        if self.config.weight_sharing == "gdes":
+            assert self.generator_embeddings is not None
+            table = table + self.generator_embeddings.word.weight.detach()
+        logits: Tensor = self.language_head(states, table)
         return logits
 
     def discriminate(
-        self, input_ids: Tensor, token_type_ids: Tensor, attention_mask: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
     ) -> Tensor:
         """Discriminator logits (B, L); high means replaced."""
-        embedded = self.embeddings(input_ids, token_type_ids)
-        logits: Tensor = self.discriminator_head(self.discriminator(embedded, attention_mask))
-        return logits
+        states = self.main_states(input_ids, token_type_ids, attention_mask, position_ids)
+        return self.detection_logits(states)
 
+    def predict(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        positions: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The main network's logits (B, N, V) over the vocabulary at `positions` (B, N)."""
+        states = self.main_states(input_ids, token_type_ids, attention_mask, position_ids)
+        return self.language_logits(at_positions(states, positions))
 
-def is_most_likely(logits: Tensor, targets: Tensor) -> Tensor:
-    """Whether no token is more likely than the target: (B, N, V), (B, N) to (B, N) bool.
+    @torch.no_grad()
+    def start_discriminator_from_generator(self) -> None:
+        """Copy tables and body; the detection head stays as it is (section 3.2, two-stage)."""
+        assert self.generator is not None
+        assert self.generator_embeddings is not None
+        self.embeddings.load_state_dict(self.generator_embeddings.state_dict())
+        self.discriminator.load_state_dict(self.generator.state_dict())
 
-    The maximum alone, since on the CPU its place (argmax) takes ten times as long.
-    """
-    own = logits.gather(-1, targets[..., None]).squeeze(-1)
-    return own == logits.amax(dim=-1)
-
-
-def masked_lm_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean of -log p(original) over all chosen positions of the batch, in fp32.
-
-    (B, N, V), (B, N), (B, N) to a scalar; run_pretraining.py:271-279.
-    """
-    losses = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="none")
-    weights = weights.flatten()
-    return (losses * weights).sum() / (weights.sum() + 1e-6)
-
-
-def replaced_token_loss(logits: Tensor, labels: Tensor, tokens: Tensor) -> Tensor:
-    """Mean binary cross-entropy over all real tokens, [CLS] and [SEP] included, in fp32.
-
-    All arguments are (B, L); run_pretraining.py:203-209.
-    """
-    losses = F.binary_cross_entropy_with_logits(logits.float(), labels, reduction="none")
-    return (losses * tokens).sum() / (tokens.sum() + 1e-6)

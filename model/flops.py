@@ -1,125 +1,167 @@
-"""Training cost in parameters and FLOPs, three ways. Plain arithmetic, no torch.
+"""Training cost in FLOPs, three ways. Plain arithmetic, no torch.
 
-* `matmul_flops_per_token`: matrix products really done, backward twice the forward, look-ups 0.
-* `paper_flops`: what the paper's Table 1 counts (google-research/electra flops_computation.py):
-  backward as much as forward, the input embedding as a dense product.
-* `six_nd_flops`: 6 x parameters outside the look-up tables x tokens.
+* matrix products: those of the algorithm, backward twice the forward, look-ups 0. A head counts at
+  the positions that its loss needs. What is computed again to save memory, and the slots that
+  Bernoulli masking leaves empty, are not counted.
+* paper: what the paper's Table 1 counts (google-research/electra flops_computation.py): backward as
+  much as forward, the input embedding as a dense product.
+* 6ND: 6 x parameters outside the look-up tables x tokens.
+
+In electra-two-stage the first stage trains the generator alone, and the second runs it forward.
 """
 
 from dataclasses import dataclass
 
-from electrify.config import PretrainConfig, RunConfig
+from electrify.config import RunConfig
+from electrify.config_pretrain import PretrainConfig
+from model.parameters import NetworkSize, body_parameters, network_sizes, parameter_counts
+from model.schedule import Phase, Stage, phases_of
 
 _DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5  # FLOPs an element, by the paper's script
+_PAPER_SHARE = 0.15625  # of positions that the script puts through a language head, at any length
 
 
 @dataclass(frozen=True)
-class NetworkSize:
-    """The widths of one network."""
+class Flops:
+    """Training FLOPs in each convention."""
 
-    layers: int
-    hidden: int
-    heads: int
-    intermediate: int
-    embedding: int
-    vocab: int
-    positions: int
+    matmul: float
+    paper: float
+    six_nd: float
 
-    @property
-    def embedding_parameters(self) -> int:
-        """Word, position and token-type tables and their LayerNorm."""
-        return self.embedding * (self.vocab + self.positions + 2 + 2)
+    def __add__(self, other: "Flops") -> "Flops":
+        return Flops(
+            self.matmul + other.matmul, self.paper + other.paper, self.six_nd + other.six_nd
+        )
 
-    @property
-    def encoder_parameters(self) -> int:
-        """All layers, and the projection from the embeddings where widths differ."""
-        h, i = self.hidden, self.intermediate
-        layer = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-        project = (self.embedding + 1) * h if self.embedding != h else 0
-        return self.layers * layer + project
-
-    @property
-    def generator_head_parameters(self) -> int:
-        """Dense, LayerNorm and output bias; the word table is counted in the embeddings."""
-        return (self.hidden + 1) * self.embedding + 2 * self.embedding + self.vocab
-
-    @property
-    def discriminator_head_parameters(self) -> int:
-        """Dense and one logit."""
-        return (self.hidden + 1) * self.hidden + self.hidden + 1
+    def __mul__(self, factor: float) -> "Flops":
+        return Flops(self.matmul * factor, self.paper * factor, self.six_nd * factor)
 
 
-def network_sizes(config: PretrainConfig, vocab_size: int) -> tuple[NetworkSize, NetworkSize]:
-    """Discriminator and generator of a config."""
-    common = {
-        "embedding": config.embedding_size,
-        "vocab": vocab_size,
-        "positions": config.max_position_embeddings,
-    }
-    return NetworkSize(
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        heads=config.num_attention_heads,
-        intermediate=config.intermediate_size,
-        **common,
-    ), NetworkSize(
-        layers=config.generator_num_hidden_layers,
-        hidden=config.generator_hidden_size,
-        heads=config.generator_num_attention_heads,
-        intermediate=config.generator_intermediate_size,
-        **common,
+def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Flops:
+    """Training FLOPs a token of a sequence of `length`, in one stage of training."""
+
+    def trained(forward: tuple[float, float], factor: float) -> float:
+        generator, main = forward
+        if stage == "generator":
+            return factor * generator
+        return (1 if stage == "discriminator" else factor) * generator + factor * main
+
+    in_generator, in_main = body_parameters(config, vocab_size)
+    return Flops(
+        matmul=trained(_matmul_forward(config, vocab_size, length), 3),
+        paper=trained(_paper_forward(config, vocab_size, length), 2),
+        six_nd=trained((2 * in_generator, 2 * in_main), 3),
     )
 
 
-def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
-    """Parameters trained (embeddings shared, counted once) and in each exported network."""
-    disc, gen = network_sizes(config, vocab_size)
-    discriminator = disc.encoder_parameters + disc.discriminator_head_parameters
-    generator = gen.encoder_parameters + gen.generator_head_parameters
-    return {
-        "trained": disc.embedding_parameters + discriminator + generator,
-        "discriminator": disc.embedding_parameters + discriminator,
-        "generator": gen.embedding_parameters + generator,
-    }
+def mean_flops_per_token(config: PretrainConfig, vocab_size: int, length: int) -> Flops:
+    """Training FLOPs a token of a sequence of `length`, the mean over the run's stages."""
+    total = Flops(0, 0, 0)
+    for stage, first, end in _stages(config):
+        share = (end - first) / config.num_steps
+        total += flops_per_token(config, vocab_size, length, stage) * share
+    return total
+
+
+def run_flops(
+    config: PretrainConfig, vocab_size: int, sequence_length: int, num_steps: int | None = None
+) -> Flops:
+    """Training FLOPs of a run's first `num_steps` steps, None for all, phase by phase."""
+    steps = config.num_steps if num_steps is None else num_steps
+    total = Flops(0, 0, 0)
+    for phase in phases_of(config, sequence_length):
+        for stage, first, end in _stages(config):
+            here = min(end, phase.end, steps) - max(first, phase.first_step)
+            tokens = max(0, here) * phase.tokens_per_step
+            total += flops_per_token(config, vocab_size, phase.sequence_length, stage) * tokens
+    return total
 
 
 def matmul_flops_per_token(config: PretrainConfig, vocab_size: int, length: int) -> float:
-    """Training FLOPs a token: 3 x the forward pass's matrix products.
+    """Training FLOPs a token in matrix products, the mean over the run's stages.
 
-    The generator's head counts at the masked positions only. ELECTRA-Small at 30,522 pieces and
-    length 128: 70.2 M.
+    ELECTRA-Small at 30,522 pieces and length 128: 70.2 M.
     """
-    disc, gen = network_sizes(config, vocab_size)
-
-    def encoder(size: NetworkSize) -> float:
-        h = size.hidden
-        layer = 2 * (4 * h * h + 2 * h * size.intermediate) + 4 * length * h
-        project = 2 * size.embedding * h if size.embedding != h else 0
-        return size.layers * layer + project
-
-    head_share = config.num_masked(length) / length
-    generator_head = 2 * gen.embedding * (gen.hidden + vocab_size) * head_share
-    discriminator_head = 2 * disc.hidden * (disc.hidden + 1)
-    return 3 * (encoder(disc) + discriminator_head + encoder(gen) + generator_head)
+    return mean_flops_per_token(config, vocab_size, length).matmul
 
 
 def six_nd_flops(config: PretrainConfig, vocab_size: int, num_tokens: float) -> float:
-    """6ND with N the trained parameters outside the embedding tables."""
-    tables = network_sizes(config, vocab_size)[0].embedding_parameters
-    return 6 * (parameter_counts(config, vocab_size)["trained"] - tables) * num_tokens
+    """6ND with N the parameters outside the tables; of a frozen generator 2ND.
+
+    What a token passes twice, as the body with weight_sharing "all", counts twice.
+    """
+    return mean_flops_per_token(config, vocab_size, 1).six_nd * num_tokens
 
 
 def paper_flops(config: PretrainConfig, vocab_size: int, length: int, num_sequences: int) -> float:
     """Training FLOPs by the convention of the paper's Table 1, its quirks kept.
 
-    Gives 1.29e18 for ELECTRA-Small's schedule (the table prints 1.4e18), 6.4e19 for Base and
-    7.1e20 for Large-400K.
+    Gives 1.29e18 for ELECTRA-Small's schedule (the table prints 1.4e18), 6.4e19 for Base, 7.1e20
+    for Large-400K and 3.1e21 for Large-1.75M; by objective `mlm`, the table's BERTs. What the
+    script knows is counted as there. For the rest: a language head counts at 15.625 % of the
+    positions, as the generator's, but at all in all-tokens-mlm and in the cloze model of electric;
+    that model is two encoders over one input; the copy gate is a detection head; a uniform or
+    unigram generator, the baseline of electra-adversarial and the sum of the two tables of gdes
+    count nothing; a frozen generator counts its forward pass.
     """
-    disc, gen = network_sizes(config, vocab_size)
-    token = _paper_encoder(disc, length) + _paper_input(disc, length)
-    token += disc.hidden * (2 * disc.hidden + 1 + _ACTIVATION + 2)  # the discriminator's head
-    token += _paper_encoder(gen, length) + _paper_input(gen, length) + _paper_output(gen)
-    return 2.0 * num_sequences * length * token
+    return mean_flops_per_token(config, vocab_size, length).paper * num_sequences * length
+
+
+def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
+    """Stages with their first step and the one after their last."""
+    first, total = config.generator_steps, config.num_steps
+    if not first:
+        return [("joint", 0, total)]
+    return [("generator", 0, first), ("discriminator", first, total)]
+
+
+def _matmul_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
+    """Matrix products of one forward pass a token: the generator's and the main network's."""
+    main, generator = network_sizes(config, vocab_size)
+    chosen = config.num_masked(length) / length
+    in_main = _matmul_encoder(main, length)
+    if config.has_detection_head:
+        in_main += 2 * main.hidden * (main.hidden + 1)
+    if config.has_language_head:
+        share = 1.0 if config.objective == "all-tokens-mlm" else chosen
+        in_main += _matmul_language_head(main) * share
+    if generator is None:
+        return 0.0, in_main
+    in_generator = _matmul_encoder(generator, length)
+    share = 1.0 if config.objective == "electric" else chosen
+    in_generator += _matmul_language_head(generator) * share
+    if config.objective == "electra-adversarial":
+        in_generator += 2 * generator.hidden * chosen  # the baseline
+    return in_generator, in_main
+
+
+def _matmul_encoder(size: NetworkSize, length: int) -> float:
+    # attention is taken whole, also where a mask leaves half or less of it
+    h = size.hidden
+    layer = 2 * (4 * h * h + 2 * h * size.intermediate) + 4 * length * h
+    project = 2 * size.embedding * h if size.embedding != h else 0
+    return size.towers * (size.layers * layer + project)
+
+
+def _matmul_language_head(size: NetworkSize) -> float:
+    return 2 * size.embedding * (size.towers * size.hidden + size.vocab)
+
+
+def _paper_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
+    """One forward pass a token as the script counts it: the generator's, the main network's."""
+    main, generator = network_sizes(config, vocab_size)
+    in_main = _paper_encoder(main, length) + _paper_input(main, length)
+    if config.has_detection_head:
+        in_main += main.hidden * (2 * main.hidden + 1 + _ACTIVATION + 2)
+    if config.has_language_head:
+        share = 1.0 if config.objective == "all-tokens-mlm" else _PAPER_SHARE
+        in_main += _paper_language_head(main) * share
+    if generator is None:
+        return 0.0, in_main
+    in_generator = _paper_encoder(generator, length) + _paper_input(generator, length)
+    share = 1.0 if config.objective == "electric" else _PAPER_SHARE
+    return in_generator + _paper_language_head(generator) * share, in_main
 
 
 def _paper_encoder(size: NetworkSize, length: int) -> float:
@@ -128,52 +170,80 @@ def _paper_encoder(size: NetworkSize, length: int) -> float:
     # the script counts the LayerNorm after attention once, not for each of the h elements
     after = 2 * h * h + h + _DROPOUT * h + h + _NORM
     feed_forward = 4 * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
-    return size.layers * (attention + after + feed_forward)
+    return size.towers * size.layers * (attention + after + feed_forward)
 
 
 def _paper_input(size: NetworkSize, length: int) -> float:
     e = size.embedding
     project = 2 * size.hidden * e + size.hidden if e != size.hidden else 0
-    return 2 * e * size.vocab + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e + project
+    tables = 2 * e * size.vocab + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
+    return tables + size.towers * project
 
 
-def _paper_output(size: NetworkSize) -> float:
+def _paper_language_head(size: NetworkSize) -> float:
     e, v = size.embedding, size.vocab
     softmax = 2 * e * v + (_SOFTMAX + 2) * v
-    return 0.15625 * (softmax + 2 * size.hidden * e + (1 + _ACTIVATION + _NORM) * e)
+    return softmax + 2 * size.towers * size.hidden * e + (1 + _ACTIVATION + _NORM) * e
 
 
 def estimate(config: RunConfig) -> list[str]:
     """A run's size and cost in words, before it is started."""
-    pretrain, length, vocab = config.pretrain, config.encode.sequence_length, config.vocab.size
+    pretrain, vocab = config.pretrain, config.vocab.size
+    phases = phases_of(pretrain, config.encode.sequence_length)
     counts = parameter_counts(pretrain, vocab)
-    num_sequences = pretrain.num_steps * pretrain.batch_size
-    tokens = num_sequences * length
-    flops = matmul_flops_per_token(pretrain, vocab, length) * tokens
+    flops = run_flops(pretrain, vocab, config.encode.sequence_length)
     hours = {
-        "one H200 in bf16 at 250 TFLOP/s": flops / 2.5e14 / 3600,
-        "two CPU cores in fp32 at 0.12 TFLOP/s": flops / 1.2e11 / 3600,
+        "one H200 in bf16 at 250 TFLOP/s": flops.matmul / 2.5e14 / 3600,
+        "two CPU cores in fp32 at 0.12 TFLOP/s": flops.matmul / 1.2e11 / 3600,
     }
+    generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
+    lengths = dict.fromkeys(phase.sequence_length for phase in phases)
+    masked = [f"{pretrain.num_masked(length)} of {length}" for length in lengths]
     return [
         f"parameters: {counts['trained']:,} trained, {counts['discriminator']:,} in the "
-        f"discriminator, {counts['generator']:,} in the generator",
-        f"masked positions: {pretrain.num_masked(length)} of {length}",
-        f"training tokens: {tokens:,}",
-        f"training FLOPs: {flops:.3g} in matrix products, "
-        f"{paper_flops(pretrain, vocab, length, num_sequences):.3g} by the paper's convention, "
-        f"{six_nd_flops(pretrain, vocab, tokens):.3g} by 6ND",
+        f"discriminator{generator}",
+        f"masked positions: {', '.join(masked)}",
+        *_describe_steps(pretrain, phases),
+        f"training tokens: {sum(p.num_steps * p.tokens_per_step for p in phases):,}",
+        f"training FLOPs: {flops.matmul:.3g} in matrix products, "
+        f"{flops.paper:.3g} by the paper's convention, {flops.six_nd:.3g} by 6ND",
         *(f"estimated hours: {value:,.2g} ({where}, assumed)" for where, value in hours.items()),
         f"estimated memory: {_memory_gib(config):.1f} GiB for weights, moments and activations",
     ]
 
 
+def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[str]:
+    """The phases and stages of a run that has more than one of them."""
+    lines = []
+    if len(phases) > 1:
+        parts = [f"{p.num_steps:,} of {p.batch_size} x {p.sequence_length} tokens" for p in phases]
+        lines.append(f"curriculum: steps {', then '.join(parts)}")
+    if config.generator_steps:
+        rest = config.num_steps - config.generator_steps
+        lines.append(
+            f"stages: {config.generator_steps:,} steps of the generator, then {rest:,} of the "
+            "discriminator"
+        )
+    return lines
+
+
 def _memory_gib(config: RunConfig) -> float:
-    """16 bytes a parameter, and in fp32 what backward keeps: about 16 H + 3 I a layer and token."""
-    pretrain, length = config.pretrain, config.encode.sequence_length
-    tokens = (pretrain.micro_batch_size or pretrain.batch_size) * length
-    kept = 0.0
-    for size in network_sizes(pretrain, config.vocab.size):
-        kept += size.layers * (16 * size.hidden + 3 * size.intermediate) + 6 * size.embedding
-    logits = 3 * config.vocab.size * pretrain.num_masked(length) / length
-    weights = 16 * parameter_counts(pretrain, config.vocab.size)["trained"]
-    return (weights + 4 * tokens * (kept + logits)) / 2**30
+    """16 bytes a parameter, and in fp32 what backward keeps: about 16 H + 3 I a layer and token.
+
+    Logits over the vocabulary are kept at the masked positions only; those of all positions are
+    made a piece at a time.
+    """
+    pretrain, vocab = config.pretrain, config.vocab.size
+    kept = 0
+    for size in network_sizes(pretrain, vocab):
+        if size is not None:
+            per_layer = 16 * size.hidden + 3 * size.intermediate
+            kept += size.towers * size.layers * per_layer + 6 * size.embedding
+    logits = 3 * vocab * (pretrain.has_generator + pretrain.has_language_head)
+
+    def activations(phase: Phase) -> int:
+        length = phase.sequence_length
+        return phase.micro_batch_size * (length * kept + pretrain.num_masked(length) * logits)
+
+    most = max(map(activations, phases_of(pretrain, config.encode.sequence_length)))
+    return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * most) / 2**30

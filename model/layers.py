@@ -31,8 +31,8 @@ class EncoderShape:
 class Embeddings(nn.Module):
     """Word + position + token-type embeddings, LayerNorm, dropout: (B, L) ids to (B, L, E).
 
-    The generator and the discriminator share this whole module, as the original does (variable
-    scope `electra/embeddings`, model/modeling.py:187-218), not only the word table.
+    Where embeddings are shared, it is this whole module, as in the original (variable scope
+    `electra/embeddings`, model/modeling.py:187-218), not only the word table.
     """
 
     def __init__(self, shape: EncoderShape) -> None:
@@ -43,11 +43,32 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
         self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
-        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
-        summed = self.word(input_ids) + self.position(positions) + self.token_type(token_type_ids)
+    def forward(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        position_ids: Tensor | None = None,
+        base: "Embeddings | None" = None,
+    ) -> Tensor:
+        """`position_ids` (B, L) in place of 0 ... L - 1.
+
+        The tables of `base` are added to these, which are then differences from it, and get no
+        gradient (gradient-disentangled sharing, DeBERTaV3, section 3.2).
+        """
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)
+        ids = (input_ids, position_ids, token_type_ids)
+        parts = [table(of) for table, of in zip(self.tables(), ids, strict=True)]
+        if base is not None:
+            weights = (table.weight.detach() for table in base.tables())
+            parts += [F.embedding(of, weight) for of, weight in zip(ids, weights, strict=True)]
+        summed = sum(parts[1:], parts[0])
         embedded: Tensor = self.dropout(self.norm(summed))
         return embedded
+
+    def tables(self) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
+        """Word, position and token type."""
+        return self.word, self.position, self.token_type
 
 
 class Layer(nn.Module):
@@ -69,7 +90,8 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """(B, L, H) to (B, L, H); `attention_mask` is (B, 1, 1, L) bool, True where attended."""
+        """(B, L, H) to (B, L, H); `attention_mask` is bool, True where attended, and broadcasts to
+        (B, heads, L, L)."""
         query, key, value = (
             projection(hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for projection in (self.query, self.key, self.value)
@@ -113,23 +135,57 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
 
     def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """(B, L, E) to (B, L, H); `attention_mask` is (B, L), nonzero where there is a token."""
+        """(B, L, E) to (B, L, H).
+
+        `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
+        and broadcasts to (B, heads, L, L).
+        """
         hidden = embedded if self.project is None else self.project(embedded)
-        mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        if attention_mask is not None and attention_mask.dim() == 2:
+            attention_mask = attention_mask.bool()[:, None, None, :]
         for layer in self.layers:
-            hidden = layer(hidden, mask)
+            hidden = layer(hidden, attention_mask)
         return hidden
 
 
-class GeneratorHead(nn.Module):
-    """dense(E) + GELU, LayerNorm, then the shared word table transposed plus a bias.
+class TwoTowers(nn.Module):
+    """What stands before each token and what stands behind it, never the token itself.
 
-    Takes gathered positions only: (B, N, H) to (B, N, V) (run_pretraining.py:254-268).
+    The left tower reads from left to right, the right one from right to left; a token's state is
+    the left tower's at the token before it beside the right one's at the token after it (Electric,
+    Clark et al. 2020b, section 2.3; the ends get zeros).
     """
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.dense = nn.Linear(shape.hidden_size, shape.embedding_size)
+        self.left, self.right = Encoder(shape), Encoder(shape)
+
+    def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """(B, L, E) to (B, L, 2 H); `attention_mask` as for `Encoder`."""
+        length = embedded.shape[1]
+        square = 1, 1, length, length
+        before = torch.ones(square, dtype=torch.bool, device=embedded.device).tril()
+        # a token always attends to itself: a row without any key would be nan
+        itself = torch.eye(length, dtype=torch.bool, device=embedded.device)
+        if attention_mask is not None and attention_mask.dim() == 2:
+            attention_mask = attention_mask.bool()[:, None, None, :]
+        allowed = torch.ones_like(before) if attention_mask is None else attention_mask
+        left = self.left(embedded, (before & allowed) | itself)
+        right = self.right(embedded, (before.mT & allowed) | itself)
+        return torch.cat(
+            [F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1
+        )
+
+
+class GeneratorHead(nn.Module):
+    """dense(E) + GELU, LayerNorm, then the network's word table transposed plus a bias.
+
+    Takes gathered positions only: (B, N, H) to (B, N, V) (run_pretraining.py:254-268).
+    """
+
+    def __init__(self, shape: EncoderShape, num_towers: int = 1) -> None:
+        super().__init__()
+        self.dense = nn.Linear(num_towers * shape.hidden_size, shape.embedding_size)
         self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 

@@ -1,46 +1,205 @@
-"""What is watched during pretraining, from a forward pass's outputs."""
+"""What is watched during pretraining, from the outputs of forward passes.
 
-from collections.abc import Sequence
+Figures are flat: `rtd_auc` of all text, `ko/rtd_auc` of one language where there are several. What
+an objective does not have is absent; what is undefined (a precision where nothing was called
+replaced) is nan.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.electra import Outputs
+from model.batch import Outputs
+
+# figure -> field of Outputs (B, N) whose mean over chosen positions it is; fields may be None
+SLOT_FIELDS = {
+    "generator_loss": "generator_losses",
+    "generator_accuracy": "generator_hits",
+    "language_loss": "language_losses",
+    "language_accuracy": "language_hits",
+    "sample_hit_fraction": "sample_hits",
+}
+TERMS = ("generator", "discriminator", "baseline")
+_TOKEN_COLUMNS = ("tokens", "labelled", "replaced", "judged", "called", "found", "rtd_loss")
+_COLUMNS = (*SLOT_FIELDS, *(f"{name} count" for name in SLOT_FIELDS), *_TOKEN_COLUMNS)
 
 
-@torch.no_grad()
-def batch_metrics(outputs: Sequence[Outputs]) -> dict[str, float]:
-    """Losses and metrics over forward passes, each token and masked position counting once.
+class MetricsWindow:
+    """Sums over all forward passes since the last `reset`, a row a language.
 
-    `replaced_fraction` is of all tokens; RTD figures are over real tokens, padding left out, with
-    threshold 0.5; AUC is that of "replaced" against "original".
+    `add` waits for nothing: about thirty small kernels a pass. `read` copies the sums to the host.
+    The area under the ROC curve needs every token's score, so it is of the last `add` alone.
     """
-    weights = torch.cat([o.weights.flatten() for o in outputs])
-    hits = torch.cat([o.generator_hits.flatten() for o in outputs])
-    logits = torch.cat([o.discriminator_logits[o.tokens] for o in outputs]).float().cpu()
-    labels = torch.cat([o.labels[o.tokens] for o in outputs]).cpu()
-    return {
-        "loss": _mean([o.loss for o in outputs]),
-        "generator_loss": _mean([o.generator_loss for o in outputs]),
-        "generator_accuracy": float((hits * weights).sum() / weights.sum().clamp(min=1)),
-        "discriminator_loss": _mean([o.discriminator_loss for o in outputs]),
-        **detection_metrics(logits.numpy(), labels.numpy() > 0),
-    }
+
+    def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
+        assert languages
+        self.languages = tuple(languages)
+        shape = len(languages), len(_COLUMNS)
+        # fp64: fp32 stops counting at 16.8 M tokens
+        self._sums = torch.zeros(shape, dtype=torch.float64, device=device)
+        # of each term its total and its count, then real tokens; over all languages
+        self._totals = torch.zeros(2 * len(TERMS) + 1, dtype=torch.float64, device=device)
+        self._weights: dict[str, float] = {}
+        self._last: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+
+    @torch.no_grad()
+    def add(self, outputs: Sequence[Outputs]) -> None:
+        """Count the forward passes of one step, or of all validation batches."""
+        self._last = []
+        for output in outputs:
+            self._sums.index_add_(0, output.languages, _row_sums(output).double())
+            self._totals += self._term_sums(output)
+            logits, labels = output.discriminator_logits, output.labels
+            if logits is not None and labels is not None:
+                languages = output.languages[:, None].expand_as(labels)
+                self._last.append((logits, labels, output.tokens, languages))
+
+    def _term_sums(self, output: Outputs) -> Tensor:
+        zero = output.weights.new_zeros(())
+        values = []
+        for name in TERMS:
+            term = output.terms.get(name)
+            if term is None:
+                values += [zero, zero]
+            else:
+                self._weights[name] = term.weight
+                values += [term.total.detach(), getattr(output.counts, term.per)]
+        return torch.stack([*values, output.counts.tokens]).double()
+
+    def tensors(self) -> list[Tensor]:
+        """The sums themselves: with several processes, add each up over them before `read`."""
+        return [self._sums, self._totals]
+
+    def detections(self) -> Tensor | None:
+        """(4, tokens) fp32 of the last `add`: logit, label, whether it counts, language.
+
+        None where nothing tells replaced tokens. With several processes, concatenate those of all
+        along the tokens and hand them to `read`.
+        """
+        if not self._last:
+            return None
+        parts = [torch.stack([part.float().flatten() for part in parts]) for parts in self._last]
+        return torch.cat(parts, dim=1)
+
+    def reset(self) -> None:
+        """Begin a new window."""
+        self._last = []
+        for tensor in self.tensors():
+            tensor.zero_()
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
+        return {"sums": self._sums.cpu(), "totals": self._totals.cpu()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`; of several processes, one alone."""
+        assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
+        self._sums.copy_(state["sums"])
+        self._totals.copy_(state["totals"])
+
+    @property
+    def num_tokens(self) -> float:
+        """Real tokens seen, padding left out."""
+        return float(self._totals[-1])
+
+    def read(self, detections: Tensor | None = None) -> dict[str, float]:
+        """All figures; `detections` by default those of this process."""
+        found = self.detections() if detections is None else detections
+        scored = None if found is None else found.cpu().numpy()
+        rows = self._sums.cpu().numpy()
+        figures = self._losses() | _figures(rows.sum(0), scored)
+        if len(self.languages) > 1:
+            for number, language in enumerate(self.languages):
+                own = None if scored is None else scored[:, scored[3] == number]
+                named = {"tokens": rows[number, _COLUMNS.index("tokens")]}
+                named |= _figures(rows[number], own)
+                figures |= {f"{language}/{name}": float(v) for name, v in named.items()}
+        return figures
+
+    def _losses(self) -> dict[str, float]:
+        """The loss, and the terms that no other figure is the mean of, as they are trained."""
+        totals = self._totals.cpu().numpy()
+        means = {
+            name: totals[2 * i] / totals[2 * i + 1]
+            for i, name in enumerate(TERMS)
+            if name in self._weights and totals[2 * i + 1]
+        }
+        if not means:
+            return {}
+        figures = {"loss": float(sum(self._weights[name] * mean for name, mean in means.items()))}
+        for name in ("discriminator", "baseline"):
+            if name in means:
+                figures[f"{name}_loss"] = float(means[name])
+        return figures
 
 
-def detection_metrics(logits: NDArray[np.float32], replaced: NDArray[np.bool_]) -> dict[str, float]:
-    """Replaced token detection over a flat list of tokens; nan where a figure is undefined."""
-    called = logits > 0
-    hits = float((called & replaced).sum())
-    return {
-        "replaced_fraction": float(replaced.mean()),
-        "rtd_accuracy": float((called == replaced).mean()),
-        "rtd_auc": area_under_roc(logits, replaced),
-        "rtd_precision": hits / called.sum() if called.any() else float("nan"),
-        "rtd_recall": hits / replaced.sum() if replaced.any() else float("nan"),
+def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[str, float]:
+    """All figures over some forward passes, each token and chosen position counting once.
+
+    * `loss`, `discriminator_loss`, `baseline_loss`: as trained, every term a mean over its unit;
+    * `generator_loss`, `generator_accuracy`: -log p(original) and first guesses of the generator at
+      the chosen positions; `language_loss`, `language_accuracy`: those of the main network;
+    * `replaced_fraction`: of real tokens (electric: of maskable tokens, the share of noise);
+    * `rtd_*`: detection over the same tokens, padding left out, with threshold 0.5. `rtd_loss` is
+      the mean binary cross-entropy, `discriminator_loss` too where that is what is trained;
+    * `sample_hit_fraction`: chosen positions whose sample is the original.
+    """
+    window = MetricsWindow(languages, outputs[0].weights.device)
+    window.add(outputs)
+    return window.read()
+
+
+def _row_sums(output: Outputs) -> Tensor:
+    """(B, columns): the sums of each sequence."""
+    weights, tokens = output.weights, output.tokens.float()
+    nothing = torch.zeros_like(weights)
+    chosen, counts = [], []
+    for field in SLOT_FIELDS.values():
+        values: Tensor | None = getattr(output, field, None)
+        # an unused slot may hold anything, inf too
+        chosen.append(nothing if values is None else torch.where(weights > 0, values, nothing))
+        counts.append(nothing if values is None else weights)
+    slots = torch.stack([*(v.float() for v in chosen), *counts], dim=1).sum(-1)
+    return torch.cat([slots, torch.stack(_token_columns(output, tokens), dim=1).sum(-1)], dim=1)
+
+
+def _token_columns(output: Outputs, tokens: Tensor) -> list[Tensor]:
+    """Of each of `_TOKEN_COLUMNS` the values (B, L) to be summed."""
+    nothing = torch.zeros_like(tokens)
+    labels, logits, losses = (
+        output.labels, output.discriminator_logits, output.discriminator_losses
+    )  # fmt: skip
+    if labels is None:
+        return [tokens] + [nothing] * 6
+    replaced = labels * tokens
+    if logits is None or losses is None:
+        return [tokens, tokens, replaced] + [nothing] * 4
+    called = (logits > 0) * tokens
+    return [tokens, tokens, replaced, tokens, called, called * replaced, losses * tokens]
+
+
+def _figures(row: NDArray[np.float64], scored: NDArray[np.float32] | None) -> dict[str, float]:
+    """The figures of one row of sums, absent where they count nothing."""
+    sums = dict(zip(_COLUMNS, row.tolist(), strict=True))
+    figures = {
+        name: sums[name] / sums[f"{name} count"] for name in SLOT_FIELDS if sums[f"{name} count"]
     }
+    if sums["labelled"]:
+        figures["replaced_fraction"] = sums["replaced"] / sums["labelled"]
+    if judged := sums["judged"]:
+        replaced, called, found = sums["replaced"], sums["called"], sums["found"]
+        figures["rtd_loss"] = sums["rtd_loss"] / judged
+        figures["rtd_accuracy"] = (judged - replaced - called + 2 * found) / judged
+        figures["rtd_precision"] = found / called if called else float("nan")
+        figures["rtd_recall"] = found / replaced if replaced else float("nan")
+        figures["rtd_auc"] = float("nan")
+    if scored is not None and judged:
+        logits, labels = scored[0, scored[2] > 0], scored[1, scored[2] > 0] > 0
+        figures["rtd_auc"] = area_under_roc(logits, labels)
+    return figures
 
 
 def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
@@ -54,7 +213,3 @@ def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> 
     ranks = (counts.cumsum() - (counts - 1) / 2)[inverse]  # mean rank of each tie group, from 1
     pairs = ranks[positive].sum() - num_positive * (num_positive + 1) / 2
     return float(pairs / (num_positive * num_negative))
-
-
-def _mean(values: Sequence[Tensor]) -> float:
-    return float(torch.stack([v.detach().float() for v in values]).mean())

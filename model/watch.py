@@ -1,83 +1,177 @@
-"""The record of a pretraining run: `metrics.jsonl`, TensorBoard events, and its speed."""
+"""The record of a pretraining run: `metrics.jsonl`, its boards, its alarms, and its speed."""
 
 import json
 import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from electrify.artifacts import write_text
+from electrify.progress import is_main_process, log, warn
+from model.alarms import Alarms, RunFacts
+from model.boards import Board, import_wandb, open_boards
 from model.device import synchronize
 
 METRICS = "metrics.jsonl"
+# figures that depend on the machine, not on the run
+TIMINGS = frozenset({"seconds", "tokens_per_second", "positions_per_second", "mfu"})
+_NOT_DRAWN = frozenset({"data_fingerprint"})
 
 
-@dataclass
+@dataclass(frozen=True)
+class Work:
+    """What a run has done from its first step on, over all processes."""
+
+    positions: int = 0  # padding included
+    flops_matmul: float = 0.0
+    flops_paper: float = 0.0
+    flops_6nd: float = 0.0
+
+
 class Speed:
-    """Tokens trained on and the seconds it took, validation and saving left out."""
+    """The seconds of training, validation and saving left out, and the work done in them."""
 
-    seconds: float = 0.0
-    tokens: int = 0
-    _since: float = field(default_factory=time.monotonic)
+    def __init__(
+        self,
+        device: torch.device,
+        done: Work | None = None,
+        seconds: float = 0.0,
+        peak_flops: float = math.nan,
+    ) -> None:
+        """`done` in `seconds` before this process; `peak_flops` a second, of all devices."""
+        self.seconds, self.done = seconds, done or Work()
+        self._device, self._peak = device, peak_flops
+        self._lap = (self.seconds, self.done)
+        self.start()
 
     def start(self) -> None:
         """Begin or go on counting."""
         self._since = time.monotonic()
 
-    def add(self, tokens: int, device: torch.device) -> None:
-        """Count the time since the last call, for `tokens`."""
-        synchronize(device)
+    def pause(self, done: Work) -> None:
+        """Count the time since `start`, in which the run came to `done`; waits for the device."""
+        synchronize(self._device)
         self.seconds += time.monotonic() - self._since
-        self.tokens += tokens
+        self.done = done
         self.start()
 
+    def lap(self, num_tokens: float) -> dict[str, float]:
+        """Figures since the last `lap`, in which `num_tokens` were real, and the FLOPs so far."""
+        seconds, before = self._lap
+        self._lap = (self.seconds, self.done)
+        elapsed = max(self.seconds - seconds, 1e-9)
+        flops = self.done.flops_matmul - before.flops_matmul
+        return {
+            "tokens_per_second": num_tokens / elapsed,
+            "positions_per_second": (self.done.positions - before.positions) / elapsed,
+            "mfu": flops / elapsed / self._peak,
+            "flops_matmul": self.done.flops_matmul,
+            "flops_paper": self.done.flops_paper,
+            "flops_6nd": self.done.flops_6nd,
+        }
+
     @property
-    def tokens_per_second(self) -> float:
-        """The mean rate."""
-        return self.tokens / self.seconds if self.seconds else 0.0
+    def positions_per_second(self) -> float:
+        """The mean rate of the whole run, padding included."""
+        return self.done.positions / self.seconds if self.seconds else 0.0
 
 
 class MetricsFile:
-    """`metrics.jsonl` and, where TensorBoard is installed, its events; continues after `step`."""
+    """`metrics.jsonl`, TensorBoard where installed, W&B where asked for; continues after `step`.
 
-    def __init__(self, folder: Path, step: int) -> None:
-        self._path = folder / METRICS
-        lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
-        kept = [line for line in lines if _step_of(line) <= step]
-        write_text(self._path, "".join(f"{line}\n" for line in kept))
-        self.last_seconds = max((float(json.loads(line)["seconds"]) for line in kept), default=0.0)
-        self._board = _open_board(folder, step)
+    Records of later steps are dropped: a resumed run writes them again. Rank 0 alone writes.
+    Raises `ValueError` if `wandb_project` is given and W&B is not installed.
+    """
 
-    def write(self, kind: str, place: dict[str, Any], record: dict[str, float]) -> None:
-        """Append one record; undefined figures are null."""
-        values = {k: round(v, 6) if math.isfinite(v) else None for k, v in record.items()}
-        if "learning_rate" in record:
-            values["learning_rate"] = record["learning_rate"]
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"kind": kind} | place | values) + "\n")
-        if self._board is not None:
-            for name, value in record.items():
-                self._board.add_scalar(f"{kind}/{name}", value, place["step"])
+    def __init__(
+        self,
+        folder: Path,
+        step: int,
+        facts: RunFacts | None = None,
+        wandb_project: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._path, self._boards = folder / METRICS, list[Board]()
+        self._alarms: Alarms | None = None
+        self.last_seconds = 0.0
+        if wandb_project is not None:
+            import_wandb(wandb_project)  # every process refuses, or the others would wait
+        if not is_main_process():
+            return
+        kept = [(line, r) for line, r in _read_lines(self._path) if float(r["step"]) <= step]
+        write_text(self._path, "".join(f"{line}\n" for line, _ in kept))
+        records = [record for _, record in kept]
+        self.last_seconds = max((float(record["seconds"]) for record in records), default=0.0)
+        if facts is not None:
+            self._alarms = Alarms(facts, records)
+        self._boards = open_boards(folder, step, wandb_project, config or {})
+
+    def write(self, kind: str, place: Mapping[str, Any], figures: Mapping[str, float]) -> None:
+        """Append one record, undefined figures as null, and the alarms that it sets off.
+
+        `place` is step, tokens and seconds. A figure named `ko/rtd_auc` goes under
+        "languages": {"ko": {"rtd_auc": ...}}.
+        """
+        if not is_main_process():
+            return
+        record = {"kind": kind, **place, **_nested(figures)}
+        self._append(record)
+        drawn = {name: value for name, value in figures.items() if name not in _NOT_DRAWN}
+        for board in self._boards:
+            board.scalars(kind, place["step"], drawn)
+        for alarm in self._alarms.add(record) if self._alarms is not None else []:
+            self._append({"kind": "alarm", **place, **alarm.record()})
+            (warn if alarm.state == "raised" else log)(f"step {place['step']:,}: {alarm}")
+            for board in self._boards:
+                board.alarm(alarm.name, place["step"], str(alarm))
 
     def close(self) -> None:
-        """Flush the events."""
-        if self._board is not None:
-            self._board.close()
+        """Flush what is drawn."""
+        for board in self._boards:
+            board.close()
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _step_of(line: str) -> float:
-    try:
-        return float(json.loads(line)["step"])
-    except (json.JSONDecodeError, KeyError, TypeError):
-        return math.inf  # a line cut off by a kill
+def describe(figures: Mapping[str, float]) -> str:
+    """The figures that tell how a run goes, in a few words, whatever the objective."""
+    named = {
+        "generator_loss": "MLM {:.3f}",
+        "language_loss": "main MLM {:.3f}",
+        "rtd_loss": "RTD {:.4f}",
+        "rtd_auc": "AUC {:.3f}",
+        "replaced_fraction": "replaced {:.3f}",
+    }
+    return ", ".join(text.format(figures[name]) for name, text in named.items() if name in figures)
 
 
-def _open_board(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+def _nested(figures: Mapping[str, float]) -> dict[str, Any]:
+    """Figures as they are written: eight digits, null for what is undefined, languages apart."""
+    record: dict[str, Any] = {}
+    languages: dict[str, dict[str, Any]] = {}
+    for name, value in figures.items():
+        language, _, own = name.rpartition("/")
+        target = languages.setdefault(language, {}) if language else record
+        target[own] = value if isinstance(value, int) else _rounded(value)
+    return record | ({"languages": languages} if languages else {})
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.8g}") if math.isfinite(value) else None
+
+
+def _read_lines(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Lines and their records, without one cut off by a kill."""
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            record = json.loads(line)
+            float(record["step"]), float(record["seconds"])
+        except (json.JSONDecodeError, KeyError, TypeError):
+            continue
+        yield line, record

@@ -69,10 +69,14 @@ class SequenceReader:
             ids[rows], types[rows] = self._packed[number].batch(local[rows])
         return ids, types
 
+    def language_numbers(self, first: int, count: int) -> Int64s:
+        """The place in `languages` of the language at each of these positions."""
+        indices = self.schedule.indices(np.arange(first, first + count, dtype=np.int64))
+        return self.schedule.locate(indices)[0]
+
     def languages_of(self, first: int, count: int) -> list[str]:
         """The language at each of these positions."""
-        indices = self.schedule.indices(np.arange(first, first + count, dtype=np.int64))
-        return [self.languages[number] for number in self.schedule.locate(indices)[0]]
+        return [self.languages[number] for number in self.language_numbers(first, count)]
 
     def accounting(self) -> dict[str, Accounting]:
         """Where the tokens of each language went."""

@@ -17,6 +17,7 @@ from electrify.stages import output_dir, vocab_stage
 from vocab.alphabet import hangul_syllables
 from vocab.count_process import count_words_apart
 from vocab.count_table import read_batches
+from vocab.mask_units import write_mask_units
 from vocab.mask_words import mask_words_of
 from vocab.pretokenize import Cuts, WordRules
 from vocab.quality import SampleText, compare, sample_report, vocab_report
@@ -56,13 +57,14 @@ def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) ->
     batches = partial(read_batches, learnt.word_counts)
     sentences = sample_sentences(samples, learnt.num_words)
     report = vocab_report(learnt.tokenizer, batches, sentences)
+    units = write_mask_units(learnt.vocabulary.pieces, batches, folder)
     learnt.word_counts.unlink()  # large, and nothing later needs it
     report["sources"] = sample_report(learnt.tokenizer, samples)
     spans = {path.name: read_spans(path) for path in span_files}
     if spans or references:
         tokenizers = {config.name: learnt.tokenizer} | references
         report["compared"] = compare(tokenizers, samples, spans)
-    report["training"] = counts = _counts(learnt)
+    report["training"] = counts = _counts(learnt) | ({"morpheme_starts": units} if units else {})
     write_json(folder / "report.json", report)
     report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
     _log_report(report)
@@ -96,7 +98,8 @@ def learn_vocabulary(
     batches = partial(read_batches, counts_path)
     totals = language_totals(batches)
     log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")
-    vocabulary = train_wordpiece(weighted(batches, options.temperature), training)
+    weighted_batches = weighted(batches, options.temperature, totals[0])
+    vocabulary = train_wordpiece(weighted_batches, training)
     log_vocabulary(vocabulary)
     special = options.additional_special_tokens
     tokenizer = build_tokenizer(vocabulary.pieces, options.lowercase, options.split_digits, special)

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from electrify.config import RunConfig
 from electrify.config_file import parse_config
-from model.data import SequenceData
+from model.data import SequenceData, noise_probabilities
 from model.electra import ElectraPretrainer
 from vocab.shard_writer import write_shards
+from vocab.shards import TokenShards
 
 VOCAB_SIZE = 60
 NUM_WORDS = 6  # a document counts up through these, round and round
@@ -73,14 +75,19 @@ def config(tmp_path: Path) -> RunConfig:
 @pytest.fixture
 def data(config: RunConfig) -> SequenceData:
     """The train split of the tiny run."""
-    shards = Path(config.output_dir) / "shards"
-    return SequenceData(shards, "train", config.encode.sequence_length, config.seed)
+    return SequenceData.from_config(config, "train")
+
+
+def make_model(config: RunConfig, data: SequenceData, seed: int = 3) -> ElectraPretrainer:
+    """A freshly initialised tiny model in training mode, of any objective."""
+    shards = TokenShards(Path(config.output_dir) / "shards")
+    torch.manual_seed(seed)
+    pretrain = config.pretrain
+    noise = noise_probabilities(pretrain.generator, shards, data)
+    return ElectraPretrainer(pretrain, data.vocab_size, data.special, noise)
 
 
 @pytest.fixture
 def model(config: RunConfig, data: SequenceData) -> ElectraPretrainer:
-    """A freshly initialised tiny model in training mode."""
-    import torch
-
-    torch.manual_seed(3)
-    return ElectraPretrainer(config.pretrain, data.vocab_size, data.special)
+    """A freshly initialised tiny ELECTRA in training mode."""
+    return make_model(config, data)

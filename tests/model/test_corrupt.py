@@ -1,62 +1,76 @@
-"""Corruption follows its laws: which positions, what stands there, what the labels say."""
+"""Corruption follows its laws: what stands at the chosen positions and what the labels say."""
 
 import pytest
 import torch
 from scipy.stats import chisquare
+from torch import Tensor
 
-from model.corrupt import choose_positions, mask_tokens, replace_tokens, sample_tokens
+from model.corrupt import (
+    cumulative_of,
+    forbid_tokens,
+    mask_tokens,
+    replace_tokens,
+    sample_from_table,
+    sample_tokens,
+)
+
+MASK = 4
 
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_positions_are_distinct_maskable_and_uniform():
-    maskable = torch.ones(20_000, 16, dtype=torch.bool)
-    maskable[:, [0, 5, 15]] = False
-    positions, weights = choose_positions(maskable, 4, rng())
-    assert weights.all()
-    ordered = positions.sort(dim=1).values
-    assert (ordered.diff(dim=1) > 0).all()
-    counts = positions.flatten().bincount(minlength=16)
-    assert counts[[0, 5, 15]].sum() == 0
-    allowed = counts[maskable[0]]
-    assert chisquare(allowed.numpy()).pvalue > 1e-3
+def draws(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(shape, generator=rng(seed), dtype=torch.float64)
 
 
-def test_surplus_positions_have_weight_zero():
-    maskable = torch.zeros(1, 8, dtype=torch.bool)
-    maskable[0, 3] = maskable[0, 6] = True
-    positions, weights = choose_positions(maskable, 4, rng())
-    chosen = positions[0][weights[0] > 0].tolist()
-    assert sorted(chosen) == [3, 6]
-    assert weights.sum() == 2
+def random_slots(rows: int, length: int, slots: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, positions among which many are equal, and weights of which some are 0."""
+    ids = torch.randint(5, 50, (rows, length), generator=rng(seed))
+    positions = torch.randint(0, length, (rows, slots), generator=rng(seed + 1))
+    weights = (draws(rows, slots, seed=seed + 2) < 0.8).float()
+    return ids, positions, weights
 
 
-def test_surplus_positions_are_neither_masked_nor_replaced():
-    ids = torch.arange(10, 18)[None]
-    maskable = torch.zeros(1, 8, dtype=torch.bool)
-    maskable[0, 3] = True
-    positions, weights = choose_positions(maskable, 4, rng())
-    masked = mask_tokens(ids, positions, weights, 4, 1.0, rng())
-    assert (masked != ids).nonzero().tolist() == [[0, 3]]
-    sampled = torch.full_like(positions, 99)
-    corrupted, labels = replace_tokens(ids, positions, weights, sampled)
-    assert (corrupted != ids).nonzero().tolist() == [[0, 3]]
-    assert labels.sum() == 1
+# --- [MASK] ---------------------------------------------------------------------------------------
 
 
 def test_share_of_mask_tokens_is_as_asked_and_the_rest_stays():
     ids = torch.randint(5, 50, (2000, 32), generator=rng(1))
-    positions, weights = choose_positions(torch.ones_like(ids, dtype=torch.bool), 5, rng(2))
-    masked = mask_tokens(ids, positions, weights, 4, 0.85, rng(3))
+    positions = draws(2000, 32, seed=2).argsort(dim=1)[:, :5]
+    weights = torch.ones(2000, 5)
+    masked = mask_tokens(ids, positions, weights, draws(2000, 5, seed=3), MASK, 0.85)
     at = masked.gather(1, positions)
-    share = (at == 4).float().mean().item()
+    share = (at == MASK).float().mean().item()
     assert abs(share - 0.85) < 0.01
-    kept = at != 4
+    kept = at != MASK
     assert (at[kept] == ids.gather(1, positions)[kept]).all()
     elsewhere = torch.ones_like(ids, dtype=torch.bool).scatter(1, positions, False)
     assert (masked[elsewhere] == ids[elsewhere]).all()
+
+
+@pytest.mark.parametrize(("fraction", "expected"), [(0.0, 0), (1.0, 6)])
+def test_all_or_none_can_be_masked(fraction: float, expected: int):
+    ids = torch.arange(10, 20)[None]
+    uniforms = torch.tensor([[0.0, 0.1, 0.3, 0.5, 0.9, 1 - 2.0**-24]])
+    masked = mask_tokens(ids, torch.arange(6)[None], torch.ones(1, 6), uniforms, MASK, fraction)
+    assert (masked == MASK).sum() == expected
+
+
+def test_a_position_is_masked_if_any_of_its_draws_says_so():
+    ids, positions, weights = random_slots(200, 12, 9, seed=4)
+    uniforms = draws(200, 9, seed=7)
+    masked = mask_tokens(ids, positions, weights, uniforms, MASK, 0.5)
+    for row in range(200):
+        expected = ids[row].tolist()
+        for slot, at in enumerate(positions[row].tolist()):
+            if weights[row, slot] and uniforms[row, slot] < 0.5:
+                expected[at] = MASK
+        assert masked[row].tolist() == expected
+
+
+# --- samples --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vocab_size", [5, 128, 300])  # less than a block, one, two and a piece
@@ -64,7 +78,7 @@ def test_share_of_mask_tokens_is_as_asked_and_the_rest_stays():
 def test_samples_follow_the_softmax_at_each_temperature(vocab_size: int, temperature: float):
     logits = torch.randn(vocab_size, generator=rng(6))
     num_draws = 50_000
-    drawn = sample_tokens(logits.expand(num_draws, -1), temperature, rng(4))
+    drawn = sample_tokens(logits.expand(num_draws, -1), draws(num_draws, 2), temperature)
     expected = (logits.double() / temperature).softmax(0) * num_draws
     counts = drawn.bincount(minlength=vocab_size)
     assert chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-3
@@ -72,14 +86,63 @@ def test_samples_follow_the_softmax_at_each_temperature(vocab_size: int, tempera
 
 def test_a_sure_token_is_always_drawn_wherever_it_stands():
     logits = torch.full((300, 300), -100.0).fill_diagonal_(100.0)
-    assert sample_tokens(logits, 1.0, rng(7)).tolist() == list(range(300))
+    assert sample_tokens(logits, draws(300, 2)).tolist() == list(range(300))
+
+
+@pytest.mark.parametrize("edge", [0.0, 1 - 2.0**-53])
+def test_the_ends_of_the_unit_interval_draw_tokens_that_are_possible(edge: float):
+    logits = torch.randn(64, 300, generator=rng(8))
+    logits[:, :3] = logits[:, 200:] = float("-inf")
+    drawn = sample_tokens(logits, torch.full((64, 2), edge, dtype=torch.float64))
+    assert ((drawn >= 3) & (drawn < 200)).all()
 
 
 def test_sampling_is_done_in_fp32_and_carries_no_gradient():
     logits = torch.full((4, 1000), 60_000.0, dtype=torch.float16, requires_grad=True)
-    drawn = sample_tokens(logits, 1.0, rng(5))
+    drawn = sample_tokens(logits, draws(4, 2))
     assert not drawn.requires_grad
     assert len(drawn.unique()) > 1  # half precision noise would be lost in the logits
+
+
+def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
+    logits = torch.randn(40, generator=rng(9))
+    logits[7] = 20.0  # nearly sure, were it allowed
+    num_draws = 50_000
+    ids = torch.full((num_draws,), 7)
+    allowed = forbid_tokens(logits.expand(num_draws, -1), ids)
+    counts = sample_tokens(allowed, draws(num_draws, 2, seed=1)).bincount(minlength=40)
+    assert counts[7] == 0
+    others = torch.arange(40) != 7
+    expected = logits[others].double().softmax(0) * num_draws
+    assert chisquare(counts[others].numpy(), expected.numpy()).pvalue > 1e-3
+
+
+def test_forbidding_takes_1000_off_one_logit_a_row():
+    logits = torch.randn(2, 3, 9, generator=rng(10))
+    ids = torch.randint(0, 9, (2, 3), generator=rng(11))
+    expected = logits - 1000 * torch.nn.functional.one_hot(ids, 9)
+    assert torch.equal(forbid_tokens(logits, ids), expected)
+
+
+def test_a_table_is_drawn_from_in_proportion_and_never_what_is_impossible():
+    counts = torch.tensor([0, 0, 5, 1, 0, 20, 3, 0, 11, 0])
+    cumulative = cumulative_of(counts)
+    drawn = sample_from_table(cumulative, draws(50_000, 2)).flatten().bincount(minlength=10)
+    possible = counts > 0
+    assert drawn[~possible].sum() == 0
+    expected = counts[possible] / counts.sum() * 100_000
+    assert chisquare(drawn[possible].numpy(), expected.double().numpy()).pvalue > 1e-3
+    ends = sample_from_table(cumulative, torch.tensor([0.0, 1 - 2.0**-53], dtype=torch.float64))
+    assert ends.tolist() == [2, 8]
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 0.0], [0.5, -0.1], [1.0, float("nan")]])
+def test_a_table_without_probabilities_is_refused(wrong: list[float]):
+    with pytest.raises(ValueError, match=r"probabilities with minimum .* must be finite"):
+        cumulative_of(torch.tensor(wrong))
+
+
+# --- what the discriminator sees ------------------------------------------------------------------
 
 
 def test_a_sample_equal_to_the_original_is_labelled_original():
@@ -88,3 +151,61 @@ def test_a_sample_equal_to_the_original_is_labelled_original():
     corrupted, labels = replace_tokens(ids, positions, weights, torch.tensor([[10, 40]]))
     assert corrupted.tolist() == [[2, 10, 11, 40, 3]]
     assert labels.tolist() == [[0, 0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_surplus_slots_change_nothing_wherever_they_point(average: bool):
+    ids = torch.arange(10, 18)[None]
+    positions = torch.tensor([[3, 0, 3, 7]])
+    weights = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    masked = mask_tokens(ids, positions, weights, torch.zeros(1, 4), MASK, 1.0)
+    assert (masked != ids).nonzero().tolist() == [[0, 3]]
+    sampled = torch.tensor([[99, 98, 97, 96]])
+    corrupted, labels = replace_tokens(ids, positions, weights, sampled, average)
+    assert corrupted.tolist() == [[10, 11, 12, 99, 14, 15, 16, 17]]
+    assert labels.nonzero().tolist() == [[0, 3]]
+
+
+def test_the_first_of_several_samples_stays():
+    ids, positions, weights = random_slots(200, 12, 9, seed=12)
+    sampled = torch.randint(5, 50, positions.shape, generator=rng(13))
+    corrupted, labels = replace_tokens(ids, positions, weights, sampled)
+    for row in range(200):
+        expected = ids[row].tolist()
+        for slot in reversed(range(9)):
+            if weights[row, slot]:
+                expected[positions[row, slot]] = sampled[row, slot].item()
+        assert corrupted[row].tolist() == expected
+    assert torch.equal(labels, (corrupted != ids).float())
+
+
+def test_averaged_duplicates_are_those_of_the_originals_loop():
+    """pretrain_helpers.py:100-106: ids are added up and floor-divided by how many there are."""
+    ids, positions, weights = random_slots(200, 12, 9, seed=14)
+    sampled = torch.randint(5, 50, positions.shape, generator=rng(15))
+    corrupted, labels = replace_tokens(ids, positions, weights, sampled, average_duplicates=True)
+    for row in range(200):
+        total, number = [0] * 12, [0] * 12
+        for slot, at in enumerate(positions[row].tolist()):
+            if weights[row, slot]:
+                total[at] += int(sampled[row, slot])
+                number[at] += 1
+        expected = [
+            sum_of // count if count else original
+            for sum_of, count, original in zip(total, number, ids[row].tolist(), strict=True)
+        ]
+        assert corrupted[row].tolist() == expected
+    assert torch.equal(labels, (corrupted != ids).float())
+
+
+def test_it_is_one_graph():
+    def corrupt(ids: Tensor, positions: Tensor, weights: Tensor, logits: Tensor) -> Tensor:
+        uniforms = torch.full((*positions.shape, 2), 0.5, dtype=torch.float64)
+        masked = mask_tokens(ids, positions, weights, uniforms[..., 0], MASK, 0.85)
+        sampled = sample_tokens(forbid_tokens(logits, ids.gather(1, positions)), uniforms, 0.9)
+        averaged = replace_tokens(masked, positions, weights, sampled, average_duplicates=True)
+        return torch.stack([masked, *replace_tokens(ids, positions, weights, sampled), *averaged])
+
+    arguments = *random_slots(4, 12, 9, seed=16), torch.randn(4, 9, 50, generator=rng(17))
+    graph = torch.compile(corrupt, backend="eager", fullgraph=True)
+    assert torch.equal(graph(*arguments), corrupt(*arguments))

@@ -1,0 +1,276 @@
+"""The options of pretraining."""
+
+from itertools import accumulate, pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from electrify.config_section import Count, Fraction, Section
+from electrify.config_sizes import Size
+
+Objective = Literal[
+    "electra",
+    "electra-15",
+    "replace-mlm",
+    "all-tokens-mlm",
+    "mlm",
+    "electra-adversarial",
+    "electra-two-stage",
+    "electric",
+]
+
+# objectives whose main network predicts tokens: its loss is a cross-entropy of some nats, not of
+# tenths, and takes no factor of 50
+_PREDICTS_TOKENS = ("mlm", "replace-mlm", "all-tokens-mlm")
+_LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
+
+
+class LengthPhase(Section):
+    """The first steps of a run on shorter sequences."""
+
+    sequence_length: Annotated[int, Field(ge=16)]
+    steps_fraction: Annotated[float, Field(gt=0, lt=1)]  # of num_steps
+    batch_size: Count | None = None  # sequences a step; None: as the rest of the run
+    micro_batch_size: Count | None = None  # None: as the rest of the run
+
+
+class PretrainConfig(Section):
+    """Token shards to checkpoints (model/). Architecture fields keep `ElectraConfig` names."""
+
+    size: Size = "small"
+    objective: Objective = "electra"
+    generator: Literal["learned", "uniform", "unigram"] = "learned"
+    # what generator and discriminator share; gdes: the discriminator's tables are the generator's,
+    # from which it takes no gradient, plus its own (DeBERTaV3)
+    weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
+    # decoupled: the generator is updated first, each network has its own optimiser and clipping
+    updates: Literal["joint", "decoupled"] = "joint"
+    # weights to go on from: a run's folder, or `transformers` folders of a discriminator and, where
+    # there is one, of a generator
+    initial_model: str | None = None
+    initial_generator: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # with torchrun: whole copies, or weights in parts
+    # architecture, from the size preset unless given
+    num_hidden_layers: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_attention_heads: Count
+    embedding_size: Count
+    max_position_embeddings: Count = 512
+    hidden_dropout_prob: Fraction = 0.1
+    attention_probs_dropout_prob: Fraction = 0.1
+    initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
+    generator_layers_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    # document: tokens attend inside their own document, whose positions begin at 0
+    attention: Literal["sequence", "document"] = "sequence"
+    # objective
+    mask_fraction: Annotated[float, Field(gt=0, lt=1)]
+    # fixed: always the same number, without replacement; with-replacement: the original's draw,
+    # which hits 7 % of the positions twice; bernoulli: each token by itself
+    masking: Literal["fixed", "with-replacement", "bernoulli"] = "fixed"
+    mask_unit: Literal["token", "word", "morpheme"] = "token"  # what is masked as a whole
+    mask_token_fraction: Fraction = 0.85  # of the chosen positions; the rest keep their token
+    sampling_temperature: Annotated[float, Field(gt=0)] = 1.0
+    disallow_correct: bool = False  # the generator never samples the original token
+    generator_weight: Annotated[float, Field(ge=0)] = 1.0
+    # None: 50 where the discriminator's loss is binary, 1 where it predicts tokens
+    discriminator_weight: Annotated[float, Field(ge=0)] | None = None
+    generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5  # electra-two-stage
+    # optimisation
+    num_steps: Count
+    warmup_steps: Annotated[int, Field(ge=0)]
+    batch_size: Count  # sequences a step, over all processes
+    micro_batch_size: Count | None = None  # sequences a forward pass; gradients accumulate
+    curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length
+    learning_rate: Annotated[float, Field(gt=0)]
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    # paper: Adam without bias correction, as the original; bias-corrected: torch's AdamW
+    optimizer: Literal["paper", "bias-corrected"] = "paper"
+    adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
+    # watching
+    log_every_steps: Count = 50
+    valid_every_steps: Count = 1000
+    num_valid_batches: Count = 16
+    checkpoint_every_steps: Count = 1000
+    keep_checkpoints: Count = 2
+    checkpoint_dir: str | None = None  # a folder or address (gs://...) that also gets checkpoints
+    wandb_project: str | None = None  # figures also go to this Weights & Biases project
+
+    @property
+    def generator_hidden_size(self) -> int:
+        """Width of the generator."""
+        return round(self.hidden_size * self.generator_hidden_fraction)
+
+    @property
+    def generator_num_hidden_layers(self) -> int:
+        """Depth of the generator."""
+        return max(1, round(self.num_hidden_layers * self.generator_layers_fraction))
+
+    @property
+    def generator_num_attention_heads(self) -> int:
+        """Heads of the generator: of the discriminator's head size, at least one."""
+        head_size = max(1, self.hidden_size // self.num_attention_heads)
+        return max(1, self.generator_hidden_size // head_size)
+
+    @property
+    def generator_intermediate_size(self) -> int:
+        """Feed-forward width of the generator: to its own width as the discriminator's to its."""
+        return round(self.intermediate_size * self.generator_hidden_size / self.hidden_size)
+
+    @property
+    def generator_embedding_size(self) -> int:
+        """Width of the generator's tables: its own width where nothing is shared, as in the
+        original (modeling.py: embedding_size None), but the discriminator's where it is copied."""
+        own = self.weight_sharing == "none" and self.objective != "electra-two-stage"
+        return self.generator_hidden_size if own else self.embedding_size
+
+    @property
+    def has_generator(self) -> bool:
+        """Whether a generator network is trained."""
+        return self.objective != "mlm" and self.generator == "learned"
+
+    @property
+    def has_detection_head(self) -> bool:
+        """Whether the main network tells replaced tokens, by itself or as its copy gate."""
+        return self.objective not in ("mlm", "replace-mlm")
+
+    @property
+    def has_language_head(self) -> bool:
+        """Whether the main network predicts tokens."""
+        return self.objective in _PREDICTS_TOKENS
+
+    @property
+    def main_weight(self) -> float:
+        """The factor of the main network's loss."""
+        if self.discriminator_weight is not None:
+            return self.discriminator_weight
+        return 1.0 if self.has_language_head else 50.0
+
+    @property
+    def generator_steps(self) -> int:
+        """Steps in which the generator alone is trained: 0 but for electra-two-stage."""
+        if self.objective != "electra-two-stage":
+            return 0
+        return max(1, round(self.num_steps * self.generator_steps_fraction))
+
+    @property
+    def curriculum_ends(self) -> tuple[int, ...]:
+        """The step at which each phase of the curriculum ends."""
+        fractions = accumulate(phase.steps_fraction for phase in self.curriculum)
+        return tuple(round(self.num_steps * fraction) for fraction in fractions)
+
+    def num_masked(self, sequence_length: int) -> int:
+        """Masked positions in a full sequence: int((p + .005) L), as the original has it."""
+        return min(max(1, int((self.mask_fraction + 0.005) * sequence_length)), sequence_length)
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        for who, hidden, heads in (
+            ("hidden_size", self.hidden_size, self.num_attention_heads),
+            (
+                "generator hidden size (hidden_size x generator_hidden_fraction)",
+                self.generator_hidden_size,
+                self.generator_num_attention_heads,
+            ),
+        ):
+            if hidden == 0 or hidden % heads:
+                raise ValueError(f"{who} = {hidden} must divide by its {heads} attention heads")
+        return self
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> Self:
+        if self.warmup_steps > self.num_steps:
+            raise ValueError(
+                f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
+            )
+        parts: list[tuple[str, PretrainConfig | LengthPhase]] = [("", self)]
+        parts += [("curriculum: ", phase) for phase in self.curriculum]
+        for where, part in parts:
+            batch = part.batch_size or self.batch_size
+            micro = part.micro_batch_size or self.micro_batch_size
+            if micro and batch % micro:
+                raise ValueError(
+                    f"{where}batch_size = {batch} must divide by micro_batch_size = {micro}"
+                )
+        if sum(phase.steps_fraction for phase in self.curriculum) >= 1:
+            raise ValueError(
+                "curriculum: the steps_fraction of all phases must sum to less than 1; the rest "
+                "is trained at encode.sequence_length"
+            )
+        ends = (0, *self.curriculum_ends, self.num_steps)
+        if any(first == end for first, end in pairwise(ends)):
+            raise ValueError(
+                f"curriculum: of num_steps = {self.num_steps} a phase or the rest gets no step "
+                f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
+            )
+        if self.generator_steps >= self.num_steps:
+            raise ValueError(
+                f"generator_steps_fraction = {self.generator_steps_fraction:g} of num_steps = "
+                f"{self.num_steps} leaves the discriminator no step; change one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_masking(self) -> Self:
+        if self.mask_unit != "token" and self.masking == "with-replacement":
+            raise ValueError(
+                f"mask_unit = {self.mask_unit!r} with masking = {self.masking!r}: whole units are "
+                "drawn without replacement; set masking to fixed or bernoulli"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_objective(self) -> Self:
+        def refuse(what: str, why: str) -> None:
+            raise ValueError(f"{what} with objective = {self.objective!r}: {why}")
+
+        sharing, equal = self.weight_sharing, self._has_equal_networks()
+        if self.objective == "mlm" and self.generator != "learned":
+            refuse(f"generator = {self.generator!r}", "it has no generator; leave the option out")
+        if self.objective in _LEARNED_ONLY and self.generator != "learned":
+            refuse(f"generator = {self.generator!r}", "it trains a generator; set learned")
+        if self.objective == "electra-two-stage" and (not equal or sharing != "none"):
+            refuse(
+                f"generator_hidden_fraction = {self.generator_hidden_fraction:g}, "
+                f"generator_layers_fraction = {self.generator_layers_fraction:g} and "
+                f"weight_sharing = {sharing!r}",
+                "the discriminator starts as a copy of the generator; set both fractions to 1.0 "
+                "and weight_sharing to none",
+            )
+        if not self.has_generator and sharing != "embeddings":
+            refuse(f"weight_sharing = {sharing!r}", "there is no generator to share with")
+        if sharing == "all" and (not equal or self.objective == "electric"):
+            refuse(
+                "weight_sharing = 'all'",
+                "it needs a generator of the discriminator's form: both generator fractions 1.0, "
+                "and not the two towers of electric",
+            )
+        if self.updates == "decoupled" and (
+            not self.has_generator
+            or sharing == "all"
+            or self.objective in ("electra-two-stage", "electra-adversarial")
+        ):
+            refuse(
+                "updates = 'decoupled'",
+                "it needs a generator with weights of its own, trained beside the discriminator",
+            )
+        if self.disallow_correct and self.objective in ("mlm", "electric"):
+            refuse("disallow_correct = true", "it would contradict its loss, or nothing is sampled")
+        if self.objective == "electric" and self.masking == "with-replacement":
+            refuse("masking = 'with-replacement'", "its noise needs distinct positions")
+        if self.objective == "electric" and self.sampling_temperature != 1:
+            refuse("sampling_temperature", "its loss knows the noise at temperature 1.0 only")
+        return self
+
+    def _has_equal_networks(self) -> bool:
+        return (
+            self.generator_hidden_size == self.hidden_size
+            and self.generator_num_hidden_layers == self.num_hidden_layers
+        )

@@ -1,0 +1,169 @@
+"""What goes into a forward pass and what comes out of it."""
+
+from dataclasses import dataclass, fields
+from typing import Literal, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Ids the objective must know."""
+
+    pad: int
+    cls: int
+    sep: int
+    mask: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Everything random in a step but dropout: draws, uniform in [0, 1), a row a sequence.
+
+    They are made on the CPU for the whole batch of a step and cut with it, so a sequence has the
+    same draws whatever the device, the number of processes or of micro-batches.
+    """
+
+    positions: Tensor  # (B, L) fp32: which tokens are chosen
+    mask: Tensor  # (B, N) fp32: which of the chosen become [MASK]
+    samples: Tensor  # (B, N, 2) fp64: what the generator puts there
+
+    @classmethod
+    def draw(cls, key: int, num_sequences: int, length: int, num_slots: int) -> Self:
+        """The draws of a batch, from its key alone."""
+        rng = torch.Generator().manual_seed(key)
+        slots = num_sequences, num_slots
+        return cls(
+            torch.rand(num_sequences, length, generator=rng),
+            torch.rand(*slots, generator=rng),
+            torch.rand(*slots, 2, generator=rng, dtype=torch.float64),
+        )
+
+    def rows(self, rows: slice) -> "Noise":
+        """The draws of some sequences."""
+        return Noise(self.positions[rows], self.mask[rows], self.samples[rows])
+
+    def to(self, device: torch.device) -> "Noise":
+        """Move; from the CPU to itself is free."""
+        return Noise(
+            *(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self))
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of one length. [PAD] stands nowhere but behind the last [SEP]."""
+
+    input_ids: Tensor  # (B, L) int64
+    token_type_ids: Tensor  # (B, L) int64, 0 in the first segment, 1 in the second
+    noise: Noise
+    languages: Tensor  # (B,) int64, number of each sequence's language
+    packed: bool = True  # no sequence has padding; the same for all batches of a run
+
+    def rows(self, rows: slice) -> "Batch":
+        """Some of the sequences, as a micro-batch."""
+        return Batch(
+            self.input_ids[rows],
+            self.token_type_ids[rows],
+            self.noise.rows(rows),
+            self.languages[rows],
+            self.packed,
+        )
+
+    def to(self, device: torch.device) -> "Batch":
+        """Move; from the CPU to itself is free."""
+        return Batch(
+            self.input_ids.to(device, non_blocking=True),
+            self.token_type_ids.to(device, non_blocking=True),
+            self.noise.to(device),
+            self.languages.to(device, non_blocking=True),
+            self.packed,
+        )
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A batch with its positions chosen and masked: all that does not depend on weights.
+
+    B sequences, L positions, N slots for chosen positions.
+    """
+
+    batch: Batch
+    tokens: Tensor  # (B, L) bool, False at padding
+    maskable: Tensor  # (B, L) bool: real tokens but [CLS], [SEP] and [MASK]
+    attention_mask: Tensor | None  # (B, 1, 1 or L, L) bool, True where attended; None: everywhere
+    position_ids: Tensor | None  # (B, L) int64; None: 0 ... L - 1
+    positions: Tensor  # (B, N) int64
+    weights: Tensor  # (B, N) fp32, 1 where a position was really chosen, else 0
+    originals: Tensor  # (B, N) int64, the tokens that stood there
+    masked_ids: Tensor  # (B, L) int64, the generator's input
+
+
+Unit = Literal["chosen", "tokens", "candidates"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What losses are means over: scalars, of one forward pass or of a whole step."""
+
+    chosen: Tensor  # chosen positions
+    tokens: Tensor  # real tokens, [CLS] and [SEP] included
+    candidates: Tensor  # maskable tokens
+
+    @classmethod
+    def of(cls, masked: Masked) -> Self:
+        """Those of one batch, fp32."""
+        return cls(
+            masked.weights.sum(), masked.tokens.sum().float(), masked.maskable.sum().float()
+        )
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.chosen + other.chosen,
+            self.tokens + other.tokens,
+            self.candidates + other.candidates,
+        )
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of the loss: a sum, what it is to be divided by, and its factor."""
+
+    total: Tensor  # scalar, fp32, with gradient
+    per: Unit
+    weight: float
+
+    def mean(self, counts: Counts) -> Tensor:
+        """The mean over all that `counts` covers, of which `total` may be a share."""
+        count: Tensor = getattr(counts, self.per)
+        return self.total / count.clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """One forward pass: the terms of its loss and what the metrics are made of.
+
+    Names of terms: `generator` (the learned generator's), `discriminator` (the main network's),
+    `baseline` (of electra-adversarial). What an objective does not have is None.
+    """
+
+    terms: dict[str, Term]
+    counts: Counts
+    languages: Tensor  # (B,)
+    tokens: Tensor  # (B, L) bool, those whose detection counts: False at padding
+    weights: Tensor  # (B, N) 1 where a position was really chosen
+    sampled: Tensor | None = None  # (B, N) int64 what the generator put at the chosen positions
+    generator_losses: Tensor | None = None  # (B, N) -log p(original), detached
+    generator_hits: Tensor | None = None  # (B, N) bool, no token is more likely than the original
+    language_losses: Tensor | None = None  # (B, N) the same of the main network
+    language_hits: Tensor | None = None  # (B, N)
+    corrupted_ids: Tensor | None = None  # (B, L) the main network's input
+    labels: Tensor | None = None  # (B, L) fp32, 1 where replaced
+    discriminator_logits: Tensor | None = None  # (B, L) detached; high means replaced
+    discriminator_losses: Tensor | None = None  # (B, L) binary cross-entropies, detached
+
+    def loss(self, counts: Counts | None = None) -> Tensor:
+        """The weighted sum of the terms; `counts` of the whole step, else of this pass alone."""
+        terms = [term.weight * term.mean(counts or self.counts) for term in self.terms.values()]
+        return torch.stack(terms).sum()

@@ -1,0 +1,141 @@
+"""Which positions of a sequence are chosen, to be masked and sampled.
+
+Pure functions of tensors and of uniform draws in [0, 1); static shapes. B sequences, L positions,
+N slots for chosen positions: a slot of weight 0 holds no choice, whatever its position.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from electrify.config_pretrain import PretrainConfig
+
+_BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
+_UNIT_SPREAD = 2  # the count's sd with whole units over that with tokens: sqrt(E[n^2] / E[n])
+_ROUNDS = 4  # of filling slots with whole units; each leaves less room than one more unit takes
+
+
+def num_slots(config: PretrainConfig, length: int) -> int:
+    """Columns N of the chosen positions: what a full sequence has, or with Bernoulli a bound.
+
+    The bound is the mean and 4 standard deviations of Binomial(length, mask_fraction), of 8 where
+    units of several tokens are drawn as one, and never above the length. What would go over it is
+    left out.
+    """
+    if config.masking != "bernoulli":
+        return config.num_masked(length)
+    share = config.mask_fraction
+    spread = 1 if config.mask_unit == "token" else _UNIT_SPREAD
+    sd = spread * math.sqrt(length * share * (1 - share))
+    return min(length, math.ceil(length * share + _BOUND_SDS * sd))
+
+
+def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
+    """How many positions a padded sequence may have masked: (B, L) bool to (B,).
+
+    The fraction of its own tokens, [CLS] and [SEP] included, at least one
+    (pretrain_helpers.py:173-175): else a short sequence would lose most of its text.
+    """
+    return (tokens.sum(dim=1) * mask_fraction).round().clamp(min=1)
+
+
+def choose_positions(
+    maskable: Tensor,
+    uniforms: Tensor,
+    config: PretrainConfig,
+    limits: Tensor | None = None,
+    unit_starts: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Choose positions among the maskable ones by `config.masking`.
+
+    `maskable` is (B, L) bool, `uniforms` (B, L) fp32, `limits` (B,) the most positions a sequence
+    may have chosen, which Bernoulli draws do without, `unit_starts` (B, L) bool: a unit goes from
+    one such token to the next, or to one that is not maskable. Returns positions (B, N) int64 and
+    weights (B, N) fp32 in {0, 1}.
+
+    fixed: min(N, limit) distinct positions, each set of them as likely as any other. Whole units
+    come in random order; one that does not fit into the slots left is passed over, but a sequence
+    whose units are all too long has the beginning of one of them.
+    with-replacement: N independent draws (pretrain_helpers.py:188), of which 7 % hit a position
+    that is chosen already at mask_fraction 0.15; both slots weigh 1. Never of whole units.
+    bernoulli: each token, or unit, by itself with probability mask_fraction.
+    """
+    slots = num_slots(config, maskable.shape[1])
+    most = torch.full_like(maskable[:, 0], slots, dtype=torch.int64)
+    if limits is not None and config.masking != "bernoulli":
+        most = torch.minimum(most, limits.long())
+    if config.masking == "with-replacement":
+        assert unit_starts is None, "units are drawn without replacement"
+        return _with_replacement(maskable, uniforms[:, :slots], most)
+    if unit_starts is None:
+        starts, size, rank = None, None, None
+        keys = uniforms
+    else:
+        starts = unit_starts & maskable | _after_gap(maskable)
+        keys, size, rank = _of_units(starts, maskable, uniforms)
+    candidates = maskable
+    if config.masking == "bernoulli":
+        # given that it lies below, a draw is again uniform there: it serves as order too
+        candidates = maskable & (keys < config.mask_fraction)
+    keys = keys.masked_fill(~candidates, 2.0)
+    # stable: equal draws keep the order of the text, so that no device chooses otherwise
+    ordered, order = keys.sort(dim=1, stable=True)
+    taken = ordered < 2.0
+    if size is None or rank is None:
+        return order[:, :slots], (taken[:, :slots] & _first(slots, most)).float()
+    taken = _fit_units(taken, size.gather(1, order), rank.gather(1, order), most)
+    # those taken to the front, in their order
+    place = (~taken).sort(dim=1, stable=True).indices[:, :slots]
+    return order.gather(1, place), taken.gather(1, place).float()
+
+
+def _with_replacement(maskable: Tensor, uniforms: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
+    """Each draw's place in the list of maskable positions, by inversion."""
+    count = maskable.sum(dim=1, keepdim=True)
+    rank = torch.minimum((uniforms.double() * count).long(), (count - 1).clamp(min=0))
+    positions = torch.searchsorted(maskable.cumsum(dim=1), rank, right=True)
+    positions = positions.clamp(max=maskable.shape[1] - 1)  # where nothing is maskable
+    weights = _first(uniforms.shape[1], most) & (count > 0)
+    return positions, weights.float()
+
+
+def _first(slots: int, most: Tensor) -> Tensor:
+    """(B, N) bool: the first `most` (B,) slots."""
+    return torch.arange(slots, device=most.device) < most[:, None]
+
+
+def _after_gap(maskable: Tensor) -> Tensor:
+    """The maskable tokens that stand first or after one that is not maskable."""
+    return maskable & ~F.pad(maskable[:, :-1], (1, 0))
+
+
+def _of_units(
+    starts: Tensor, maskable: Tensor, uniforms: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each token (B, L): its unit's draw and number of tokens, and its own number in the unit.
+
+    What is said of a token that is not maskable has no meaning.
+    """
+    column = torch.arange(maskable.shape[1], device=maskable.device).expand_as(uniforms)
+    first = column.masked_fill(~starts, 0).cummax(dim=1).values
+    size = torch.zeros_like(column).scatter_add(1, first, maskable.long()).gather(1, first)
+    return uniforms.gather(1, first), size, column - first
+
+
+def _fit_units(candidates: Tensor, size: Tensor, rank: Tensor, most: Tensor) -> Tensor:
+    """Which tokens fit, units being tried in turn: all (B, L), tokens in the order of their units.
+
+    The greedy rule in rounds: all units up to the first that does not fit, then on without those
+    that are larger than the room left, which can only shrink.
+    """
+    most = most[:, None]
+    tried, taken = candidates, torch.zeros_like(candidates)
+    for _ in range(_ROUNDS):
+        before = tried.cumsum(dim=1) - 1 - rank
+        taken = tried & (before + size <= most)
+        room = most - taken.sum(dim=1, keepdim=True)
+        tried = taken | (tried & (size <= room))
+    cut = candidates & (candidates.cumsum(dim=1) - 1 == rank) & (rank < most)
+    return torch.where(taken.any(dim=1, keepdim=True), taken, cut)

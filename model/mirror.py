@@ -1,0 +1,149 @@
+"""Copies of checkpoints at an address outlive the machine: `pretrain.checkpoint_dir`.
+
+`<address>/checkpoint-<step>/` has the files of the local checkpoint, and the metrics so far. Its
+`state.json` is put there last and taken away first, so that a checkpoint is whole or not there.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from electrify.progress import log, warn
+from electrify.stages import CHECKPOINT_STATE, checkpoints
+from model.checkpoint import DAMAGES, MODEL, OPTIMIZER, check_identity, read_state
+
+METRICS = "metrics.jsonl"
+_FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
+
+
+class Mirror:
+    """The checkpoints at an address: a folder, gs://, or any other that fsspec opens."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+        except (ValueError, ImportError) as error:
+            raise ValueError(
+                f"pretrain.checkpoint_dir = {url!r} cannot be opened ({error}): give a folder or "
+                "an address such as gs://bucket/folder"
+            ) from None
+        self._root: str = root.rstrip("/")
+
+    def steps(self) -> dict[int, set[str]]:
+        """The names of the files of every checkpoint, whole or not, by step in rising order."""
+        self._files.invalidate_cache()
+        try:
+            paths: list[str] = self._files.find(self._root)
+        except FileNotFoundError:
+            paths = []
+        found: dict[int, set[str]] = {}
+        for match in filter(None, map(_FILE.search, paths)):
+            found.setdefault(int(match[1]), set()).add(match[2])
+        return dict(sorted(found.items()))
+
+    def whole(self) -> list[int]:
+        """Steps of whole checkpoints, the newest first."""
+        return [n for n, names in reversed(self.steps().items()) if CHECKPOINT_STATE in names]
+
+    def put(self, checkpoint: Path, step: int) -> None:
+        """Copy a local checkpoint and the metrics beside it."""
+        self.remove(step)
+        self._files.makedirs(self._folder(step), exist_ok=True)
+        metrics = checkpoint.parent / METRICS
+        sources = [p for p in sorted(checkpoint.iterdir()) if p.name != CHECKPOINT_STATE]
+        sources += [metrics] if metrics.is_file() else []
+        for source in [*sources, checkpoint / CHECKPOINT_STATE]:
+            self._files.put_file(str(source), f"{self._folder(step)}/{source.name}")
+
+    def remove(self, step: int) -> None:
+        """Take a checkpoint away."""
+        names = self.steps().get(step, set())
+        for name in sorted(names, key=lambda name: (name != CHECKPOINT_STATE, name)):
+            self._files.rm_file(f"{self._folder(step)}/{name}")
+        if not names:
+            return
+        if self._files.isdir(self._folder(step)):  # where folders are things of their own
+            self._files.rmdir(self._folder(step))
+
+    def get(self, step: int, names: Iterable[str], target: Path) -> None:
+        """Copy files of a checkpoint into a local folder."""
+        for name in names:
+            self._files.get_file(f"{self._folder(step)}/{name}", str(target / name))
+
+    def _folder(self, step: int) -> str:
+        return f"{self._root}/checkpoint-{step}"
+
+
+def upload_checkpoint(checkpoint: Path, url: str, keep: int) -> None:
+    """Copy a checkpoint to the address; keep the newest `keep` there, drop any after this one.
+
+    A failure is a warning: the checkpoint is safe here, and the next one is tried again.
+    """
+    step = int(checkpoint.name.split("-")[-1])
+    try:
+        mirror = Mirror(url)
+        mirror.put(checkpoint, step)
+        before = [n for n in mirror.whole() if n < step]
+        kept = {step, *before[: keep - 1]}
+        for other in mirror.steps().keys() - kept:
+            mirror.remove(other)
+    except Exception as error:  # each file system has errors of its own
+        warn(
+            f"{checkpoint.name} could not be copied to {url} ({type(error).__name__}: {error}); "
+            "training goes on"
+        )
+
+
+def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None = None) -> None:
+    """Copy the newest sound checkpoint from the address if `folder` has none or only older ones.
+
+    With it come the metrics, where the folder has none. To be called by one process of a machine,
+    before any loads. `ValueError` if the address cannot be read, or holds another run's checkpoints
+    than `identity` says.
+    """
+    mirror = Mirror(url)
+    try:
+        steps = mirror.whole()
+    except Exception as error:  # each file system has errors of its own
+        raise ValueError(
+            f"pretrain.checkpoint_dir = {url!r} cannot be read ({type(error).__name__}: {error}): "
+            "check the address, and the right to read and write there"
+        ) from None
+    newest = _newest_sound(folder)
+    for step in steps:
+        if step <= newest:
+            return
+        target = folder / f"checkpoint-{step}"
+        temporary = target.with_name(f"{target.name}.tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            mirror.get(step, (CHECKPOINT_STATE, MODEL, OPTIMIZER), temporary)
+            state = read_state(temporary)
+        except Exception as error:  # damaged, or lost on the way
+            warn(f"checkpoint-{step} in {url} is damaged ({error}); trying the one before")
+            shutil.rmtree(temporary)
+            continue
+        if identity is not None:
+            check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.replace(target)
+        if METRICS in mirror.steps()[step] and not (folder / METRICS).exists():
+            mirror.get(step, (METRICS,), folder)
+        log(f"copied {target.name} from {url}")
+        return
+
+
+def _newest_sound(folder: Path) -> int:
+    """The step of the newest local checkpoint that can be read, 0 if there is none."""
+    for path in reversed(checkpoints(folder)):
+        try:
+            return int(read_state(path)["step"])
+        except DAMAGES:
+            continue
+    return 0

@@ -1,0 +1,99 @@
+"""What each step of a run trains, on what, and how fast: phases, stages and the learning rate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from electrify.config_pretrain import PretrainConfig
+
+Stage = Literal["joint", "generator", "discriminator"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Consecutive steps whose batches have one form."""
+
+    first_step: int  # steps are counted from 0
+    num_steps: int
+    sequence_length: int
+    batch_size: int  # sequences a step, over all processes
+    micro_batch_size: int  # sequences a forward pass, over all processes; divides batch_size
+
+    @property
+    def end(self) -> int:
+        """The first step after this phase."""
+        return self.first_step + self.num_steps
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Positions a step, padding included."""
+        return self.batch_size * self.sequence_length
+
+
+def phases_of(config: PretrainConfig, sequence_length: int) -> tuple[Phase, ...]:
+    """The curriculum's phases, then the rest at `sequence_length`; together `num_steps` steps.
+
+    Phase k ends at num_steps times the sum of the first k fractions, rounded. What a phase leaves
+    open it has from the rest of the run.
+    """
+    phases, first = [], 0
+    for length_phase, end in zip(config.curriculum, config.curriculum_ends, strict=True):
+        batch_size = length_phase.batch_size or config.batch_size
+        micro = length_phase.micro_batch_size or config.micro_batch_size or batch_size
+        length = length_phase.sequence_length
+        phases.append(Phase(first, end - first, length, batch_size, micro))
+        first = end
+    micro = config.micro_batch_size or config.batch_size
+    phases.append(Phase(first, config.num_steps - first, sequence_length, config.batch_size, micro))
+    assert all(phase.num_steps > 0 for phase in phases), phases  # the config checks it
+    return tuple(phases)
+
+
+def phase_at(phases: Sequence[Phase], step: int) -> Phase:
+    """The phase of the update that follows `step` finished ones; the last one's at the end."""
+    assert 0 <= step <= phases[-1].end, step
+    return next((phase for phase in phases if step < phase.end), phases[-1])
+
+
+def sequences_until(phases: Sequence[Phase], step: int) -> int:
+    """Sequences seen in the first `step` steps, over all processes."""
+    return sum(phase.batch_size * _steps_until(phase, step) for phase in phases)
+
+
+def tokens_until(phases: Sequence[Phase], step: int) -> int:
+    """Positions seen in the first `step` steps, padding included, over all processes."""
+    return sum(phase.tokens_per_step * _steps_until(phase, step) for phase in phases)
+
+
+def _steps_until(phase: Phase, step: int) -> int:
+    return min(max(step - phase.first_step, 0), phase.num_steps)
+
+
+def stage_at(config: PretrainConfig, step: int) -> Stage:
+    """What the update that follows `step` finished ones trains (paper, Appendix F).
+
+    Always "joint" but for electra-two-stage.
+    """
+    if config.objective != "electra-two-stage":
+        return "joint"
+    return "generator" if step < config.generator_steps else "discriminator"
+
+
+def learning_rate(step: int, config: PretrainConfig) -> float:
+    """Rate of the update that follows `step` finished ones, 0 <= step <= num_steps.
+
+    peak (1 - t/T) min(1, t/warmup): warmup and linear decay apply *together* from t = 0, as in
+    google-research/electra model/optimization.py:36-45 (so the first update has rate 0);
+    `transformers`' schedule differs. Each stage of electra-two-stage has its own t and T, and
+    warms up over `warmup_steps` or, if it is shorter, all its steps.
+    """
+    assert 0 <= step <= config.num_steps, step
+    done, num_steps = step, config.num_steps
+    if config.objective == "electra-two-stage":
+        if stage_at(config, step) == "generator":
+            num_steps = config.generator_steps
+        else:
+            done, num_steps = step - config.generator_steps, num_steps - config.generator_steps
+    warmup_steps = min(config.warmup_steps, num_steps)
+    warmup = min(1.0, done / warmup_steps) if warmup_steps else 1.0
+    return config.learning_rate * (1 - done / num_steps) * warmup

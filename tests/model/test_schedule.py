@@ -1,0 +1,118 @@
+"""Phases cover the run exactly; the rate is its formula; stages follow one another."""
+
+import pytest
+
+from electrify.config_pretrain import PretrainConfig
+from electrify.config_sizes import SIZE_PRESETS
+from model.schedule import (
+    Phase,
+    learning_rate,
+    phase_at,
+    phases_of,
+    sequences_until,
+    stage_at,
+    tokens_until,
+)
+
+
+def config_of(**options: object) -> PretrainConfig:
+    return PretrainConfig.model_validate(SIZE_PRESETS["small"] | options)
+
+
+def phase(length: int, fraction: float, **options: int) -> dict[str, object]:
+    return {"sequence_length": length, "steps_fraction": fraction, **options}
+
+
+CURRICULUM = (phase(16, 0.25, batch_size=32, micro_batch_size=8), phase(64, 1 / 3))
+
+
+def test_phases_take_their_fractions_and_the_rest_its_length():
+    config = config_of(
+        num_steps=100, warmup_steps=5, batch_size=12, micro_batch_size=4, curriculum=CURRICULUM
+    )
+    assert phases_of(config, 128) == (
+        Phase(first_step=0, num_steps=25, sequence_length=16, batch_size=32, micro_batch_size=8),
+        # 0.25 + 1/3 of 100 steps is 58.3; batch and micro-batch are the run's
+        Phase(first_step=25, num_steps=33, sequence_length=64, batch_size=12, micro_batch_size=4),
+        Phase(first_step=58, num_steps=42, sequence_length=128, batch_size=12, micro_batch_size=4),
+    )
+    alone = phases_of(config_of(num_steps=7, warmup_steps=5, batch_size=12), 512)
+    assert alone == (Phase(0, 7, 512, 12, 12),)
+
+
+@pytest.mark.parametrize("num_steps", [3, 4, 7, 10, 99, 1_000_003])
+@pytest.mark.parametrize("fractions", [(0.3, 0.3), (0.1, 0.2, 0.4), (0.05,), (0.9, 0.05)])
+def test_phases_cover_the_run_without_gap_or_overlap(num_steps: int, fractions):
+    curriculum = tuple(phase(16, fraction) for fraction in fractions)
+    options = {"num_steps": num_steps, "warmup_steps": 0, "curriculum": curriculum}
+    ends = [round(num_steps * sum(fractions[: n + 1])) for n in range(len(fractions))]
+    if len({0, *ends, num_steps}) < len(fractions) + 2:  # some phase would be empty
+        with pytest.raises(ValueError, match="a phase or the rest gets no step"):
+            config_of(**options)
+        return
+    config = config_of(**options)
+    phases = phases_of(config, 128)
+    assert len(phases) == len(fractions) + 1
+    assert all(p.num_steps >= 1 for p in phases)
+    assert [p.first_step for p in phases] == [0, *(p.end for p in phases[:-1])]
+    assert phases[-1].end == num_steps
+
+
+def test_counts_equal_those_of_a_walk_over_the_steps():
+    config = config_of(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
+    phases = phases_of(config, 128)
+    tokens = sequences = 0
+    for step in range(40):
+        assert (tokens, sequences) == (tokens_until(phases, step), sequences_until(phases, step))
+        (here,) = [p for p in phases if p.first_step <= step < p.first_step + p.num_steps]
+        assert phase_at(phases, step) is here
+        sequences += here.batch_size
+        tokens += here.batch_size * here.sequence_length
+    assert (tokens, sequences) == (tokens_until(phases, 40), sequences_until(phases, 40))
+    assert phase_at(phases, 40) is phases[-1]
+    with pytest.raises(AssertionError):
+        phase_at(phases, 41)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (0, 0.0),
+        (1, 5e-4 * 0.999_999 / 10_000),
+        (5_000, 5e-4 * 0.995 / 2),
+        (10_000, 5e-4 * 0.99),  # not the peak: warmup and decay apply together
+        (500_000, 2.5e-4),
+        (999_999, 5e-10),
+        (1_000_000, 0.0),
+    ],
+)
+def test_warmup_and_decay_apply_together(step: int, expected: float):
+    assert learning_rate(step, config_of()) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_warmup_the_first_rate_is_the_peak():
+    assert learning_rate(0, config_of(warmup_steps=0)) == 5e-4
+
+
+def two_stage(**options: object) -> PretrainConfig:
+    changed = {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}
+    return config_of(objective="electra-two-stage", **(changed | options))
+
+
+def test_each_stage_has_the_schedule_of_a_run_of_its_own():
+    config = two_stage(num_steps=50, warmup_steps=10, generator_steps_fraction=0.6)
+    assert config.generator_steps == 30
+    first, second = (config_of(num_steps=n, warmup_steps=10) for n in (30, 20))
+    for step in range(50):
+        alone = learning_rate(step, first) if step < 30 else learning_rate(step - 30, second)
+        assert learning_rate(step, config) == alone
+        assert stage_at(config, step) == ("generator" if step < 30 else "discriminator")
+    assert learning_rate(30, config) == learning_rate(50, config) == 0
+    assert {stage_at(config_of(num_steps=50, warmup_steps=0), s) for s in range(50)} == {"joint"}
+
+
+def test_a_stage_shorter_than_the_warmup_warms_up_over_all_its_steps():
+    config = two_stage(num_steps=12, warmup_steps=8)
+    rates = [learning_rate(step, config) / 5e-4 for step in range(12)]
+    one_stage = [(1 - t / 6) * t / 6 for t in range(6)]
+    assert rates == pytest.approx(one_stage * 2)
