@@ -7,13 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report_corpus import add_corpus, add_vocabulary
+from benchmarks.report_pretraining import add_pretraining, alarms_of
 from benchmarks.report_scores import add_comparison, add_scores, scores_of
-from benchmarks.report_sections import (
-    add_cost,
-    add_example,
-    add_pretraining,
-    final_valid,
-)
+from benchmarks.report_sections import add_cost, add_example, final_valid
 from benchmarks.run_folder import RunFolder, read_run
 from benchmarks.scores import Sample, TaskScore
 from benchmarks.twin_page import TwinPage
@@ -87,6 +83,7 @@ def _numbers(runs: Sequence[RunFolder]) -> dict[str, Any]:
                 "unfinished": list(run.unfinished),
                 "summary": run.summary,
                 "final_valid": final_valid(run),
+                "alarms": alarms_of(run),
                 "scores": [_score_numbers(score) for score in scores_of(run)],
                 "corpus": {k: run.corpus[k] for k in _CORPUS_KEYS if k in run.corpus},
                 "vocabulary": run.vocabulary,

@@ -177,21 +177,24 @@ def add_comparison(document: TwinPage, runs: Sequence[RunFolder], names: Sequenc
         document.paragraph("None of the runs is evaluated yet. Run: electrify evaluate CONFIG")
     figures = [{**final_valid(run), **_summary_figures(run)} for run in runs]
     keys = [
-        "generator_loss", "generator_accuracy", "discriminator_loss", "replaced_fraction",
-        "rtd_accuracy", "rtd_auc", "tokens", "parameters", "seconds", "flops_paper",
+        "generator_loss", "generator_accuracy", "language_loss", "language_accuracy",
+        "discriminator_loss", "rtd_loss", "replaced_fraction", "rtd_accuracy", "rtd_auc",
+        "tokens", "parameters", "seconds", "flops_paper",
     ]  # fmt: skip
+    keys = [key for key in keys if any(key in found for found in figures)]
     document.table(
         ["", *names],
         [(words(k), *(f.get(k) for f in figures)) for k in keys],
         "Pretraining: last figures on held-out text, and cost",
     )
-    for metric in ("generator_loss", "discriminator_loss"):
+    for metric in ("generator_loss", "language_loss", "discriminator_loss"):
         curves = {
             name: curve(run, "valid", metric, "tokens")
             for name, run in zip(names, runs, strict=True)
         }
         title = words(metric).capitalize() + ", held-out text"
-        document.line_plot(title, curves, "tokens", "nats per token", log_y=True)
+        if any(curves.values()):
+            document.line_plot(title, curves, "tokens", "nats per token", log_y=True)
 
 
 def _add_gains(

@@ -1,7 +1,6 @@
 """The parts of a run's report, each from one stage; a stage not made yet is a sentence."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.run_folder import STAGES, Json, RunFolder
@@ -9,18 +8,6 @@ from benchmarks.twin_page import TwinPage
 from electrify.progress import duration
 from electrify.stages import READ_OPTIONS
 
-# metric of pretrain/metrics.jsonl -> what it says
-METRICS = {
-    "generator_loss": "masked language modelling: mean -log p of the true token, in nats",
-    "generator_accuracy": "masked tokens that the generator's first guess gets right",
-    "discriminator_loss": "replaced token detection (RTD): binary cross-entropy per token",
-    "replaced_fraction": "tokens that the generator replaced by another",
-    "rtd_accuracy": "tokens rightly called original or replaced, at threshold 0.5",
-    "rtd_auc": "chance that a replaced token gets a higher probability than an original one; "
-    "0.5 is guessing",
-    "rtd_precision": "of the tokens called replaced, those that were",
-    "rtd_recall": "of the replaced tokens, those called replaced",
-}
 Points = list[tuple[float, float]]
 
 
@@ -64,44 +51,6 @@ def add_example(document: TwinPage, run: RunFolder) -> None:
         "Probability that a token was replaced, as the discriminator sees it (framed: it was)",
         [(t["token"], float(t["probability"]), t["replaced"]) for t in run.example["tokens"]],
     )
-
-
-def add_pretraining(document: TwinPage, run: RunFolder) -> None:
-    """Curves and final figures."""
-    if missing(document, run, "pretrain", "Pretraining"):
-        return
-    if not run.metrics:
-        document.paragraph("No metrics were logged yet.")
-        return
-    valid = final_valid(run)
-    if valid:
-        rows: list[Sequence[object]] = [
-            (name, valid.get(name), meaning) for name, meaning in METRICS.items() if name in valid
-        ]
-        if valid.get("replaced_fraction") is not None:
-            baseline = 1 - valid["replaced_fraction"]
-            rows.append(("always 'original'", baseline, "RTD accuracy without looking at the text"))
-        document.table(
-            ["metric", "value", "meaning"], rows, f"Held-out text at step {valid['step']:,}"
-        )
-    else:
-        document.paragraph("No validation was reached yet.")
-    for metric, title in (
-        ("generator_loss", "Generator loss"),
-        ("discriminator_loss", "Discriminator loss"),
-    ):
-        curves = {kind: curve(run, kind, metric) for kind in ("train", "valid")}
-        document.line_plot(title, curves, "step", "nats per token", log_y=True)
-    detection = {
-        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
-        "RTD AUC": curve(run, "valid", "rtd_auc"),
-        "always 'original'": [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")],
-    }
-    document.line_plot("Replaced token detection, held-out text", detection, "step", "share")
-    fractions = {kind: curve(run, kind, "replaced_fraction") for kind in ("train", "valid")}
-    document.line_plot("Replaced tokens", fractions, "step", "share of all tokens")
-    speed = {"train": curve(run, "train", "tokens_per_second")}
-    document.line_plot("Speed", speed, "step", "tokens per second")
 
 
 def add_cost(document: TwinPage, run: RunFolder) -> None:

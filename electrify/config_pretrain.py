@@ -167,7 +167,7 @@ class PretrainConfig(Section):
         return tuple(round(self.num_steps * fraction) for fraction in fractions)
 
     def num_masked(self, sequence_length: int) -> int:
-        """Masked positions in a full sequence: int((p + .005) L), as the original has it."""
+        """Slots for masked positions: int((p + .005) L), as the original has it."""
         return min(max(1, int((self.mask_fraction + 0.005) * sequence_length)), sequence_length)
 
     @model_validator(mode="after")

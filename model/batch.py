@@ -114,9 +114,7 @@ class Counts:
     @classmethod
     def of(cls, masked: Masked) -> Self:
         """Those of one batch, fp32."""
-        return cls(
-            masked.weights.sum(), masked.tokens.sum().float(), masked.maskable.sum().float()
-        )
+        return cls(masked.weights.sum(), masked.tokens.sum().float(), masked.maskable.sum().float())
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
@@ -154,6 +152,7 @@ class Outputs:
     tokens: Tensor  # (B, L) bool, those whose detection counts: False at padding
     weights: Tensor  # (B, N) 1 where a position was really chosen
     sampled: Tensor | None = None  # (B, N) int64 what the generator put at the chosen positions
+    noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric
     generator_losses: Tensor | None = None  # (B, N) -log p(original), detached
     generator_hits: Tensor | None = None  # (B, N) bool, no token is more likely than the original
     language_losses: Tensor | None = None  # (B, N) the same of the main network

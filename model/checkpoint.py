@@ -165,7 +165,10 @@ def newest(folder: Path) -> Path:
 
 
 def model_tensors(model: nn.Module) -> Tensors:
-    """Every tensor of the model's state on the CPU, one that has several names under its first."""
+    """Every tensor of the model's state on the CPU, one that has several names under its first.
+
+    Of a model on the CPU they are its own, not copies.
+    """
     tensors: Tensors = {}
     seen: set[tuple[int, torch.Size, tuple[int, ...]]] = set()
     for name, tensor in model.state_dict().items():

@@ -19,8 +19,9 @@ from model.layers import (
     initialise,
 )
 from model.masking import choose_positions, masked_limits, num_slots
-from model.objectives import Stage, run_objective
+from model.objectives import run_objective
 from model.passes import at_positions
+from model.schedule import Stage
 
 
 def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
@@ -58,6 +59,14 @@ class ElectraPretrainer(nn.Module):
     its place. `noise_probabilities` (V,) are those of a uniform or unigram generator, and
     `unit_starts` (V,) says which pieces begin a unit that is masked as a whole.
     """
+
+    generator_embeddings: Embeddings | None
+    generator: Encoder | TwoTowers | None
+    generator_head: GeneratorHead | None
+    baseline: nn.Linear | None
+    unit_starts: Tensor | None
+    noise_probabilities: Tensor | None
+    noise_cumulative: Tensor | None
 
     def __init__(
         self,
@@ -106,14 +115,14 @@ class ElectraPretrainer(nn.Module):
         self.register_buffer(name, table, persistent=False)
 
     def forward(
-        self, masked: Masked, stage: Stage = "joint", sampled: Tensor | None = None
+        self, masked: Masked, stage: Stage = "joint", earlier: Outputs | None = None
     ) -> Outputs:
         """Generate, sample, discriminate: the terms of the objective's loss.
 
-        `stage` "generator" or "discriminator" trains one network alone; `sampled` (B, N) are then
-        the tokens that the generator put in place, where it has run already.
+        `stage` "generator" or "discriminator" trains one network alone; `earlier` are the outputs
+        of the generator's own pass over the batch, where there was one: its samples stay.
         """
-        return run_objective(self, masked, stage, sampled)
+        return run_objective(self, masked, stage, earlier)
 
     @torch.no_grad()
     def mask(self, batch: Batch) -> Masked:
@@ -121,11 +130,12 @@ class ElectraPretrainer(nn.Module):
         config, special, ids = self.config, self.special, batch.input_ids
         tokens = ids != special.pad
         maskable = tokens & (ids != special.cls) & (ids != special.sep) & (ids != special.mask)
-        limits = None if batch.packed else masked_limits(tokens, config.mask_fraction)
         starts = None
         if config.mask_unit != "token":
             assert self.unit_starts is not None
             starts = self.unit_starts[ids]
+        # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
+        limits = masked_limits(tokens, config.mask_fraction)
         positions, weights = choose_positions(
             maskable, batch.noise.positions, config, limits, starts
         )
@@ -246,4 +256,3 @@ class ElectraPretrainer(nn.Module):
         assert self.generator_embeddings is not None
         self.embeddings.load_state_dict(self.generator_embeddings.state_dict())
         self.discriminator.load_state_dict(self.generator.state_dict())
-

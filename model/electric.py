@@ -27,6 +27,8 @@ from model.passes import (
 if TYPE_CHECKING:
     from model.electra import ElectraPretrainer
 
+_LEAST = torch.finfo(torch.float32).tiny
+
 
 def generate_from_towers(model: "ElectraPretrainer", masked: Masked) -> Generated:
     """Noise q(x | the rest) at the chosen positions, by a cloze model of two towers.
@@ -39,12 +41,12 @@ def generate_from_towers(model: "ElectraPretrainer", masked: Masked) -> Generate
         assert model.noise_probabilities is not None
         sampled = sample_noise(model, masked)
         noised, _ = corrupt(model, masked, sampled)
-        return Generated(sampled, noise_log_probs=model.noise_probabilities.float().log()[noised])
+        # what is never drawn, as [UNK], has q = 0: the least number makes it data, log 0 a nan
+        log_probs = model.noise_probabilities.float().clamp(min=_LEAST).log()
+        return Generated(sampled, noise_log_probs=log_probs[noised])
     states = generator_states(model, masked, ids)
     log_probs, hits = gathered_log_probs(model.generator_logits, states, ids)
-    term = Term(
-        -(log_probs * masked.maskable).sum(), "candidates", model.config.generator_weight
-    )
+    term = Term(-(log_probs * masked.maskable).sum(), "candidates", model.config.generator_weight)
     kept = log_probs.detach().gather(1, at)
     with torch.no_grad():
         logits = model.generator_logits(at_positions(states, at))
@@ -66,9 +68,7 @@ def contrast_noise(model: "ElectraPretrainer", masked: Masked, generated: Genera
     corrupted, _ = corrupt(model, masked, generated.sampled)
     energies = model.detection_logits(main_states(model, masked, corrupted)).float()
     share = torch.logit(torch.tensor(model.config.mask_fraction)).item()
-    # [CLS] and [SEP] have no q in a table
-    noise = generated.noise_log_probs.masked_fill(~masked.maskable, 0.0)
-    logits = energies + noise + share
+    logits = energies + generated.noise_log_probs + share
     labels = torch.zeros_like(energies).scatter_add(1, masked.positions, masked.weights)
     losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     main = Term((losses * masked.maskable).sum(), "candidates", model.config.main_weight)

@@ -71,7 +71,7 @@ def verify(
     `ValueError` above 1e-5.
     """
     model = copy.deepcopy(model).double().eval()
-    differences = {}
+    differences: dict[str, float] = {}
     for network in exported_networks(model.config):
         loaded = transformers_class(network).from_pretrained(
             folder / network.folder, dtype=torch.float64

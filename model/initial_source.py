@@ -1,7 +1,8 @@
 """Weights that a run goes on from, read from another run or from `transformers` folders."""
 
 import json
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from model.networks import (
     LANGUAGE_MODEL,
     PREDICTOR,
     Network,
-    has_plain_generator,
     untie,
 )
 from model.transformers_names import (
@@ -37,6 +37,9 @@ from model.transformers_names import (
 from vocab.references import read_pieces
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
+# untyped in transformers
+_get_verbosity: Callable[[], int] = transformers_logging.get_verbosity
+_set_verbosity: Callable[[int], None] = transformers_logging.set_verbosity
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 
 
@@ -47,8 +50,8 @@ class Source:
     place: str
     weights: dict[str, Tensor]
     shape: EncoderShape  # of the main network
-    generator_shape: EncoderShape | None  # None: there is no generator, or it is two towers
-    objective: str | None  # of a run
+    generator_shape: EncoderShape | None  # None: there is no generator
+    has_towers: bool  # its generator is electric's
     tokenizer_sha256: str | None  # of a run
     pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
 
@@ -73,9 +76,8 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
     try:
         found = read_checkpoint(checkpoint)
         options = found.identity["options"]
-        config = PretrainConfig.model_validate(
-            {name: options[name] for name in PretrainConfig.model_fields if name in options}
-        )
+        known = {name: options[name] for name in PretrainConfig.model_fields if name in options}
+        config = PretrainConfig.model_validate_json(json.dumps(known))
         vocab_size = int(found.identity["vocab_size"])
         sha256 = str(found.identity["tokenizer_sha256"])
     except DAMAGES as error:
@@ -83,13 +85,12 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
             f"pretrain.initial_model = {place!r}: {checkpoint} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
-    plain = has_plain_generator(config)
     return Source(
         place,
         untie(found.model, config),
         discriminator_shape(config, vocab_size),
-        generator_shape(config, vocab_size) if plain else None,
-        config.objective,
+        generator_shape(config, vocab_size) if config.has_generator else None,
+        config.objective == "electric",
         sha256,
         _pieces_of_run(checkpoint, sha256),
     )
@@ -134,7 +135,7 @@ def _from_transformers(place: str, generator: str | None) -> Source:
             found = {n: t for n, t in found.items() if n.startswith(f"{network.head}.")}
         weights |= found
     return Source(
-        place, weights, shape_from_transformers(config), of_generator, None, None, pieces
+        place, weights, shape_from_transformers(config), of_generator, False, None, pieces
     )
 
 
@@ -184,11 +185,12 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
     kind = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
     with _quiet():
         try:
-            model, report = kind.from_pretrained(
+            loaded: Any = kind.from_pretrained(
                 folder, output_loading_info=True, dtype=torch.float32
             )
         except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
+    model, report = loaded
     missing = set(report["missing_keys"])
     if lacking := sorted(name for name in missing if name.startswith("electra.")):
         raise ValueError(
@@ -207,9 +209,9 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without `transformers`' report of missing heads, which the log gives in our words."""
-    before = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
+    before = _get_verbosity()
+    _set_verbosity(logging.ERROR)
     try:
         yield
     finally:
-        transformers_logging.set_verbosity(before)
+        _set_verbosity(before)

@@ -153,7 +153,8 @@ class TwoTowers(nn.Module):
 
     The left tower reads from left to right, the right one from right to left; a token's state is
     the left tower's at the token before it beside the right one's at the token after it (Electric,
-    Clark et al. 2020b, section 2.3; the ends get zeros).
+    Clark et al. 2020b, section 2.3). The ends get zeros, as does a side whose neighbour may not be
+    attended to: it is of another document.
     """
 
     def __init__(self, shape: EncoderShape) -> None:
@@ -172,9 +173,12 @@ class TwoTowers(nn.Module):
         allowed = torch.ones_like(before) if attention_mask is None else attention_mask
         left = self.left(embedded, (before & allowed) | itself)
         right = self.right(embedded, (before.mT & allowed) | itself)
-        return torch.cat(
-            [F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1
-        )
+        left, right = left[:, :-1], right[:, 1:]
+        if attention_mask is not None:
+            shown = attention_mask[:, 0].expand(-1, length, length)
+            left = left * shown.diagonal(-1, 1, 2)[..., None]
+            right = right * shown.diagonal(1, 1, 2)[..., None]
+        return torch.cat([F.pad(left, (0, 0, 1, 0)), F.pad(right, (0, 0, 0, 1))], dim=-1)
 
 
 class GeneratorHead(nn.Module):

@@ -12,9 +12,7 @@ _CHUNK_ELEMENTS = 2**25  # of logits at once: 128 MB
 
 def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """-log p(target): (..., V), (...) to (...)."""
-    losses = F.cross_entropy(
-        logits.float().flatten(0, -2), targets.flatten(), reduction="none"
-    )
+    losses = F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), reduction="none")
     return losses.view(targets.shape)
 
 
@@ -48,7 +46,9 @@ def gathered_log_probs(
         return log_probs.view(targets.shape), hits.view(targets.shape)
     found = [
         checkpoint(of_chunk, part, wanted, use_reentrant=False)
-        for part, wanted in zip(flat.split(rows), flat_targets.split(rows), strict=True)
+        for part, wanted in zip(
+            torch.split(flat, rows), torch.split(flat_targets, rows), strict=True
+        )
     ]
     log_probs, hits = (torch.cat(parts).view(targets.shape) for parts in zip(*found, strict=True))
     return log_probs, hits

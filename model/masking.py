@@ -13,7 +13,9 @@ from torch.nn import functional as F
 from electrify.config_pretrain import PretrainConfig
 
 _BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
-_UNIT_SPREAD = 2  # the count's sd with whole units over that with tokens: sqrt(E[n^2] / E[n])
+# the count's sd with whole units over that with tokens, sqrt(E[n^2] / E[n]) for units of n tokens:
+# 1.2 to 1.8 on Korean text with 4,000 to 32,000 pieces
+_UNIT_SPREAD = 2
 _ROUNDS = 4  # of filling slots with whole units; each leaves less room than one more unit takes
 
 
@@ -56,11 +58,12 @@ def choose_positions(
     weights (B, N) fp32 in {0, 1}.
 
     fixed: min(N, limit) distinct positions, each set of them as likely as any other. Whole units
-    come in random order; one that does not fit into the slots left is passed over, but a sequence
-    whose units are all too long has the beginning of one of them.
+    come in random order; one that does not fit into the slots left is passed over, so that at 19
+    slots units of 5 tokens are chosen 0.137 of the time where those of one are 0.164 of it. A
+    sequence whose units are all too long has the beginning of one of them.
     with-replacement: N independent draws (pretrain_helpers.py:188), of which 7 % hit a position
     that is chosen already at mask_fraction 0.15; both slots weigh 1. Never of whole units.
-    bernoulli: each token, or unit, by itself with probability mask_fraction.
+    bernoulli: each token, or unit, by itself with probability mask_fraction, which may be none.
     """
     slots = num_slots(config, maskable.shape[1])
     most = torch.full_like(maskable[:, 0], slots, dtype=torch.int64)
@@ -111,9 +114,7 @@ def _after_gap(maskable: Tensor) -> Tensor:
     return maskable & ~F.pad(maskable[:, :-1], (1, 0))
 
 
-def _of_units(
-    starts: Tensor, maskable: Tensor, uniforms: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _of_units(starts: Tensor, maskable: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of each token (B, L): its unit's draw and number of tokens, and its own number in the unit.
 
     What is said of a token that is not maskable has no meaning.

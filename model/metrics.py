@@ -5,6 +5,7 @@ an objective does not have is absent; what is undefined (a precision where nothi
 replaced) is nan.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -150,6 +151,11 @@ def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[
     window = MetricsWindow(languages, outputs[0].weights.device)
     window.add(outputs)
     return window.read()
+
+
+def fingerprint(input_ids: Tensor) -> int:
+    """CRC-32 of a batch's ids on the CPU: `data_fingerprint`, the same for the same batch."""
+    return zlib.crc32(input_ids.contiguous().numpy().tobytes())
 
 
 def _row_sums(output: Outputs) -> Tensor:

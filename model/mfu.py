@@ -1,12 +1,11 @@
 """Peak FLOP/s of accelerators, to set a run's own against: model FLOPs utilisation (MFU).
 
-MFU = FLOPs of the matrix products that the model needs / seconds / the peak of all devices (Chowdhery
-et al. 2022, PaLM, appendix B). Peaks are those of dense products at the maker's boost clock, which
-no kernel reaches for long.
+MFU = FLOPs of the matrix products that the model needs / seconds / the peak of all devices
+(Chowdhery et al. 2022, PaLM, appendix B). Peaks are those of dense products at the maker's boost
+clock, which no kernel reaches for long.
 """
 
 import re
-
 from typing import Literal
 
 Precision = Literal["bf16", "fp32"]

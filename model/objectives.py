@@ -4,12 +4,12 @@ All share one shape. The generator predicts the tokens at the chosen positions a
 there; the main network, from the corrupted sequence, tells replaced tokens, or predicts tokens, or
 both. Losses are sums; the trainer divides them by the counts of the whole step.
 
-Source: ELECTRA (Clark et al. 2020), sections 2, 3.2, 3.4 and appendix F. Electric is in electric.py.
+Source: ELECTRA (Clark et al. 2020), sections 2, 3.2, 3.4 and appendix F. Electric: electric.py.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -32,27 +32,27 @@ from model.passes import (
     with_detected,
     with_generated,
 )
+from model.schedule import Stage
 
 if TYPE_CHECKING:
     from model.electra import ElectraPretrainer
 
-Stage = Literal["joint", "generator", "discriminator"]
-
 
 def run_objective(
-    model: "ElectraPretrainer", masked: Masked, stage: Stage, sampled: Tensor | None
+    model: "ElectraPretrainer", masked: Masked, stage: Stage, earlier: Outputs | None
 ) -> Outputs:
     """The terms of the objective's loss for one batch.
 
     Stage "generator" trains the generator alone, "discriminator" the main network alone, on the
-    samples given or on those of a frozen generator.
+    samples of an earlier pass or on those of a frozen generator.
     """
     objective = model.config.objective
     if objective == "mlm":
         return masked_language_model(model, masked)
     generate = generate_from_towers if objective == "electric" else generate_tokens
-    if sampled is not None:
-        generated = Generated(sampled)
+    if earlier is not None:
+        assert earlier.sampled is not None
+        generated = Generated(earlier.sampled, noise_log_probs=earlier.noise_log_probs)
     elif stage == "discriminator":
         with torch.no_grad():
             generated = replace(generate(model, masked), term=None)

@@ -104,6 +104,7 @@ def with_generated(outputs: Outputs, generated: Generated) -> Outputs:
     return replace(
         outputs,
         sampled=generated.sampled,
+        noise_log_probs=generated.noise_log_probs,
         generator_losses=generated.losses,
         generator_hits=generated.hits,
     )

@@ -15,7 +15,7 @@ from model.data import SequenceData, StepData, noise_key, noise_probabilities, o
 from model.device import autocast, describe, resolve_device, seed_dropout
 from model.electra import ElectraPretrainer
 from model.optim import make_optimizers
-from model.parallel import Ranks
+from model.parallel import ALONE, Ranks
 from model.parameters import parameter_counts
 from model.run_log import RunLog
 from model.schedule import sequences_until
@@ -24,8 +24,10 @@ from vocab.mask_units import read_unit_starts
 from vocab.shards import TokenShards
 
 SUMMARY = "summary.json"
-_VALID_KEY_STEP = 2**40  # draws of validation: the same at every validation, never a step's
-_INITIAL_STEP = 2**41
+# draws of validation, the same at every validation, and of initial weights: of no step of a run.
+# Below 2**32, as torch's generator on the CPU knows no more of its seed
+_VALID_KEY_STEP = 2**31
+_INITIAL_STEP = 2**31 + 2**30
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
@@ -36,7 +38,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
 class Trainer:
     """Holds one run's model, data and files; `run` is the loop."""
 
-    def __init__(self, config: RunConfig, folder: Path, ranks: Ranks = Ranks()) -> None:
+    def __init__(self, config: RunConfig, folder: Path, ranks: Ranks = ALONE) -> None:
         self.run_config, self.config, self.folder, self.ranks = (
             config, config.pretrain, folder, ranks
         )  # fmt: skip

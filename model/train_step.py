@@ -11,7 +11,7 @@ from model.batch import Batch, Counts, Masked, Outputs
 from model.device import autocast, seed_dropout
 from model.electra import ElectraPretrainer
 from model.optim import AdamW, set_learning_rate
-from model.parallel import Ranks, bare
+from model.parallel import ALONE, Ranks, bare
 from model.schedule import Stage, learning_rate, stage_at
 
 
@@ -21,7 +21,7 @@ class Step:
 
     number: int  # of finished updates before it
     seed: int
-    ranks: Ranks = Ranks()
+    ranks: Ranks = ALONE
 
 
 def train_step(
@@ -74,9 +74,9 @@ def _forward_backward(
         draw = number + len(masked) * (earlier is not None)
         seed_dropout(step.seed, step.number, draw, step.ranks.rank)
         with autocast(config, batch.tokens.device):
-            output: Outputs = model(batch, stage, None if earlier is None else earlier.sampled)
+            output: Outputs = model(batch, stage, earlier)
         # processes average their gradients, and the loss is a sum over them
-        (output.loss(counts) * step.ranks.num_ranks).backward()
+        torch.autograd.backward(output.loss(counts) * step.ranks.num_ranks)
         outputs.append(output if earlier is None else _joined(earlier, output))
     return outputs
 

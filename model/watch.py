@@ -6,19 +6,24 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from electrify.artifacts import write_text
+from electrify.config import RunConfig
 from electrify.progress import is_main_process, log, warn
-from model.alarms import Alarms, RunFacts
+from model.alarm_causes import RunFacts
+from model.alarms import Alarms
 from model.boards import Board, import_wandb, open_boards
 from model.device import synchronize
+from model.flops import Flops, run_flops
+from model.schedule import phases_of, tokens_until
 
 METRICS = "metrics.jsonl"
 # figures that depend on the machine, not on the run
 TIMINGS = frozenset({"seconds", "tokens_per_second", "positions_per_second", "mfu"})
+_NO_FLOPS = Flops(0.0, 0.0, 0.0)
 _NOT_DRAWN = frozenset({"data_fingerprint"})
 
 
@@ -27,9 +32,14 @@ class Work:
     """What a run has done from its first step on, over all processes."""
 
     positions: int = 0  # padding included
-    flops_matmul: float = 0.0
-    flops_paper: float = 0.0
-    flops_6nd: float = 0.0
+    flops: Flops = _NO_FLOPS
+
+    @classmethod
+    def until(cls, config: RunConfig, vocab_size: int, num_steps: int) -> Self:
+        """That of the first `num_steps` steps."""
+        length = config.encode.sequence_length
+        positions = tokens_until(phases_of(config.pretrain, length), num_steps)
+        return cls(positions, run_flops(config.pretrain, vocab_size, length, num_steps))
 
 
 class Speed:
@@ -38,12 +48,12 @@ class Speed:
     def __init__(
         self,
         device: torch.device,
-        done: Work | None = None,
+        done: Work,
         seconds: float = 0.0,
         peak_flops: float = math.nan,
     ) -> None:
         """`done` in `seconds` before this process; `peak_flops` a second, of all devices."""
-        self.seconds, self.done = seconds, done or Work()
+        self.seconds, self.done = seconds, done
         self._device, self._peak = device, peak_flops
         self._lap = (self.seconds, self.done)
         self.start()
@@ -64,14 +74,14 @@ class Speed:
         seconds, before = self._lap
         self._lap = (self.seconds, self.done)
         elapsed = max(self.seconds - seconds, 1e-9)
-        flops = self.done.flops_matmul - before.flops_matmul
+        flops = self.done.flops.matmul - before.flops.matmul
         return {
             "tokens_per_second": num_tokens / elapsed,
             "positions_per_second": (self.done.positions - before.positions) / elapsed,
             "mfu": flops / elapsed / self._peak,
-            "flops_matmul": self.done.flops_matmul,
-            "flops_paper": self.done.flops_paper,
-            "flops_6nd": self.done.flops_6nd,
+            "flops_matmul": self.done.flops.matmul,
+            "flops_paper": self.done.flops.paper,
+            "flops_6nd": self.done.flops.six_nd,
         }
 
     @property
@@ -137,18 +147,6 @@ class MetricsFile:
     def _append(self, record: Mapping[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-def describe(figures: Mapping[str, float]) -> str:
-    """The figures that tell how a run goes, in a few words, whatever the objective."""
-    named = {
-        "generator_loss": "MLM {:.3f}",
-        "language_loss": "main MLM {:.3f}",
-        "rtd_loss": "RTD {:.4f}",
-        "rtd_auc": "AUC {:.3f}",
-        "replaced_fraction": "replaced {:.3f}",
-    }
-    return ", ".join(text.format(figures[name]) for name, text in named.items() if name in figures)
 
 
 def _nested(figures: Mapping[str, float]) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 Only places in these files travel through the shuffle, so memory does not follow the corpus.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import xxhash
+from numpy.typing import NDArray
+
+from vocab.word_counter import sum_counts
 
 NUM_SHARDS = 64
-_FIELDS = ("word", "count")
+_NUMBERS = np.random.default_rng(0).integers(2**32, size=256, dtype=np.uint32)
 
 
 class Place(NamedTuple):
@@ -41,44 +43,45 @@ class ChunkWriter:
         if kind is None:
             self._temporary.replace(self._path)
 
-    def write(self, language: str, counts: Mapping[str, int]) -> None:
-        """Add counts of words of a language."""
-        shards = np.fromiter(map(shard_of, counts), np.uint8, len(counts))
+    def write(self, language: str, words: pa.Table) -> None:
+        """Add distinct words of a language with their counts."""
+        words = words.combine_chunks()
+        shards = shards_of(words["word"].chunk(0)) if len(words) else np.empty(0, np.uint8)
         order = np.argsort(shards, kind="stable")
         ends = np.searchsorted(shards[order], np.arange(NUM_SHARDS), "right").tolist()
-        batch = pa.record_batch(
-            [pa.array(counts, pa.large_string()), pa.array(counts.values(), pa.int64())], _FIELDS
-        ).take(pa.array(order))
+        words = words.take(pa.array(order)).combine_chunks()
         start = 0
         for shard, end in enumerate(ends):
             if end > start:
-                blob = _serialized(batch.slice(start, end - start))
+                blob = _serialized(words.slice(start, end - start))
                 place = Place(language, str(self._path), self._file.tell(), len(blob))
                 self._file.write(blob)
                 self.places.append((shard, place))
                 start = end
 
 
-def shard_of(word: str) -> int:
-    """Which of NUM_SHARDS a word belongs to."""
-    return xxhash.xxh3_64_intdigest(word.encode()) % NUM_SHARDS
+def shards_of(words: pa.StringArray) -> NDArray[np.uint8]:
+    """Which of NUM_SHARDS each word belongs to: by the sum of a random number for each byte."""
+    _, offsets, data = words.buffers()
+    ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
+    found = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
+    sums = np.zeros(len(found) + 1, np.uint32)
+    np.cumsum(_NUMBERS[found], dtype=np.uint32, out=sums[1:])
+    return (np.diff(sums[ends - ends[0]]) >> 16).astype(np.uint8) % NUM_SHARDS
 
 
-def _serialized(batch: pa.RecordBatch) -> bytes:
+def _serialized(words: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
-        stream.write_batch(batch)
+    with pa.ipc.new_stream(sink, words.schema, options=options) as stream:
+        stream.write_table(words)
     blob: bytes = sink.getvalue().to_pybytes()
     return blob
 
 
 def sum_places(places: Iterable[Place]) -> pa.Table:
     """The words at these places, each once, with the sums of their counts, sorted."""
-    tables = [_read(place) for place in sorted(places)]
-    summed = pa.concat_tables(tables).group_by("word", use_threads=False)
-    table = summed.aggregate([("count", "sum")]).rename_columns(list(_FIELDS))
-    return table.sort_by("word")
+    return sum_counts([_read(place) for place in sorted(places)]).sort_by("word")
 
 
 def _read(place: Place) -> pa.Table:

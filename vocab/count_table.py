@@ -14,9 +14,9 @@ from vocab.words import BATCH_WORDS, WordBatch
 
 COUNT_SCHEMA = pa.schema(
     [
-        ("language", pa.large_string()),
-        ("word", pa.large_string()),
-        ("cut", pa.large_string()),  # the word with its parts marked; null where it is one part
+        ("language", pa.string()),
+        ("word", pa.string()),
+        ("cut", pa.string()),  # the word with its parts marked; null where it is one part
         ("count", pa.int64()),
     ]
 )
@@ -37,12 +37,26 @@ def read_batches(path: Path) -> Iterator[WordBatch]:
     """Words of a file of `write_word_counts`, BATCH_WORDS at a time."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(BATCH_WORDS, use_threads=False):
-            words = pc.coalesce(batch.column("cut"), batch.column("word"))
             yield WordBatch(
-                words.to_pylist(),
+                strings_of(pc.coalesce(batch.column("cut"), batch.column("word"))),
                 _counts(batch.column("count")),
-                batch.column("language").to_pylist(),
+                _repeated(batch.column("language")),
             )
+
+
+def strings_of(column: pa.StringArray) -> list[str]:
+    """As Arrow's to_pylist(), five times faster, for strings without line breaks."""
+    whole = pa.LargeListArray.from_arrays([0, len(column)], column)
+    joined: str = pc.binary_join(whole, "\n")[0].as_py()
+    return joined.split("\n") if len(column) else []
+
+
+def _repeated(column: pa.StringArray) -> list[str]:
+    """As Arrow's to_pylist(), for a few values again and again."""
+    encoded = column.dictionary_encode()
+    values = np.array(encoded.dictionary.to_pylist(), object)
+    listed: list[str] = values[np.frombuffer(encoded.indices.buffers()[1], np.int32)].tolist()
+    return listed
 
 
 def _counts(column: pa.Array) -> NDArray[np.int64]:

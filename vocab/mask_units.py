@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from electrify.artifacts import write_json
 from electrify.stages import MASK_UNITS_FILE
-from vocab.segment import Segmenter, is_continuing
 from vocab.quality import pieces_of
+from vocab.segment import Segmenter, is_continuing
 from vocab.tokenizer import load_tokenizer
 from vocab.words import Batches
 

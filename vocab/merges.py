@@ -19,6 +19,7 @@ PREFIX = "##"
 BORDER = -1
 _DEAD = -2  # the second half of a merged pair
 _PAIRS_INDEXED = 20_000  # at a time: more is memory, fewer is time for indexing again
+_FEW = 400  # occurrences, up to which loops over them are faster than calls of numpy
 _SHIFT = 32
 _LOW = (1 << _SHIFT) - 1
 
@@ -162,21 +163,58 @@ class PairMerger:
         del self._pair_counts[key]
         at = self._occurrences(self._where.pop(key), first, second)
         behind, before = self._next[at], self._previous[at]
-        # pairs that go: those of the neighbours; what stands between two occurrences goes once
-        old = np.concatenate([before[_unlike(before, behind)], behind])
-        self._subtract(old)
         after = self._next[behind]
-        self._ids[at], self._ids[behind] = new, _DEAD
-        self._next[at], self._previous[after] = after, at
-        if self._by_likelihood:
-            merged = int(self._weights[at].sum(dtype=np.int64))
-            for piece, change in ((first, -merged), (second, -merged), (new, merged)):
-                self._piece_counts[piece] += change
-            self._num_symbols -= merged
+        if is_new and len(at) <= _FEW:
+            ids_before, ids_after = self._ids[before], self._ids[after]
+            weights = self._weights[at].tolist()
+            left = _sum_by(ids_before.tolist(), weights)
+            right = _sum_by(ids_after.tolist(), weights)
+            if not (second in left and first in right):  # else one may stand behind another
+                self._replace(at, behind, after, new)
+                self._count_merged(first, second, new, sum(weights))
+                for neighbour, gone in left.items():
+                    self._take((neighbour << _SHIFT) | first, gone)
+                    if gone >= self._threshold:
+                        where = before[ids_before == neighbour]
+                        self._put((neighbour << _SHIFT) | new, gone, where)
+                for neighbour, gone in right.items():
+                    self._take((second << _SHIFT) | neighbour, gone)
+                    if gone >= self._threshold:
+                        self._put((new << _SHIFT) | neighbour, gone, at[ids_after == neighbour])
+                return
+        # pairs that go: those of the neighbours; what stands between two occurrences goes once
+        self._subtract(np.concatenate([before[_unlike(before, behind)], behind]))
+        self._replace(at, behind, after, new)
+        self._count_merged(first, second, new, int(self._weights[at].sum(dtype=np.int64)))
         if not is_new:  # spelt before by another pair: count all its occurrences
             at = np.flatnonzero(self._ids == new).astype(np.int32)
         before = self._previous[at]
         self._add(np.concatenate([before[_unlike(before, at)], at]))
+
+    def _replace(self, at: Ints, behind: Ints, after: Ints, new: int) -> None:
+        self._ids[at], self._ids[behind] = new, _DEAD
+        self._next[at], self._previous[after] = after, at
+
+    def _count_merged(self, first: int, second: int, new: int, merged: int) -> None:
+        if self._by_likelihood:
+            for piece, change in ((first, -merged), (second, -merged), (new, merged)):
+                self._piece_counts[piece] += change
+            self._num_symbols -= merged
+
+    def _take(self, key: int, gone: int) -> None:
+        """Lower the count of a pair, if it is indexed."""
+        count = self._pair_counts.get(key)
+        if count is None:
+            return
+        if count - gone < self._threshold:
+            del self._pair_counts[key], self._where[key]
+        else:
+            self._pair_counts[key] = count - gone
+
+    def _put(self, key: int, count: int, where: Ints) -> None:
+        """Index a pair."""
+        self._pair_counts[key], self._where[key] = count, where
+        heapq.heappush(self._heap, (-self._score(key, count), key))
 
     def _new_piece(self, first: int, second: int) -> tuple[int, bool]:
         # two pairs can spell one piece: a + ##bc and ab + ##c
@@ -192,9 +230,9 @@ class PairMerger:
         """Where the pair still stands; in `aaa`, from the left and without overlap."""
         at = at[self._ids[at] == first]
         at = at[self._ids[self._next[at]] == second]
-        at.sort()
         if first != second or len(at) < 2:
             return at
+        at.sort()
         starts = np.ones(len(at), bool)
         starts[1:] = self._next[at[:-1]] != at[1:]
         run_start = np.maximum.accumulate(np.where(starts, np.arange(len(at)), 0))
@@ -211,12 +249,8 @@ class PairMerger:
         at, keys = self._pairs_at(at[self._ids[at] >= 0])
         known, inverse = np.unique(keys, return_inverse=True)
         sums = np.bincount(inverse, self._weights[at], minlength=len(known))
-        counts = self._pair_counts
         for key, gone in zip(known.tolist(), sums.tolist(), strict=True):
-            if key in counts:
-                counts[key] -= int(gone)
-                if counts[key] < self._threshold:
-                    del counts[key], self._where[key]
+            self._take(key, int(gone))
 
     def _add(self, at: Ints) -> None:
         """Index the pairs that start at these positions, which are all there are of them."""
@@ -236,9 +270,16 @@ class PairMerger:
             ends[enough].tolist(),
             strict=True,
         ):
-            self._pair_counts[key] = count
-            self._where[key] = at[start:end].copy()
-            heapq.heappush(self._heap, (-self._score(key, count), key))
+            self._put(key, count, at[start:end].copy())
+
+
+def _sum_by(keys: list[int], weights: list[int]) -> dict[int, int]:
+    """The sum of weights of each key that is a piece."""
+    sums: dict[int, int] = {}
+    for key, weight in zip(keys, weights, strict=True):
+        if key >= 0:
+            sums[key] = sums.get(key, 0) + weight
+    return sums
 
 
 def _unlike(before: Ints, last: Ints) -> NDArray[np.bool_]:

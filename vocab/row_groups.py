@@ -1,13 +1,18 @@
 """Documents files as pieces of work: one row group, some 16 MB of text, is read at a time."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-BATCH_BYTES = 1_000_000  # of text, about: few long documents or many short ones
-_MAX_DOCUMENTS = 4096
+BATCH_BYTES = 4_000_000  # of text, about: few long documents or many short ones
+_DOCUMENT_BYTES = 250  # at least, as documents are counted
+_READ_BYTES = 262_144  # of the file, read at once; not a whole column
 
 
 class RowGroup(NamedTuple):
@@ -32,14 +37,28 @@ def read_texts(
     group: RowGroup, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Batches of the row group: texts and their languages."""
-    with pq.ParquetFile(group.path) as file:
+    for batch in read_columns(group, batch_bytes):
+        yield batch.column("text").to_pylist(), batch.column("language").to_pylist()
+
+
+def read_columns(group: RowGroup, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Batches of the row group, with the columns `text` and `language`."""
+    with pq.ParquetFile(group.path, buffer_size=_READ_BYTES) as file:
         about = file.metadata.row_group(group.number)
         documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
-        batches = file.iter_batches(
-            min(max(1, documents), _MAX_DOCUMENTS),
+        for batch in file.iter_batches(
+            min(max(1, documents), max(1, batch_bytes // _DOCUMENT_BYTES)),
             row_groups=[group.number],
             columns=["text", "language"],
             use_threads=False,
-        )
-        for batch in batches:
-            yield batch.column("text").to_pylist(), batch.column("language").to_pylist()
+        ):
+            yield from _even_parts(batch, batch_bytes)
+
+
+def _even_parts(batch: pa.RecordBatch, num_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Parts of some bytes of text: a row group may begin with short documents, end with long."""
+    lengths = np.array(pc.binary_length(batch.column("text")).to_pylist(), np.int64)
+    of = np.cumsum(lengths) // num_bytes
+    borders = [0, *(np.flatnonzero(np.diff(of)) + 1).tolist(), len(batch)]
+    for start, stop in pairwise(borders):
+        yield batch.slice(start, stop - start)

@@ -15,6 +15,7 @@ UNK = "[UNK]"
 _WORDS_A_TEXT = 1000  # tokenised as one text: ten times faster than a text for each
 
 Ints = NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
 
 
 class Segments(NamedTuple):
@@ -52,22 +53,44 @@ class Segmenter:
 
     def segment(self, marked: Sequence[str]) -> Segments:
         """Pieces of words in which CUT marks where parts meet."""
-        words = [word.replace(CUT, "") for word in marked]
+        return self.segments(self.cut(without_cuts(marked)), marked)
+
+    def cut(self, words: Sequence[str]) -> Ints:
+        """The ids of the pieces of all words in a row."""
         texts = [
             " ".join(words[start : start + _WORDS_A_TEXT])
             for start in range(0, len(words), _WORDS_A_TEXT)
         ]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        ids = np.concatenate([np.array(encoding.ids, np.int64) for encoding in encodings])
-        word = np.cumsum(~self._continues[ids]) - 1
-        assert len(words) == word[-1] + 1
-        sizes = np.array([len(text) for text in words], np.int64)
-        lengths = np.where(ids == self.unknown_id, sizes[word], self._lengths[ids])
+        return np.concatenate([_NONE, *(np.array(found.ids, np.int64) for found in encodings)])
+
+    def word_of(self, ids: Ints) -> Ints:
+        """Whose piece each of them is, if they are those of all words in a row."""
+        word: Ints = np.cumsum(~self._continues[ids]) - 1
+        return word
+
+    def segments(self, ids: Ints, marked: Sequence[str]) -> Segments:
+        """What `cut` found, by place."""
+        word = self.word_of(ids)
+        assert len(marked) == (word[-1] + 1 if len(word) else 0)
+        lengths = self._lengths[ids]
+        unknown = np.flatnonzero(ids == self.unknown_id)
+        for at, of in zip(unknown.tolist(), word[unknown].tolist(), strict=True):
+            lengths[at] = len(marked[of]) - marked[of].count(CUT)
         return Segments(ids, word, np.cumsum(lengths), *_cuts(marked))
 
 
+def without_cuts(marked: Sequence[str]) -> Sequence[str]:
+    """The words themselves."""
+    joined = "\n".join(marked)
+    return joined.replace(CUT, "").split("\n") if CUT in joined else marked
+
+
 def _cuts(marked: Sequence[str]) -> tuple[Ints, Ints]:
-    points = np.frombuffer("\n".join(marked).encode("utf-32-le", "surrogatepass"), np.uint32)
+    joined = "\n".join(marked)
+    if CUT not in joined:
+        return _NONE, _NONE
+    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
     newline, cut = points == ord("\n"), points == ord(CUT)
     characters = np.cumsum(~(newline | cut))
     return characters[cut], np.cumsum(newline)[cut]

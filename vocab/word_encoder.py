@@ -8,12 +8,16 @@ model only, at half the cost of all steps.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise, repeat
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
+from vocab.count_table import strings_of
 from vocab.plain_words import plain_words_of
 from vocab.segment import is_continuing
 from vocab.shard_writer import token_dtype
@@ -22,6 +26,7 @@ from vocab.tokenizer import SEP, UNK
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
 _JOINED = 512  # new strings tokenised as one text
 _MARKS = "|~^\\;=+*.,"  # one of these, which BERT's pre-tokenizer isolates, goes between them
+_UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
 _CHECKED_TEXTS, _CHECKED_CHARACTERS = 4, 2000
 
 
@@ -49,12 +54,32 @@ class WordEncoder:
         """The ids of each text, as the bytes of an array of `dtype`."""
         # at these two only: a tab or an exotic space is left to the normaliser, and a control
         # character that str.split() takes for a space is none to it (it joins its neighbours)
-        split = [text.replace("\n", " ").split(" ") for text in texts]
+        spaced = pc.replace_substring(pa.array(texts, pa.large_string()), "\n", " ")
+        lists = pc.split_pattern(spaced, " ")
+        coded = lists.values.dictionary_encode()
+        pool, sizes = self._look_up(strings_of(coded.dictionary.cast(pa.string())))
+        codes = np.frombuffer(coded.indices.buffers()[1] or b"", np.int32)
+        lengths = sizes[codes]
+        ends = np.cumsum(lengths)
+        # of each id, how far its place in the pool lies from its place here
+        shifts = (np.cumsum(sizes) - sizes)[codes] - (ends - lengths)
+        ids = pool[np.arange(lengths.sum()) + np.repeat(shifts, lengths)].tobytes()
+        of_text = np.frombuffer(lists.offsets.buffers()[1], np.int32)[: len(texts) + 1]
+        borders = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
+        return [ids[start:stop] for start, stop in pairwise(borders.tolist())]
+
+    def _look_up(self, strings: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of distinct strings in a row, and how many each has."""
         known = self._known
         if len(known) > MAX_STRINGS:  # those met first are the frequent ones
             known = self._known = dict(islice(known.items(), MAX_STRINGS // 2))
-        self._learn(set(chain.from_iterable(split)).difference(known))
-        return [b"".join(map(known.__getitem__, words)) for words in split]
+        found = list(map(known.get, strings, repeat(_UNKNOWN)))
+        missing = [at for at, ids in enumerate(found) if ids is _UNKNOWN]
+        self._learn([strings[at] for at in missing])
+        for at in missing:
+            found[at] = known[strings[at]]
+        sizes = np.fromiter(map(len, found), np.int64, len(found)) // self.dtype.itemsize
+        return np.frombuffer(b"".join(found), self.dtype), sizes
 
     def check(self, texts: Sequence[str]) -> None:
         """`ValueError` if the tokenizer looks across spaces: told by the first few texts."""

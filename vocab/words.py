@@ -53,13 +53,16 @@ def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
     return dict(sorted(total.items())), dict(sorted(distinct.items()))
 
 
-def weighted(batches: Batches, temperature: float) -> Batches:
+def weighted(
+    batches: Batches, temperature: float, total: Mapping[str, int] | None = None
+) -> Batches:
     """The same words, counted as if text were drawn from languages by p ~ n^temperature.
 
+    `total`: all words of each language, where they are known; else the batches are read for them.
     The language that loses most keeps its counts, so that no rare word is rounded away; the others
     are multiplied. Where the sum would pass 2^52, all are scaled down, and never below one.
     """
-    total, _ = language_totals(batches)
+    total = language_totals(batches)[0] if total is None else total
     shares = sampling_shares(total, temperature)
     factors = {language: shares[language] / total[language] for language in total}
     least = min(factors.values(), default=1.0)
@@ -82,8 +85,11 @@ def weighted(batches: Batches, temperature: float) -> Batches:
 
 
 def _rows_by_language(batch: WordBatch) -> dict[str, NDArray[np.intp]]:
-    names, codes = np.unique(np.array(batch.languages, dtype=object), return_inverse=True)
-    return {str(name): np.flatnonzero(codes == code) for code, name in enumerate(names)}
+    names = dict.fromkeys(batch.languages)
+    if len(names) == 1:
+        return {name: np.arange(len(batch.languages)) for name in names}
+    languages = np.array(batch.languages, dtype=object)
+    return {name: np.flatnonzero(languages == name) for name in sorted(names)}
 
 
 @dataclass(frozen=True)
@@ -105,18 +111,19 @@ def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
     counts = [np.empty(0, np.int64)]
     for batch in batches():
         points, of = code_points(batch.words)
-        sums += np.bincount(points, batch.counts[of], minlength=len(sums))
+        found = np.bincount(points, batch.counts[of])
+        sums[: len(found)] += found
         counts.append(batch.counts)
     sums[[ord("\n"), ord(CUT)]] = 0
-    found = {chr(point): int(sums[point]) for point in np.flatnonzero(sums)}
+    characters = {chr(point): int(sums[point]) for point in np.flatnonzero(sums)}
     every = np.concatenate(counts)
     if len(every) <= max_words:
         return CharacterCounts(
-            found, len(every), int(every.min(initial=2**62)) if len(every) else 0
+            characters, len(every), int(every.min(initial=2**62)) if len(every) else 0
         )
     every.sort()
     threshold = int(every[-max_words - 1]) + 1
-    return CharacterCounts(found, int((every >= threshold).sum()), threshold)
+    return CharacterCounts(characters, int((every >= threshold).sum()), threshold)
 
 
 def code_points(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:

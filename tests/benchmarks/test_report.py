@@ -253,8 +253,8 @@ def test_every_part_of_the_run_is_told(run):
     assert "clusters" not in corpus
     assert "lengths" not in corpus
     assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
-    # scores, 5 of pretraining, characters by source, reasons of removal
-    assert page.count("<svg") == 8
+    # scores, 6 of pretraining, characters by source, reasons of removal
+    assert page.count("<svg") == 9
     assert "오늘 서울에는 &lt;비&gt;가 내렸다" in page
     assert "<비>" not in page
     # what the discriminator would score without looking: 1 - replaced_fraction

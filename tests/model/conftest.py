@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import ElectraConfig, ElectraModel
 
 from electrify.config import RunConfig
 from electrify.config_file import parse_config
+from model.batch import Batch, Noise, SpecialTokens
 from model.data import SequenceData, noise_probabilities
 from model.electra import ElectraPretrainer
+from model.layers import Embeddings, Encoder, EncoderShape
 from vocab.shard_writer import write_shards
 from vocab.shards import TokenShards
 
@@ -91,3 +94,86 @@ def make_model(config: RunConfig, data: SequenceData, seed: int = 3) -> ElectraP
 def model(config: RunConfig, data: SequenceData) -> ElectraPretrainer:
     """A freshly initialised tiny ELECTRA in training mode."""
     return make_model(config, data)
+
+
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def random_model(
+    seed: int = 3, noise: torch.Tensor | None = None, **pretrain: object
+) -> ElectraPretrainer:
+    """A tiny model of any objective without dropout, every parameter drawn at random: biases and
+    differences too, so that a lost one shows."""
+    options = make_config(Path("unused"), **(NO_DROPOUT | pretrain)).pretrain
+    model = ElectraPretrainer(options, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), noise)
+    rng = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=rng)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                module.weight.add_(1.0)  # about 0 it would let little through
+    return model
+
+
+def random_batch(
+    model: ElectraPretrainer, rows: int = 5, length: int = 20, seed: int = 0, padded: bool = False
+) -> Batch:
+    """`[CLS] A [SEP] B [SEP]` of random tokens, [UNK] among them; padded: of any length."""
+    rng = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, VOCAB_SIZE, (rows, length), generator=rng)
+    ids[torch.rand(rows, length, generator=rng) < 0.1] = SPECIAL["[UNK]"]
+    types = torch.zeros_like(ids)
+    for row in range(rows):
+        end = int(torch.randint(6, length + 1, (), generator=rng)) if padded else length
+        middle = int(torch.randint(2, end - 2, (), generator=rng))
+        ids[row, 0], ids[row, middle], ids[row, end - 1] = 2, 3, 3
+        types[row, middle + 1 : end] = 1
+        ids[row, end:] = 0
+    noise = Noise.draw(seed + 1000, rows, length, model.num_slots(length))
+    return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
+
+
+def electra_model(shape: EncoderShape, embeddings: Embeddings, encoder: Encoder) -> ElectraModel:
+    """`transformers`' network with these weights, named by hand."""
+    made = ElectraModel(
+        ElectraConfig(
+            vocab_size=shape.vocab_size,
+            embedding_size=shape.embedding_size,
+            hidden_size=shape.hidden_size,
+            num_hidden_layers=shape.num_hidden_layers,
+            num_attention_heads=shape.num_attention_heads,
+            intermediate_size=shape.intermediate_size,
+            max_position_embeddings=shape.max_position_embeddings,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            layer_norm_eps=shape.layer_norm_eps,
+        )
+    ).eval()
+    made.to(embeddings.word.weight.dtype)
+    theirs, ours = made.embeddings, embeddings
+    pairs = [
+        (theirs.word_embeddings, ours.word),
+        (theirs.position_embeddings, ours.position),
+        (theirs.token_type_embeddings, ours.token_type),
+        (theirs.LayerNorm, ours.norm),
+    ]
+    if encoder.project is not None:
+        pairs.append((made.embeddings_project, encoder.project))
+    for their, our in zip(made.encoder.layer, encoder.layers, strict=True):
+        pairs += [
+            (their.attention.self.query, our.query),
+            (their.attention.self.key, our.key),
+            (their.attention.self.value, our.value),
+            (their.attention.output.dense, our.attention_output),
+            (their.attention.output.LayerNorm, our.attention_norm),
+            (their.intermediate.dense, our.intermediate),
+            (their.output.dense, our.output),
+            (their.output.LayerNorm, our.output_norm),
+        ]
+    for into, of in pairs:
+        into.load_state_dict(of.state_dict(), strict=True)
+    assert sum(p.numel() for p in made.parameters()) == sum(
+        p.numel() for module in (embeddings, encoder) for p in module.parameters()
+    )
+    return made

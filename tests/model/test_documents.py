@@ -2,12 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from model.documents import document_blocks, document_mask, document_positions
+from vocab.pack import PackedSequences, Packing
+from vocab.stream import Shard, TokenStream
 
 PAD, CLS, SEP = 0, 2, 3
 
@@ -27,7 +31,7 @@ def pack(documents: list[int], split: int | None, length: int) -> Row:
     `documents` says of each token which one it is of. The number of a token on either side of the
     row's own [SEP] is that of the token before.
     """
-    ends = [a != b for a, b in zip(documents, documents[1:], strict=False)] + [False]
+    ends = [a != b for a, b in pairwise(documents)] + [False]
     ids = [SEP if end else 10 + place for place, end in enumerate(ends)]
     parts = [(ids, documents)]
     if split is not None:
@@ -111,6 +115,28 @@ def test_blocks_of_random_rows_are_their_documents():
     rows = random_rows(500, 32, seed=0)
     blocks = document_blocks(*tensors_of(rows), SEP)
     assert blocks.tolist() == [numbered(row.documents) for row in rows]
+
+
+@pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
+def test_blocks_are_the_documents_of_what_the_shards_pack(packing: Packing):
+    rng = np.random.default_rng(0)
+    documents = rng.integers(1, 30, 300)  # tokens of text
+    ends = np.cumsum(documents + 1)
+    tokens = np.repeat(np.arange(10, 310, dtype=np.uint16), documents + 1)  # all of one document
+    tokens[ends - 1] = SEP
+    starts = np.append(0, ends)
+    stream = TokenStream([Shard(tokens, starts, starts)], np.dtype(np.uint16))
+    special = {"[PAD]": PAD, "[UNK]": 1, "[CLS]": CLS, "[SEP]": SEP, "[MASK]": 4}
+    packed = PackedSequences(stream, packing, 24, "key", special)
+    ids, types = map(torch.from_numpy, packed.batch(np.arange(packed.num_sequences)))
+    blocks = document_blocks(ids, types, ids != PAD, SEP)
+    num_documents = []
+    for row, found in zip(ids.tolist(), blocks.tolist(), strict=True):
+        text = [(of, block) for of, block in zip(row, found, strict=True) if of >= 10]
+        own, by_block = zip(*text, strict=True)
+        assert numbered(list(own)) == numbered(list(by_block))
+        num_documents.append(len(set(own)))
+    assert (max(num_documents) > 1) == (packing == "full")
 
 
 def test_positions_begin_at_0_in_each_block():

@@ -1,135 +1,269 @@
-"""The objective equals the paper's formulas, written out; the networks equal transformers'."""
+"""The model: its networks are those of transformers, what is tied stays tied, masking is fair."""
 
-import math
+import copy
 
 import pytest
 import torch
-from torch.nn import functional as F
+from torch import Tensor
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from model.electra import (
-    ElectraPretrainer,
-    is_most_likely,
-    masked_lm_loss,
-    replaced_token_loss,
-)
-from model.export import to_transformers
-from model.layers import attend
+from model.batch import Noise
+from model.electra import ElectraPretrainer
+from model.layers import Embeddings
+from tests.model.conftest import electra_model, random_batch, random_model
+
+PAD, UNK, CLS, SEP, MASK = range(5)
+EQUAL = {"generator_hidden_fraction": 1.0}
+SHARING: dict[str, dict[str, object]] = {
+    "none": {"weight_sharing": "none"},
+    "embeddings": {},
+    "all": {"weight_sharing": "all"} | EQUAL,
+    "gdes": {"weight_sharing": "gdes"},
+}
 
 
-def test_masked_lm_loss_is_the_weighted_mean_of_negative_log_likelihoods():
-    torch.manual_seed(0)
-    logits, targets = torch.randn(2, 3, 7), torch.randint(0, 7, (2, 3))
-    weights = torch.tensor([[1.0, 1, 0], [1, 0, 0]])
-    total = 0.0
-    for b in range(2):
-        for n in range(3):
-            if weights[b, n]:
-                exponents = [math.exp(v) for v in logits[b, n].tolist()]
-                total -= math.log(exponents[targets[b, n]] / sum(exponents))
-    assert float(masked_lm_loss(logits, targets, weights)) == pytest.approx(total / 3, rel=1e-5)
+def effective_embeddings(model: ElectraPretrainer) -> Embeddings:
+    """Those that the main network works with."""
+    if model.config.weight_sharing != "gdes":
+        return model.embeddings
+    summed = copy.deepcopy(model.embeddings)
+    with torch.no_grad():
+        for table, base in zip(summed.tables(), model.generator_embeddings.tables(), strict=True):
+            table.weight.add_(base.weight)
+    return summed
 
 
-def test_replaced_token_loss_is_the_mean_over_real_tokens():
-    logits = torch.tensor([[0.3, -1.0, 2.0, 5.0]])
-    labels = torch.tensor([[0.0, 1, 1, 0]])
-    tokens = torch.tensor([[True, True, True, False]])
-    expected = 0.0
-    for x, y in zip(logits[0, :3].tolist(), labels[0, :3].tolist(), strict=True):
-        p = 1 / (1 + math.exp(-x))
-        expected -= y * math.log(p) + (1 - y) * math.log(1 - p)
-    actual = float(replaced_token_loss(logits, labels, tokens))
-    assert actual == pytest.approx(expected / 3, rel=1e-5)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_attention_in_bf16_is_attention_in_fp32_but_for_rounding(masked: bool):
-    generator = torch.Generator().manual_seed(2)
-    query, key, value = torch.randn(3, 2, 3, 16, 8, generator=generator)
-    mask = torch.ones(2, 1, 1, 16, dtype=torch.bool)
-    mask[1, ..., 11:] = not masked
-    attention_mask = mask if masked else None
-    expected = F.scaled_dot_product_attention(query, key, value, attention_mask)
-    actual = attend(query.bfloat16(), key.bfloat16(), value.bfloat16(), attention_mask, 0.0)
-    assert actual.dtype == torch.bfloat16
-    torch.testing.assert_close(actual.float(), expected, atol=2e-2, rtol=2e-2)
-
-
-def test_a_token_is_most_likely_where_argmax_finds_it():
-    logits = torch.randn(4, 6, 50, generator=torch.Generator().manual_seed(3))
-    targets = torch.randint(0, 50, (4, 6))
-    targets[:2] = logits[:2].argmax(-1)
-    assert (is_most_likely(logits, targets) == (logits.argmax(-1) == targets)).all()
-
-
-def test_losses_are_weighed_and_labels_mark_real_changes(model: ElectraPretrainer, data):
-    batch = data.batch(0, 8)
-    out = model(batch.input_ids, batch.token_type_ids, torch.Generator().manual_seed(1))
-    expected = out.generator_loss + 50 * out.discriminator_loss
-    assert out.loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert torch.equal(out.labels, (out.corrupted_ids != batch.input_ids).float())
-    special = batch.input_ids <= 4
-    assert out.labels[special].sum() == 0  # [CLS] and [SEP] are never replaced
-    assert 0 < out.labels.sum() <= 8 * model.config.num_masked(32)
-
-
-def test_generator_gets_no_gradient_from_the_discriminator(model: ElectraPretrainer, data):
-    batch = data.batch(0, 4)
-    out = model(batch.input_ids, batch.token_type_ids, torch.Generator().manual_seed(1))
-    out.discriminator_loss.backward()
-    assert all(p.grad is None for p in model.generator.parameters())
-    assert all(p.grad is None for p in model.generator_head.parameters())
-    assert model.embeddings.word.weight.grad is not None  # shared
-
-
-def test_padding_changes_nothing_for_the_other_tokens(model: ElectraPretrainer, data):
-    model.eval()
-    ids = data.batch(0, 2).input_ids
-    types = torch.zeros_like(ids)
-    short = model.discriminate(ids[:, :20], types[:, :20])
-    padded = ids.clone()
-    padded[:, 20:] = 0
-    masked = model.discriminate(padded, types, (padded != 0).long())
-    assert torch.allclose(short, masked[:, :20], atol=1e-5)
-
-
-def test_padded_input_is_never_masked_nor_counted(model: ElectraPretrainer, data):
-    ids = data.batch(0, 4).input_ids.clone()
-    ids[:, 25:] = 0
-    rng = torch.Generator().manual_seed(2)
-    out = model(ids, torch.zeros_like(ids), rng, packed=False)
-    assert out.tokens.sum() == 4 * 25
-    assert out.labels[:, 25:].sum() == 0
+# --- against transformers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
-def test_networks_equal_transformers(config, data, fraction: float):
-    torch.manual_seed(5)
-    pretrain = config.pretrain.model_copy(update={"generator_hidden_fraction": fraction})
-    ours = ElectraPretrainer(pretrain, data.vocab_size, data.special).eval()
-    for parameter in ours.parameters():  # biases too, so that a lost one shows
-        torch.nn.init.normal_(parameter, std=0.2)
-    ids = data.batch(0, 3).input_ids.clone()
-    ids[1, 20:] = 0
-    types, mask = data.batch(0, 3).token_type_ids, (ids != 0).long()
-    everywhere = torch.arange(32).expand(3, -1)
+@pytest.mark.parametrize("sharing", SHARING)
+def test_both_networks_are_those_of_transformers(sharing: str, fraction: float):
+    options = {"generator_hidden_fraction": fraction} | SHARING[sharing]
+    model = random_model(**options).double()
+    batch = random_batch(model, padded=True)
+    ids, types = batch.input_ids, batch.token_type_ids
+    mask = (ids != PAD).long()
+    real = mask.bool()
+
+    body = electra_model(model.shape, effective_embeddings(model), model.discriminator)
+    detector = ElectraForPreTraining(body.config).double().eval()
+    detector.electra = body
+    head = detector.discriminator_predictions
+    head.dense.load_state_dict(model.discriminator_head.dense.state_dict())
+    head.dense_prediction.load_state_dict(model.discriminator_head.prediction.state_dict())
+    expected = detector(ids, mask, types).logits
+    found = model.discriminate(ids, types, mask)
+    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
+
+    own = model.generator_embeddings or model.embeddings
+    body = electra_model(model.generator_shape, own, model.generator or model.discriminator)
+    cloze = ElectraForMaskedLM(body.config).double().eval()
+    cloze.electra = body
+    head = cloze.generator_predictions
+    head.dense.load_state_dict(model.generator_head.dense.state_dict())
+    head.LayerNorm.load_state_dict(model.generator_head.norm.state_dict())
+    cloze.generator_lm_head.weight = body.embeddings.word_embeddings.weight
+    cloze.generator_lm_head.bias = model.generator_head.bias
+    expected = cloze(ids, mask, types).logits
+    positions = torch.stack([torch.randperm(ids.shape[1])[:7] for _ in ids])
+    found = model.generate(ids, types, positions, mask)
+    at = expected.gather(1, positions[..., None].expand(-1, -1, expected.shape[-1]))
+    real = real.gather(1, positions)
+    torch.testing.assert_close(found[real], at[real], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "replace-mlm", "all-tokens-mlm"])
+def test_a_main_network_that_predicts_tokens_is_a_masked_language_model(objective: str):
+    sharing = "embeddings" if objective == "mlm" else "gdes"
+    model = random_model(objective=objective, weight_sharing=sharing).double()
+    batch = random_batch(model)
+    ids, types = batch.input_ids, batch.token_type_ids
+    body = electra_model(model.shape, effective_embeddings(model), model.discriminator)
+    cloze = ElectraForMaskedLM(body.config).double().eval()
+    cloze.electra = body
+    head = cloze.generator_predictions
+    head.dense.load_state_dict(model.language_head.dense.state_dict())
+    head.LayerNorm.load_state_dict(model.language_head.norm.state_dict())
+    cloze.generator_lm_head.weight = body.embeddings.word_embeddings.weight
+    cloze.generator_lm_head.bias = model.language_head.bias
+    everywhere = torch.arange(ids.shape[1]).expand_as(ids)
+    found = model.predict(ids, types, everywhere)
+    expected = cloze(ids, torch.ones_like(ids), types).logits
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+GENERATOR = {"generator", "generator_head"}
+PARTS = {
+    "electra": {"discriminator_head"} | GENERATOR,
+    "electra-15": {"discriminator_head"} | GENERATOR,
+    "electra-adversarial": {"discriminator_head", "baseline"} | GENERATOR,
+    "electric": {"discriminator_head"} | GENERATOR,
+    "replace-mlm": {"language_head"} | GENERATOR,
+    "all-tokens-mlm": {"discriminator_head", "language_head"} | GENERATOR,
+    "mlm": {"language_head"},
+}
+
+
+@pytest.mark.parametrize("objective", PARTS)
+def test_an_objective_has_the_parts_it_needs_and_no_other(objective: str):
+    model = random_model(objective=objective)
+    found = {name.split(".")[0] for name, _ in model.named_parameters()}
+    assert found == PARTS[objective] | {"embeddings", "discriminator"}
+
+
+def test_without_sharing_the_generators_tables_have_its_own_width():
+    model = random_model(weight_sharing="none", generator_hidden_fraction=0.25)
+    assert model.generator_embeddings.word.weight.shape[1] == 8
+    assert model.generator.project is None
+    assert random_model(weight_sharing="gdes").generator_embeddings.word.weight.shape[1] == 16
+
+
+def test_differences_start_at_0():
+    made = random_model(weight_sharing="gdes")
+    fresh = ElectraPretrainer(made.config, 60, made.special)
+    assert all((table.weight == 0).all() for table in fresh.embeddings.tables())
+    assert all(table.weight.any() for table in fresh.generator_embeddings.tables())
+
+
+# --- what is tied stays tied ----------------------------------------------------------------------
+
+
+def round_trip(model: ElectraPretrainer) -> ElectraPretrainer:
+    fresh = ElectraPretrainer(model.config, 60, model.special)
+    fresh.load_state_dict(model.state_dict(), strict=True)
+    return fresh
+
+
+MOVES = {
+    "double": lambda model: model.to(torch.float64),
+    "bf16 and back": lambda model: model.to(torch.bfloat16).to(torch.float32),
+    "device": lambda model: model.to(device="cpu"),
+    "deep copy": copy.deepcopy,
+    "state dict": round_trip,
+    "assigned state dict": lambda model: (
+        model.load_state_dict({k: v.clone() for k, v in model.state_dict().items()}, assign=True),
+        model,
+    )[1],
+}
+
+
+def answers(model: ElectraPretrainer) -> dict[str, Tensor]:
+    """What each use of a word table gives; all see token 17."""
+    ids = torch.tensor([[CLS, 17, 18, SEP]])
+    types, position = torch.zeros_like(ids), torch.tensor([[1]])
     with torch.no_grad():
-        disc, gen = to_transformers(ours, "discriminator"), to_transformers(ours, "generator")
-        assert isinstance(disc, ElectraForPreTraining)
-        assert isinstance(gen, ElectraForMaskedLM)
-        inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
-        real = mask.bool()
-        difference = disc(**inputs).logits - ours.discriminate(ids, types, mask)
-        assert difference[real].abs().max() < 1e-5
-        difference = gen(**inputs).logits - ours.generate(ids, types, everywhere, mask)
-        assert difference[real].abs().max() < 1e-4
+        found = {
+            "discriminator": model.discriminate(ids, types),
+            "generator": model.generator_states(ids, types),
+            # of another token: the states know nothing of 17
+            "softmax": model.generate(ids + 20, types, position)[..., 17],
+        }
+    return {name: value.clone() for name, value in found.items()}
 
 
-def test_initial_weights(model: ElectraPretrainer):
-    weight = model.discriminator.layers[0].intermediate.weight
-    assert weight.std().item() == pytest.approx(0.02 * 0.88, rel=0.1)  # cut at two deviations
-    assert weight.abs().max() <= 0.04
-    assert model.discriminator.layers[0].query.bias.abs().sum() == 0
-    limit = math.sqrt(6 / (32 + 1))
-    last = model.discriminator_head.prediction.weight.abs().max().item()
-    assert 0.04 < last <= limit
+# whose tables the tables of the main network, and of the generator, stand in for
+MOVED = {
+    "none": ({"discriminator"}, {"generator", "softmax"}),
+    "embeddings": ({"discriminator", "generator", "softmax"}, None),
+    "all": ({"discriminator", "generator", "softmax"}, None),
+    "gdes": ({"discriminator"}, {"discriminator", "generator", "softmax"}),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("sharing", SHARING)
+def test_what_is_tied_stays_tied(sharing: str, move: str):
+    """A change of a table shows wherever it is shared, and nowhere else, whatever was done."""
+    model = random_model(**SHARING[sharing])
+    original = answers(model)
+    moved = MOVES[move](model)
+    for name, value in answers(moved).items():
+        tolerance = 0.3 if move == "bf16 and back" else 1e-4
+        assert (value.double() - original[name].double()).abs().max() < tolerance, name
+    tables = (moved.embeddings, moved.generator_embeddings)
+    for embeddings, expected in zip(tables, MOVED[sharing], strict=True):
+        if expected is None:
+            assert embeddings is None
+            continue
+        before = answers(moved)
+        with torch.no_grad():
+            embeddings.word.weight[17].mul_(2.0).add_(0.5)
+        after = answers(moved)
+        changed = {name for name in before if not torch.equal(before[name], after[name])}
+        assert changed == expected
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_each_parameter_is_there_once(sharing: str):
+    model = random_model(**SHARING[sharing])
+    parameters = list(model.parameters())
+    assert len({parameter.data_ptr() for parameter in parameters}) == len(parameters)
+    state = model.state_dict()
+    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(parameters)
+    # all of them: a body, two heads and as many tables as are told apart
+    tables = {"none": 2, "embeddings": 1, "all": 1, "gdes": 2}[sharing]
+    bodies = 1 if sharing == "all" else 2
+    embeddings = sum(isinstance(module, Embeddings) for module in model.modules())
+    layers = sum(name.endswith("query.weight") for name in state)
+    assert (embeddings, layers) == (tables, 2 * bodies)
+
+
+# --- masking --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
+@pytest.mark.parametrize("attention", ["sequence", "document"])
+def test_only_real_text_is_chosen_and_only_the_chosen_masked(masking: str, attention: str):
+    model = random_model(masking=masking, attention=attention, mask_fraction=0.3)
+    batch = random_batch(model, rows=200, padded=True)
+    masked = model.mask(batch)
+    ids = batch.input_ids
+    assert torch.equal(masked.tokens, ids != PAD)
+    assert torch.equal(masked.maskable, (ids == UNK) | (ids > MASK))
+    chosen = masked.weights > 0
+    assert masked.maskable.gather(1, masked.positions)[chosen].all()
+    assert torch.equal(masked.originals, ids.gather(1, masked.positions))
+    may_change = torch.zeros_like(ids).scatter_add(1, masked.positions, chosen.long()) > 0
+    changed = masked.masked_ids != ids
+    assert (masked.masked_ids[changed] == MASK).all()
+    assert not (changed & ~may_change).any()
+    share = changed.sum() / may_change.sum()
+    assert 0.8 < share < 0.95
+
+
+def test_masking_takes_its_share_of_each_sequence_s_own_tokens():
+    model = random_model(mask_fraction=0.15)
+    batch = random_batch(model, rows=100, length=40, padded=True)
+    masked = model.mask(batch)
+    lengths = (batch.input_ids != PAD).sum(dim=1).tolist()
+    found = masked.weights.sum(dim=1).int().tolist()
+    # python rounds halves to even too
+    assert found == [min(max(1, round(0.15 * length)), length - 3) for length in lengths]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_sequence_is_masked_and_sampled_the_same_in_any_batch(padded: bool):
+    """Its draws are its own: neither its neighbours nor the size of a micro-batch matter."""
+    model = random_model()
+    batch = random_batch(model, rows=6, padded=padded)
+    whole = model.mask(batch)
+    sampled = model(whole).sampled
+    for rows in (slice(0, 1), slice(2, 5), slice(1, None, 2)):
+        part = model.mask(batch.rows(rows))
+        assert torch.equal(part.positions, whole.positions[rows])
+        assert torch.equal(part.masked_ids, whole.masked_ids[rows])
+        assert torch.equal(part.weights, whole.weights[rows])
+        assert torch.equal(model(part).sampled, sampled[rows])
+
+
+def test_draws_follow_from_their_key_and_differ_between_steps():
+    first, again = Noise.draw(5, 4, 16, 3), Noise.draw(5, 4, 16, 3)
+    for name in ("positions", "mask", "samples"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+        other = getattr(Noise.draw(6, 4, 16, 3), name)
+        assert not torch.isclose(getattr(first, name), other, rtol=0, atol=1e-6).any()
+        assert ((other >= 0) & (other < 1)).all()
+    assert first.samples.dtype == torch.float64

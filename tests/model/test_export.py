@@ -1,5 +1,6 @@
 """The exported folders load in transformers alone and equal the trained model."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,53 +13,177 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from model import export as export_module
-from model.export import format_example, mark_example, to_transformers, transformers_names, verify
+from electrify.config_pretrain import PretrainConfig
+from model import example as example_module
+from model.checkpoint import model_tensors
+from model.electra import ElectraPretrainer
+from model.example import format_example, gives_probabilities, mark_example, read_example
+from model.export import verify
+from model.networks import exported_networks, tie, untie
+from model.transformers_names import name_pairs, to_our_names, to_their_names, to_transformers
+
+EQUAL = {"generator_hidden_fraction": 1.0}
+# options of a run, and the folders of its export with their heads
+RUNS = {
+    "electra": ({}, {"discriminator": "detects", "generator": "predicts"}),
+    "none": ({"weight_sharing": "none"}, {"discriminator": "detects", "generator": "predicts"}),
+    "all": (
+        {"weight_sharing": "all"} | EQUAL,
+        {"discriminator": "detects", "generator": "predicts"},
+    ),
+    "gdes": ({"weight_sharing": "gdes"}, {"discriminator": "detects", "generator": "predicts"}),
+    "uniform": ({"generator": "uniform"}, {"discriminator": "detects"}),
+    "electra-15": (
+        {"objective": "electra-15", "embedding_size": 32},
+        {"discriminator": "detects", "generator": "predicts"},
+    ),
+    "electra-adversarial": (
+        {"objective": "electra-adversarial"},
+        {"discriminator": "detects", "generator": "predicts"},
+    ),
+    "electra-two-stage": (
+        {"objective": "electra-two-stage", "weight_sharing": "none"} | EQUAL,
+        {"discriminator": "detects", "generator": "predicts"},
+    ),
+    "electric": ({"objective": "electric"}, {"discriminator": "detects"}),
+    "mlm": ({"objective": "mlm"}, {"discriminator": "predicts"}),
+    "replace-mlm": (
+        {"objective": "replace-mlm", "weight_sharing": "gdes"},
+        {"discriminator": "predicts", "generator": "predicts"},
+    ),
+    "all-tokens-mlm": (
+        {"objective": "all-tokens-mlm"},
+        {"discriminator": "detects", "generator": "predicts", "language_model": "predicts"},
+    ),
+}
+
+
+def make(config, data, **options: object) -> ElectraPretrainer:
+    """A model with random weights everywhere, biases too, so that a lost one shows."""
+    options = config.pretrain.model_dump(mode="json") | options
+    pretrain = PretrainConfig.model_validate_json(json.dumps(options))
+    torch.manual_seed(5)
+    model = ElectraPretrainer(pretrain, data.vocab_size, data.special).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return model
+
+
+def save(model: ElectraPretrainer, folder: Path) -> None:
+    for network in exported_networks(model.config):
+        to_transformers(model, network.folder).save_pretrained(folder / network.folder)
 
 
 @pytest.fixture
-def exported(model, data, tmp_path: Path) -> Path:
-    for kind in ("discriminator", "generator"):
-        to_transformers(model.eval(), kind).save_pretrained(tmp_path / kind)
-    return tmp_path
+def inputs(data) -> tuple[torch.Tensor, torch.Tensor]:
+    batch = data.batch(0, 3)
+    return batch.input_ids, batch.token_type_ids
 
 
-def test_folders_load_and_equal_the_model(exported: Path, model, data):
-    differences = verify(model, exported, data)
-    assert set(differences) == {"discriminator", "generator"}
-    assert max(differences.values()) < 1e-5
-    body = AutoModel.from_pretrained(exported / "discriminator")
-    batch = data.batch(0, 2)
+@pytest.mark.parametrize("name", RUNS)
+def test_every_objective_equals_its_export(config, data, inputs, tmp_path, name):
+    options, folders = RUNS[name]
+    model = make(config, data, **options)
+    save(model, tmp_path / "export")
+    assert {p.name for p in (tmp_path / "export").iterdir()} == folders.keys()
+    differences = verify(model, tmp_path / "export", *inputs)
+    assert differences.keys() == folders.keys()
+    assert max(differences.values()) < 1e-9  # double precision: equal networks are equal
+    ids, types = inputs
+    everywhere = torch.arange(ids.shape[1]).expand(len(ids), -1)
+    ours = {
+        ("discriminator", "detects"): lambda: model.discriminate(ids, types),
+        ("discriminator", "predicts"): lambda: model.predict(ids, types, everywhere),
+        ("generator", "predicts"): lambda: model.generate(ids, types, everywhere),
+        ("language_model", "predicts"): lambda: model.predict(ids, types, everywhere),
+    }
+    for folder, head in folders.items():
+        kind = ElectraForPreTraining if head == "detects" else ElectraForMaskedLM
+        theirs = kind.from_pretrained(tmp_path / "export" / folder)
+        with torch.no_grad():
+            logits = theirs(input_ids=ids, token_type_ids=types).logits
+            expected = ours[folder, head]()
+        assert (logits - expected).abs().max() < 1e-4 * expected.abs().max()
+        assert type(theirs).__name__ in theirs.config.architectures
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_nothing_is_lost_on_the_way_there_and_back(config, data, name):
+    """Every weight has one name there; only towers and the baseline have none."""
+    model = make(config, data, **RUNS[name][0])
+    state = model_tensors(model)
+    weights = untie(state, model.config)
+    back = {}
+    for network in exported_networks(model.config):
+        depth = to_transformers(model, network.folder).config.num_hidden_layers
+        pairs = name_pairs(network, depth)
+        back |= to_our_names(to_their_names(weights, pairs), pairs)
+    left = {name.split(".")[0] for name in weights.keys() - back.keys()}
+    expected = {
+        "electra-adversarial": {"baseline"},
+        "electric": {"generator", "generator_head", "generator_embeddings"},
+    }
+    assert left == expected.get(name, set())
+    again = tie(weights | back, model.config)
+    assert again.keys() == state.keys()
+    for key, tensor in state.items():
+        torch.testing.assert_close(again[key], tensor, rtol=0, atol=1e-6)
+
+
+def test_the_encoder_fine_tunes_from_the_discriminator_folder(config, data, inputs, tmp_path):
+    for name in ("electra", "mlm", "gdes"):
+        model = make(config, data, **RUNS[name][0])
+        save(model, tmp_path / name)
+        body = AutoModel.from_pretrained(tmp_path / name / "discriminator")
+        ids, types = inputs
+        with torch.no_grad():
+            hidden = body(input_ids=ids, token_type_ids=types).last_hidden_state
+            assert (hidden - model.main_states(ids, types)).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("part", "folder"),
+    [
+        ("discriminator.layers.0.output.bias", "discriminator"),
+        ("discriminator_head.prediction.bias", "discriminator"),
+        ("generator_head.bias", "generator"),
+        ("language_head.norm.bias", "language_model"),
+    ],
+)
+def test_a_difference_is_refused(config, data, inputs, tmp_path, part, folder):
+    model = make(config, data, **RUNS["all-tokens-mlm"][0])
+    save(model, tmp_path)
     with torch.no_grad():
-        hidden = body(input_ids=batch.input_ids, token_type_ids=batch.token_type_ids)
-        ours = model.discriminator(model.embeddings(batch.input_ids, batch.token_type_ids))
-    assert (hidden.last_hidden_state - ours).abs().max() < 1e-5
+        model.get_parameter(part)[0] += 0.01
+    with pytest.raises(ValueError, match=f"exported {folder} differs from the trained one"):
+        verify(model, tmp_path, *inputs)
 
 
-def test_a_difference_is_refused(exported: Path, model, data):
+def test_a_network_that_is_not_a_number_is_refused(config, data, inputs, tmp_path):
+    model = make(config, data)
     with torch.no_grad():
-        model.discriminator.layers[0].output.bias[0] += 0.01
-    with pytest.raises(ValueError, match="discriminator differs from the trained one"):
-        verify(model, exported, data)
+        model.discriminator_head.prediction.bias[:] = float("nan")
+    save(model, tmp_path)
+    with pytest.raises(ValueError, match="differs from the trained one by nan"):
+        verify(model, tmp_path, *inputs)
 
 
-def test_every_tensor_is_exported_once(model):
-    ours = model.state_dict()
-    disc = transformers_names(ours, "discriminator")
-    gen = transformers_names(ours, "generator")
-    shared = {name for name in ours if name.startswith("embeddings.")}
-    assert len(disc) + len(gen) == len(ours) + len(shared)
+def test_the_generator_keeps_its_tied_word_table(config, data, tmp_path):
+    model = make(config, data)
+    save(model, tmp_path)
+    generator = ElectraForMaskedLM.from_pretrained(tmp_path / "generator")
+    table = generator.electra.embeddings.word_embeddings.weight
+    assert generator.generator_lm_head.weight is table
 
 
-def test_wrong_weights_do_not_load_silently(model):
-    state = transformers_names(model.state_dict(), "discriminator")
-    del state["electra.encoder.layer.1.output.dense.bias"]
-    made = to_transformers(model, "discriminator")
-    with pytest.raises(RuntimeError, match=r"layer\.1\.output\.dense\.bias"):
-        made.load_state_dict(state, strict=True)
+def test_only_a_detection_head_marks_an_example(config, data):
+    marks = {name: gives_probabilities(make(config, data, **RUNS[name][0]).config) for name in RUNS}
+    assert {name for name, mark in marks.items() if not mark} == {"electric", "mlm", "replace-mlm"}
+    assert read_example(config) is None
 
 
-def test_the_example_marks_the_replaced_word(exported: Path, model, monkeypatch):
+def test_the_example_marks_the_replaced_word(config, data, tmp_path, monkeypatch):
+    save(make(config, data), tmp_path)
     words = [
         "[PAD]",
         "[UNK]",
@@ -77,23 +202,16 @@ def test_the_example_marks_the_replaced_word(exported: Path, model, monkeypatch)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
-    fast.save_pretrained(exported / "discriminator")
-    monkeypatch.setitem(export_module.EXAMPLES, "ko", ("봄이 꽃이 핀다", "봄이 금리가 핀다"))
-    example = mark_example(exported / "discriminator", "ko")
+    fast.save_pretrained(tmp_path / "discriminator")
+    monkeypatch.setitem(example_module.EXAMPLES, "ko", ("봄이 꽃이 핀다", "봄이 금리가 핀다"))
+    example = mark_example(tmp_path / "discriminator", "ko")
     replaced = [t["token"] for t in example["tokens"] if t["replaced"]]
     assert replaced == ["금리", "##가"]
-    assert all(0 <= t["probability"] <= 1 for t in example["tokens"])
     assert "[금리]" in format_example(example)
-    discriminator = ElectraForPreTraining.from_pretrained(exported / "discriminator")
+    discriminator = ElectraForPreTraining.from_pretrained(tmp_path / "discriminator")
     ids = torch.tensor([[2, 5, 6, 8, 9, 10, 3]])
     with torch.no_grad():
         expected = discriminator(input_ids=ids).logits[0].sigmoid()
     assert [t["probability"] for t in example["tokens"]] == pytest.approx(
         expected.tolist(), abs=1e-4
     )
-
-
-def test_the_generator_keeps_its_tied_word_table(exported: Path):
-    generator = ElectraForMaskedLM.from_pretrained(exported / "generator")
-    table = generator.electra.embeddings.word_embeddings.weight
-    assert generator.generator_lm_head.weight is table

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from model.batch import Counts, Outputs, Term
-from model.metrics import MetricsWindow, area_under_roc, batch_metrics
+from model.metrics import MetricsWindow, area_under_roc, batch_metrics, fingerprint
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
@@ -193,3 +193,10 @@ def test_a_loss_that_is_no_number_is_seen():
     losses = torch.full_like(BATCHES[0].weights, math.nan)
     assert math.isnan(batch_metrics([replace(BATCHES[0], generator_losses=losses)], LANGUAGES)[
         "generator_loss"])  # fmt: skip
+
+
+def test_the_fingerprint_is_that_of_the_ids():
+    ids = torch.arange(24).reshape(4, 6)
+    assert fingerprint(ids) == fingerprint(ids.clone())
+    assert fingerprint(ids.t()) == fingerprint(ids.t().contiguous())
+    assert len({fingerprint(ids.roll(shift)) for shift in range(24)}) == 24

@@ -42,6 +42,7 @@ def finished(make_run_in, documents, tmp_path_factory):
 def test_the_folders_hold_what_they_promise(finished):
     assert set(digests(finished / "vocab")) == {
         "tokenizer.json", "tokenizer_config.json", "vocab.txt", "report.json", "report.html",
+        "mask_units.json",
     }  # fmt: skip
     folders = {Path(name).parent.as_posix() for name in digests(finished / "shards")}
     assert folders == {".", "train/en", "train/ko", "valid/en", "valid/ko"}

@@ -1,0 +1,223 @@
+"""Causes for alarm: functions of a run's records in `metrics.jsonl`, and of nothing else.
+
+A false alarm costs more trust than a late one: a cause must last for several records, well after
+the start of a phase, and lie far outside what healthy runs show.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Self
+
+from electrify.config_pretrain import PretrainConfig
+
+Record = Mapping[str, Any]
+
+RECENT = 20  # records whose median is looked at
+JUMP = 3  # records in a row that a jump must last: one may be a hard batch, or a busy machine
+BASE = 50  # records before a jump that it is set against, at least RECENT
+# A healthy tiny run may guess (AUC .55, recall 0) for all of the 600 steps of configs/demo.toml.
+# It is not told from a broken one before this many steps of a phase, nor within twice the warmup.
+GRACE_STEPS = 5000
+# The loss rises again where the generator has left its first, easily told samples behind: in
+# configs/ko-tiny.toml, by 40 % from step 100 to 350. Jumps count from this many steps on.
+JUMP_GRACE_STEPS = 1000
+GUESSING_AUC = 0.55  # ko-tiny is above it from its first validation on, and ends at .84
+# Of the entropy of the replaced fraction, which is the loss of a constant answer. At an AUC of .55
+# the right probabilities still cost 99.5 % of it.
+NO_INFORMATION = 0.97
+# Of the chosen positions. 15 % show the original to the generator; the one of ko-tiny hits 25 %.
+TOO_GOOD_HITS = 0.9
+# Of the unigram entropy. A generator of two layers and width 32, which learns slowly, still costs
+# 85 % of it after 5,000 steps; one that copies what it is shown and knows no more, as much.
+NOT_LEARNING = 0.97
+NORM_JUMP = 30.0  # times the median; norms of single steps of a healthy tiny run reach 7 times
+LOSS_JUMP = 1.3  # times the median; ko-tiny's losses of single steps reach 1.05 times
+SLOW = 0.2  # of the median speed; on a machine that others use too, a third of it was seen
+
+_DETECTS = ("electra", "electra-adversarial", "electra-two-stage")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What causes must know of a run."""
+
+    objective: str
+    warmup_steps: int
+    max_gradient_norm: float
+    mask_fraction: float
+    phase_starts: tuple[int, ...] = (0,)  # steps after which batches or losses are others
+    unigram_entropy: float | None = None  # of the training text, in nats
+
+    @classmethod
+    def of(
+        cls,
+        config: PretrainConfig,
+        phase_starts: Iterable[int] = (),
+        unigram_entropy: float | None = None,
+    ) -> Self:
+        """Those of a config; `phase_starts` are the first steps of its curriculum's phases."""
+        return cls(
+            config.objective,
+            config.warmup_steps,
+            config.max_gradient_norm,
+            config.mask_fraction,
+            tuple(sorted({0, config.generator_steps, *phase_starts})),
+            unigram_entropy,
+        )
+
+
+Cause = Callable[[Sequence[Record], RunFacts, int], str | None]  # records of a phase, its start
+
+
+def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """Majority-class collapse: no information about which tokens are replaced."""
+    if facts.objective not in _DETECTS or not _settled(records, facts, start, GRACE_STEPS):
+        return None
+    area, recall = _median(records, "rtd_auc"), _median(records, "rtd_recall")
+    loss, replaced = _median(records, "rtd_loss"), _median(records, "replaced_fraction")
+    if area is None or loss is None or replaced is None or area >= GUESSING_AUC:
+        return None
+    constant = _binary_entropy(replaced)
+    if loss < NO_INFORMATION * constant:
+        return None
+    found = "" if recall is None else f" and {100 * recall:.1f} % of the replaced tokens found"
+    return (
+        f"the discriminator does not tell replaced tokens from others: RTD loss {loss:.4f}, where "
+        f"a constant answer costs {constant:.4f}, AUC {area:.3f}{found} over the last {RECENT} "
+        "records. Start again from a checkpoint before with a lower pretrain.learning_rate or "
+        "longer warmup_steps; if it was never better, check discriminator_weight (the paper's is "
+        "50) and take a smaller generator"
+    )
+
+
+def _too_good(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """Samples that are nearly all originals leave the discriminator nothing to find."""
+    hits, replaced = _median(records, "sample_hit_fraction"), _median(records, "replaced_fraction")
+    if hits is None and replaced is not None:
+        hits = 1 - replaced / facts.mask_fraction
+    if hits is None or hits <= TOO_GOOD_HITS:
+        return None
+    return (
+        f"the generator puts the original back at {100 * hits:.0f} % of the chosen positions, so "
+        "hardly a token is replaced. Look for repeated or generated text in the corpus; else take "
+        "a smaller pretrain.generator_hidden_fraction, a larger mask_fraction, a "
+        "sampling_temperature above 1, or disallow_correct"
+    )
+
+
+def _not_learning(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """A masked language model that knows no more than how frequent each piece is."""
+    if facts.objective == "electra-adversarial" or facts.unigram_entropy is None:
+        return None  # the adversary is not trained to predict
+    loss = _median(records, "language_loss" if facts.objective == "mlm" else "generator_loss")
+    constant = facts.unigram_entropy
+    if loss is None or loss < NOT_LEARNING * constant:
+        return None
+    if not _settled(records, facts, start, GRACE_STEPS):
+        return None
+    return (
+        f"the masked language model does not learn: loss {loss:.3f} over the last {RECENT} "
+        f"records, where the frequencies of the pieces alone give {constant:.3f}. Lower "
+        "pretrain.learning_rate or lengthen warmup_steps; if that does not help, look at the "
+        "segmented sentences in vocab/report.html"
+    )
+
+
+def _exploding(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """Gradients far larger than before, several times in a row."""
+    found = _jump(records, "gradient_norm")
+    if found is None or not _settled(records, facts, start, JUMP_GRACE_STEPS):
+        return None
+    least, before = found
+    if least <= max(NORM_JUMP * before, facts.max_gradient_norm):
+        return None
+    return (
+        f"the gradient norm is above {least:.3g} for {JUMP} records, where it was {before:.3g}: "
+        "the run is about to diverge. Watch the loss; if it does not come back, start again from a "
+        "checkpoint before with a lower pretrain.learning_rate"
+    )
+
+
+def _loss_jump(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """A loss that jumped up and stays there."""
+    if not _settled(records, facts, start, JUMP_GRACE_STEPS):
+        return None
+    for name in ("generator_loss", "discriminator_loss", "language_loss"):
+        if name == "generator_loss" and facts.objective == "electra-adversarial":
+            continue  # the adversary is not trained to predict
+        found = _jump(records, name)
+        if found is not None and found[0] > LOSS_JUMP * found[1]:
+            return (
+                f"{name} jumped from {found[1]:.4f} to over {found[0]:.4f} and stayed there for "
+                f"{JUMP} records. If it does not come back within some hundred steps, start again "
+                "from a checkpoint before with a lower pretrain.learning_rate"
+            )
+    return None
+
+
+def _slow(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """Far fewer tokens a second than before: data or device do not keep up."""
+    speeds = _values(records, "tokens_per_second")
+    if len(speeds) < RECENT + JUMP:
+        return None
+    usual, now = median(speeds[:-JUMP]), max(speeds[-JUMP:])
+    if now >= SLOW * usual:
+        return None
+    return (
+        f"{now:,.0f} tokens a second at most over the last {JUMP} records, where {usual:,.0f} are "
+        "usual: look for other work on this machine, for a slow disk or network under the shards, "
+        "and for a device that throttles"
+    )
+
+
+def _same_batch(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """The data do not move on."""
+    prints = [record.get("data_fingerprint") for record in records[-JUMP:]]
+    if len(prints) < JUMP or prints[0] is None or len(set(prints)) > 1:
+        return None
+    return (
+        f"the last {JUMP} records saw the very same batch: the shards hold hardly more than one "
+        "batch (shards/index.json), or the loader does not move on, which is a fault to be reported"
+    )
+
+
+CAUSES: dict[str, Cause] = {
+    "majority-class": _guessing,
+    "generator-too-good": _too_good,
+    "not-learning": _not_learning,
+    "gradient-norm": _exploding,
+    "loss-jump": _loss_jump,
+    "slow-data": _slow,
+    "same-batch": _same_batch,
+}
+
+
+def _settled(records: Sequence[Record], facts: RunFacts, start: int, grace: int) -> bool:
+    """Whether a run may be judged: `grace` steps into a phase, and past twice its warmup."""
+    return bool(records) and records[-1]["step"] - start > max(grace, 2 * facts.warmup_steps)
+
+
+def _values(records: Sequence[Record], name: str) -> list[float]:
+    return [float(r[name]) for r in records if r.get(name) is not None]
+
+
+def _median(records: Sequence[Record], name: str) -> float | None:
+    """Of the last records; None unless most of them have it."""
+    values = _values(records[-RECENT:], name)
+    return median(values) if len(values) > RECENT // 2 else None
+
+
+def _jump(records: Sequence[Record], name: str) -> tuple[float, float] | None:
+    """The least of the last values, and the median of those before."""
+    before, now = _values(records[-BASE - JUMP : -JUMP], name), _values(records[-JUMP:], name)
+    if len(before) < RECENT or len(now) < JUMP:
+        return None
+    return min(now), median(before)
+
+
+def _binary_entropy(share: float) -> float:
+    """In nats."""
+    parts = [p for p in (share, 1 - share) if p > 0]
+    return -sum(p * math.log(p) for p in parts)

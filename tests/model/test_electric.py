@@ -1,0 +1,251 @@
+"""Electric equals its paper's formulas, and its noise never sees the token that it stands for.
+
+Source: Clark et al. 2020b, "Pre-Training Transformers as Energy-Based Cloze Models", sections 2.1
+to 2.3.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model import log_probs as log_probs_module
+from model.batch import Batch, Masked
+from model.electra import ElectraPretrainer
+from model.layers import EncoderShape, TwoTowers
+from model.log_probs import gathered_log_probs
+from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
+
+UNK = 1
+ELECTRIC = {"objective": "electric"}
+
+
+def log_softmax(row: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = row - row.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+def noise_loss(energy: float, log_q: float, is_noise: bool, k: float, n: int) -> float:
+    """A token's part of the loss, as section 2.2 has it, k of n tokens being noise."""
+    data, noise = (n - k) * math.exp(-energy), k * math.exp(log_q)
+    return -math.log((noise if is_noise else data) / (data + noise))
+
+
+def mask_of(batch: Batch) -> Tensor | None:
+    return None if batch.packed else (batch.input_ids != 0).long()
+
+
+def cloze_log_probs(model: ElectraPretrainer, batch: Batch) -> NDArray[np.float64]:
+    """log q of every piece at every position, (B, L, V)."""
+    states = model.generator_states(batch.input_ids, batch.token_type_ids, mask_of(batch))
+    logits = model.generator_logits(states).detach().double().numpy()
+    return np.apply_along_axis(log_softmax, -1, logits)
+
+
+def chosen_positions(masked: Masked, row: int) -> dict[int, int]:
+    """Position: slot."""
+    found = zip(masked.positions[row].tolist(), masked.weights[row].tolist(), strict=True)
+    return {position: slot for slot, (position, weight) in enumerate(found) if weight}
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
+def test_the_loss_is_the_papers(sharing: str, padded: bool):
+    """Written with unnormalised probabilities, where the code has log odds."""
+    model = random_model(**ELECTRIC, weight_sharing=sharing, discriminator_weight=3.0)
+    batch = random_batch(model, padded=padded)
+    masked = model.mask(batch)
+    out = model(masked)
+    cloze = cloze_log_probs(model, batch)
+    corrupted = batch.input_ids.clone()
+    for row in range(len(corrupted)):
+        for position, slot in chosen_positions(masked, row).items():
+            corrupted[row, position] = out.sampled[row, slot]
+    assert torch.equal(out.corrupted_ids, corrupted)
+    energies = model.discriminate(corrupted, batch.token_type_ids, mask_of(batch)).detach().double()
+    contrast = likelihood = 0.0
+    ids = batch.input_ids
+    candidates = ((ids == UNK) | (ids > 4)).nonzero().tolist()
+    n = 100  # any number: only k / n matters
+    k = model.config.mask_fraction * n
+    for row, position in candidates:
+        is_noise = position in chosen_positions(masked, row)
+        log_q = cloze[row, position]
+        energy = energies[row, position].item()
+        contrast += noise_loss(energy, log_q[corrupted[row, position]], is_noise, k, n)
+        likelihood -= log_q[batch.input_ids[row, position]]
+    terms = {name: term.mean(out.counts).item() for name, term in out.terms.items()}
+    assert terms["discriminator"] == pytest.approx(contrast / len(candidates), rel=1e-5)
+    assert terms["generator"] == pytest.approx(likelihood / len(candidates), rel=1e-5)
+    expected = terms["generator"] + 3 * terms["discriminator"]
+    assert out.loss().item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_noise_is_noise_even_if_it_equals_the_original():
+    model = random_model(**ELECTRIC)
+    with torch.no_grad():
+        model.generator_head.bias[9] = 30.0  # nearly always sampled
+    batch = random_batch(model)
+    batch.input_ids[batch.input_ids > 20] = 9  # and nearly always the original
+    masked = model.mask(batch)
+    out = model(masked)
+    chosen = masked.weights > 0
+    assert (out.sampled == masked.originals)[chosen].any()
+    assert (out.labels.gather(1, masked.positions)[chosen] == 1).all()
+    assert out.labels.sum() == chosen.sum()
+    assert torch.equal(out.tokens, masked.maskable)  # whose detection is counted
+
+
+@pytest.mark.parametrize("kind", ["uniform", "unigram"])
+def test_noise_without_weights_has_one_distribution_everywhere(kind: str):
+    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
+    if kind == "unigram":
+        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
+    table[:5] = 0
+    table /= table.sum()
+    model = random_model(**ELECTRIC, generator=kind, noise=table)
+    batch = random_batch(model, rows=20)
+    assert (batch.input_ids == UNK).any()  # which the noise never is, as others of a unigram
+    masked = model.mask(batch)
+    out = model(masked)
+    energies = model.discriminate(out.corrupted_ids, batch.token_type_ids).detach().double()
+    share = model.config.mask_fraction
+    total = 0.0
+    for row, position in masked.maskable.nonzero().tolist():
+        q = table[out.corrupted_ids[row, position]].item()
+        is_noise = position in chosen_positions(masked, row)
+        data = (1 - share) * math.exp(-energies[row, position].item())
+        total -= math.log((share * q if is_noise else data) / (data + share * q))
+    mean = out.terms["discriminator"].mean(out.counts)
+    assert mean.item() == pytest.approx(total / masked.maskable.sum().item(), rel=1e-5)
+    mean.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    for figure in (out.discriminator_logits, out.discriminator_losses):
+        assert figure.isfinite().all()
+
+
+# --- two towers -----------------------------------------------------------------------------------
+
+
+def states_of(model: ElectraPretrainer, batch: Batch) -> Tensor:
+    with torch.no_grad():
+        return model.generator_states(batch.input_ids, batch.token_type_ids, mask_of(batch))
+
+
+def with_token(batch: Batch, position: int, token: int) -> Batch:
+    ids = batch.input_ids.clone()
+    ids[:, position] = token
+    return replace(batch, input_ids=ids)
+
+
+def test_a_state_depends_on_all_tokens_but_its_own():
+    model = random_model(**ELECTRIC)
+    batch = random_batch(model, rows=3, length=14)
+    before = states_of(model, batch)
+    for changed in range(14):
+        after = states_of(model, with_token(batch, changed, 57))
+        moved = ((after - before).abs() > 1e-6).any(dim=-1)
+        expected = torch.arange(14) != changed
+        assert (moved == expected).all(), changed
+
+
+def test_the_sides_of_a_state_see_their_sides_alone():
+    model = random_model(**ELECTRIC)
+    batch = random_batch(model, rows=3, length=14)
+    left, right = states_of(model, batch).chunk(2, dim=-1)
+    assert (left[:, 0] == 0).all()
+    assert (right[:, -1] == 0).all()
+    for changed in range(14):
+        new_left, new_right = states_of(model, with_token(batch, changed, 57)).chunk(2, dim=-1)
+        where = torch.arange(14)
+        assert (((new_left - left).abs() > 1e-6).any(-1) == (where > changed)).all()
+        assert (((new_right - right).abs() > 1e-6).any(-1) == (where < changed)).all()
+
+
+def test_padding_changes_no_state():
+    model = random_model(**ELECTRIC)
+    batch = random_batch(model, rows=6, padded=True)
+    states = states_of(model, batch)
+    for row, length in enumerate((batch.input_ids != 0).sum(dim=1).tolist()):
+        short = (
+            batch.input_ids[row : row + 1, :length],
+            batch.token_type_ids[row : row + 1, :length],
+        )
+        with torch.no_grad():
+            alone = model.generator_states(*short)
+        torch.testing.assert_close(states[row, :length], alone[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_document_attended_to_by_itself_has_the_states_it_has_alone():
+    """Also where one begins right behind another: nothing stands before its first token."""
+    torch.manual_seed(0)
+    shape = EncoderShape(
+        vocab_size=30, embedding_size=16, hidden_size=16, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=20,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, layer_norm_eps=1e-12,
+    )  # fmt: skip
+    towers = TwoTowers(shape)
+    embedded = torch.randn(1, 12, 16)
+    document = torch.tensor([0] * 5 + [1] + [2] * 6)
+    mask = (document[:, None] == document[None, :])[None, None]
+    packed = towers(embedded, mask)
+    for number in range(3):
+        alone = towers(embedded[:, document == number])
+        torch.testing.assert_close(packed[:, document == number], alone, rtol=1e-5, atol=1e-6)
+
+
+def test_noise_is_a_distribution():
+    model = random_model(**ELECTRIC)
+    batch = random_batch(model, rows=2, length=12)
+    states = states_of(model, batch)
+    total = torch.zeros(2, 12, dtype=torch.float64)
+    with torch.no_grad():
+        for piece in range(VOCAB_SIZE):
+            everywhere = torch.full((2, 12), piece)
+            found, _ = gathered_log_probs(model.generator_logits, states, everywhere)
+            total += found.double().exp()
+    torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-5, atol=0)
+
+
+def test_no_gradient_of_the_contrast_reaches_the_noise():
+    model = random_model(**ELECTRIC)
+    model(model.mask(random_batch(model))).terms["discriminator"].total.backward()
+    for module in (model.generator, model.generator_head):
+        assert all(parameter.grad is None for parameter in module.parameters())
+
+
+# --- logits of all positions, in chunks -----------------------------------------------------------
+
+
+def test_chunks_give_the_same_log_probabilities_and_gradients(monkeypatch: pytest.MonkeyPatch):
+    head = torch.nn.Linear(8, 50)
+    states = torch.randn(3, 11, 8, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    targets = torch.randint(0, 50, (3, 11), generator=torch.Generator().manual_seed(2))
+
+    def run() -> list[Tensor]:
+        found, hits = gathered_log_probs(head, states, targets)
+        inputs = [states, head.weight, head.bias]
+        weighed = (found * torch.arange(33.0).view(3, 11)).sum()
+        return [found, hits, *torch.autograd.grad(weighed, inputs)]
+
+    whole = run()
+    expected = head(states).log_softmax(-1).gather(-1, targets[..., None]).squeeze(-1)
+    torch.testing.assert_close(whole[0], expected)
+    assert torch.equal(whole[1], head(states).argmax(-1) == targets)
+    seen = []
+    original = log_probs_module.token_losses
+
+    def spy(logits: Tensor, wanted: Tensor) -> Tensor:
+        seen.append(len(logits))
+        return original(logits, wanted)
+
+    monkeypatch.setattr(log_probs_module, "token_losses", spy)
+    monkeypatch.setattr(log_probs_module, "_CHUNK_ELEMENTS", 7 * 50 + 3)
+    for found, same in zip(run(), whole, strict=True):
+        torch.testing.assert_close(found, same, rtol=1e-5, atol=1e-6)
+    assert max(seen) == 7
+    assert len(seen) == 10  # five chunks, each once more for the backward pass

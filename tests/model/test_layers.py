@@ -1,0 +1,271 @@
+"""Layers compute what `transformers`' do, and packed documents what they would alone."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.batch import Batch, Noise
+from model.electra import ElectraPretrainer
+from model.layers import (
+    DiscriminatorHead,
+    Embeddings,
+    Encoder,
+    EncoderShape,
+    GeneratorHead,
+    attend,
+    initialise,
+)
+from tests.model.conftest import electra_model, random_batch, random_model
+
+CLS, SEP = 2, 3
+
+
+def shape_of(**sizes: int) -> EncoderShape:
+    defaults = {
+        "vocab_size": 40, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 24,
+    }  # fmt: skip
+    return EncoderShape(
+        **(defaults | sizes),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        layer_norm_eps=1e-12,
+    )
+
+
+def randomise(module: nn.Module, seed: int = 0) -> None:
+    """Every parameter at random, so that a lost one shows."""
+    rng = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3, generator=rng)
+
+
+# --- against transformers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("embedding_size", [16, 32])
+@pytest.mark.parametrize("masked", [False, True])
+def test_embeddings_and_layers_are_those_of_transformers(embedding_size: int, masked: bool):
+    shape = shape_of(embedding_size=embedding_size)
+    embeddings, encoder = Embeddings(shape).double(), Encoder(shape).double()
+    randomise(embeddings, 1)
+    randomise(encoder, 2)
+    assert (encoder.project is None) == (embedding_size == 32)
+    theirs = electra_model(shape, embeddings, encoder)
+    rng = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 40, (3, 20), generator=rng)
+    types = torch.randint(0, 2, (3, 20), generator=rng)
+    positions = torch.stack([torch.randperm(24, generator=rng)[:20] for _ in range(3)])
+    mask = torch.ones(3, 20, dtype=torch.int64)
+    if masked:
+        mask[0, 13:] = mask[2, 4:] = 0
+    expected = theirs(ids, mask, types, positions).last_hidden_state
+    given = mask if masked else None
+    found = encoder(embeddings(ids, types, positions), given)
+    real = mask.bool()
+    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
+    # positions are 0 ... L - 1 by default
+    expected = theirs(ids, mask, types).last_hidden_state
+    found = encoder(embeddings(ids, types), given)
+    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_in_bf16_is_attention_in_fp32_but_for_rounding(masked: bool):
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = torch.randn(3, 2, 3, 16, 8, generator=generator)
+    mask = torch.ones(2, 1, 1, 16, dtype=torch.bool)
+    mask[1, ..., 11:] = not masked
+    attention_mask = mask if masked else None
+    expected = F.scaled_dot_product_attention(query, key, value, attention_mask)
+    actual = attend(query.bfloat16(), key.bfloat16(), value.bfloat16(), attention_mask, 0.0)
+    assert actual.dtype == torch.bfloat16
+    torch.testing.assert_close(actual.float(), expected, atol=2e-2, rtol=2e-2)
+
+
+def test_attention_is_its_formula():
+    query, key, value = torch.randn(
+        3, 1, 1, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    found = attend(query, key, value, mask, 0.0)[0, 0]
+    for i in range(5):
+        scores = [float(query[0, 0, i] @ key[0, 0, j]) / math.sqrt(4) for j in range(i + 1)]
+        weights = [math.exp(score) for score in scores]
+        expected = sum(w * value[0, 0, j] for j, w in enumerate(weights)) / sum(weights)
+        torch.testing.assert_close(found[i], expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
+    """And drops something: in both ways that attention is computed."""
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = torch.randn(3, 1, 2, 6, 4, generator=generator).to(dtype)
+    torch.manual_seed(0)
+    many = [tensor.expand(4000, -1, -1, -1) for tensor in (query, key, value)]
+    dropped = attend(*many, None, 0.5).float()
+    expected = attend(query, key, value, None, 0.0).float()
+    assert (dropped[0] != dropped[1]).any()
+    torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0, atol=0.06)
+
+
+# --- heads ----------------------------------------------------------------------------------------
+
+
+def gelu(x: Tensor) -> Tensor:
+    """By the error function, as the original's `gelu`."""
+    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def norm(x: Tensor, layer: nn.LayerNorm) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    scaled = centred / (centred.square().mean(-1, keepdim=True) + layer.eps).sqrt()
+    return scaled * layer.weight + layer.bias
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_the_generators_head_is_its_formula(num_towers: int):
+    shape = shape_of()
+    head = GeneratorHead(shape, num_towers).double()
+    randomise(head)
+    states = torch.randn(2, 3, 32 * num_towers, dtype=torch.float64)
+    table = torch.randn(40, 16, dtype=torch.float64)
+    transformed = norm(gelu(states @ head.dense.weight.T + head.dense.bias), head.norm)
+    expected = torch.einsum("bne,ve->bnv", transformed, table) + head.bias
+    torch.testing.assert_close(head(states, table), expected)
+
+
+def test_the_discriminators_head_is_its_formula():
+    head = DiscriminatorHead(shape_of()).double()
+    randomise(head)
+    states = torch.randn(2, 3, 32, dtype=torch.float64)
+    widened = gelu(states @ head.dense.weight.T + head.dense.bias)
+    expected = (widened * head.prediction.weight[0]).sum(-1) + head.prediction.bias
+    torch.testing.assert_close(head(states), expected)
+
+
+# --- tables that are differences from others ------------------------------------------------------
+
+
+def test_tables_with_a_base_are_their_sums_and_leave_the_base_alone():
+    shape = shape_of()
+    base, differences, sums = Embeddings(shape), Embeddings(shape), Embeddings(shape)
+    randomise(base, 1)
+    randomise(differences, 2)
+    sums.load_state_dict(differences.state_dict())  # its own LayerNorm
+    with torch.no_grad():
+        for table, added in zip(sums.tables(), base.tables(), strict=True):
+            table.weight.add_(added.weight)
+    ids = torch.randint(0, 40, (2, 9), generator=torch.Generator().manual_seed(3))
+    types = ids % 2
+    found = differences(ids, types, base=base)
+    torch.testing.assert_close(found, sums(ids, types))
+    factors = torch.randn(found.shape, generator=torch.Generator().manual_seed(4))
+    (found * factors).sum().backward()
+    (sums(ids, types) * factors).sum().backward()
+    assert all(parameter.grad is None for parameter in base.parameters())
+    for mine, whole in zip(differences.parameters(), sums.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, whole.grad)
+
+
+# --- initial weights ------------------------------------------------------------------------------
+
+
+def test_initial_weights_are_the_originals():
+    shape = shape_of(hidden_size=64, intermediate_size=256, num_attention_heads=1)
+    modules = nn.ModuleList([Embeddings(shape), Encoder(shape), DiscriminatorHead(shape)])
+    randomise(modules)
+    for module in modules.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.reset_parameters()  # which is how they are made
+    torch.manual_seed(0)
+    initialise(modules, 0.02)
+    for name, parameter in modules.named_parameters():
+        if name == "2.prediction.weight":  # Glorot, with the limit of 64 inputs and one output
+            assert 0.1 < parameter.abs().max() <= math.sqrt(6 / 65)
+        elif name.endswith("norm.weight"):
+            assert (parameter == 1).all()
+        elif name.endswith("bias"):
+            assert (parameter == 0).all()
+        else:
+            assert parameter.abs().max() <= 0.04, name
+            if parameter.numel() > 500:  # cut at two deviations, which leaves 0.88 of one
+                assert parameter.std().item() == pytest.approx(0.0176, rel=0.1), name
+
+
+# --- documents that are attended to by themselves -------------------------------------------------
+
+
+def packed_rows() -> tuple[Tensor, Tensor, list[list[int]]]:
+    """Rows of three documents, the second of which the row's own [SEP] cuts: ids, types, documents.
+
+    Each document's [SEP] is its last token; the row's own [SEP] is of the document before it.
+    """
+    first = [10, 11, 12, SEP]
+    second = [20, 21, 22, 23, 24, 25, SEP]
+    third = [30, 31, 32, 33, 34]
+    ids = [CLS, *first, *second[:3], SEP, *second[3:], *third, SEP]
+    types = [0] * 9 + [1] * (len(ids) - 9)
+    documents = [0] * 5 + [1] * 8 + [2] * 6
+    whole = [40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55]
+    other = [CLS, *whole[:7], SEP, *whole[7:], SEP]
+    assert len(ids) == len(documents) == len(other) == 19
+    return (
+        torch.tensor([ids, other]),
+        torch.tensor([types, [0] * 9 + [1] * 10]),
+        [documents, [0] * 19],
+    )
+
+
+def batch_of(model: ElectraPretrainer, ids: Tensor, types: Tensor, packed: bool = True) -> Batch:
+    noise = Noise.draw(1, len(ids), ids.shape[1], model.num_slots(ids.shape[1]))
+    return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
+
+
+@pytest.mark.parametrize("padding", [0, 4])
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_packed_documents_are_computed_as_separate_sequences(objective: str, padding: int):
+    model = random_model(attention="document", objective=objective)
+    ids, types, documents = packed_rows()
+    ids, types = F.pad(ids, (0, padding)), F.pad(types, (0, padding))
+    masked = model.mask(batch_of(model, ids, types, packed=not padding))
+    placed = masked.attention_mask, masked.position_ids
+    with torch.no_grad():
+        detected = model.discriminate(ids, types, *placed)
+        states = model.generator_states(ids, types, *placed)
+        for row, numbers in enumerate(documents):
+            for number in set(numbers):
+                at = [place for place, of in enumerate(numbers) if of == number]
+                alone = ids[row, at][None], types[row, at][None]
+                expected = model.discriminate(*alone)[0]
+                torch.testing.assert_close(detected[row, at], expected, rtol=1e-4, atol=1e-4)
+                expected = model.generator_states(*alone)[0]
+                torch.testing.assert_close(states[row, at], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_without_documents_a_packed_row_is_one_sequence():
+    model = random_model(attention="sequence")
+    ids, types, _ = packed_rows()
+    masked = model.mask(batch_of(model, ids, types))
+    assert masked.attention_mask is None
+    assert masked.position_ids is None
+
+
+@pytest.mark.parametrize("attention", ["sequence", "document"])
+def test_padding_changes_nothing_for_the_other_tokens(attention: str):
+    model = random_model(attention=attention)
+    batch = random_batch(model, rows=6, padded=True)
+    masked = model.mask(batch)
+    with torch.no_grad():
+        found = model.discriminate(
+            batch.input_ids, batch.token_type_ids, masked.attention_mask, masked.position_ids
+        )
+        for row, length in enumerate((batch.input_ids != 0).sum(dim=1).tolist()):
+            ids = batch.input_ids[row : row + 1, :length]
+            types = batch.token_type_ids[row : row + 1, :length]
+            alone = model.mask(batch_of(model, ids, types))
+            expected = model.discriminate(ids, types, alone.attention_mask, alone.position_ids)
+            torch.testing.assert_close(found[row, :length], expected[0], rtol=1e-4, atol=1e-4)

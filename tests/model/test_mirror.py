@@ -1,0 +1,183 @@
+"""Checkpoints at an address: whole or not there, and a fresh machine goes on from them."""
+
+import logging
+import os
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+import fsspec
+import pytest
+import torch
+from fsspec.implementations.memory import MemoryFileSystem
+from torch import nn
+
+from model.checkpoint import checkpoints, load_latest, save_checkpoint
+from model.mirror import Mirror, fetch_checkpoint, upload_checkpoint
+
+# gcsfs asks nobody else for credentials and kinds of buckets
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+IDENTITY = {"objective": "electra", "options": {"seed": 7}}
+
+
+@pytest.fixture(scope="module")
+def emulator():
+    """A bucket `runs` that gs:// addresses reach, in a local emulator of Cloud Storage."""
+    server_module = pytest.importorskip("gcp_storage_emulator.server")
+    gcsfs = pytest.importorskip("gcsfs")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
+    server = server_module.create_server("127.0.0.1", port, in_memory=True)
+    server.start()
+    patch = pytest.MonkeyPatch()
+    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
+    try:
+        gcsfs.GCSFileSystem.clear_instance_cache()
+        gcsfs.GCSFileSystem(token="anon").mkdir("runs")
+        yield
+    finally:
+        patch.undo()
+        gcsfs.GCSFileSystem.clear_instance_cache()
+        server.stop()
+
+
+@pytest.fixture(params=["folder", "memory", "gs"])
+def url(request, tmp_path: Path) -> str:
+    """An address without anything in it yet."""
+    if request.param == "folder":
+        return str(tmp_path / "mounted" / "run")
+    if request.param == "memory":
+        return f"memory://{uuid4().hex}/run"
+    request.getfixturevalue("emulator")
+    return f"gs://runs/{uuid4().hex}"
+
+
+@pytest.fixture
+def memory() -> str:
+    return f"memory://{uuid4().hex}/run"
+
+
+def model_of(step: int) -> nn.Module:
+    model = nn.Linear(5, 3)
+    nn.init.constant_(model.weight, step)
+    return model
+
+
+def save(folder: Path, url: str, *steps: int, keep: int = 2) -> None:
+    """Checkpoints here and there, and the metrics of the last."""
+    folder.mkdir(exist_ok=True)
+    for step in steps:
+        (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
+        path = save_checkpoint(folder, step, model_of(step), [], keep, identity=IDENTITY)
+        upload_checkpoint(path, url, keep)
+
+
+def resumed(folder: Path, url: str) -> int:
+    """The step that a run in `folder` goes on from; its weights are of that step."""
+    folder.mkdir(exist_ok=True)
+    fetch_checkpoint(folder, url, IDENTITY)
+    model = nn.Linear(5, 3)
+    step = load_latest(folder, model, [], identity=IDENTITY)
+    assert step == 0 or torch.equal(model.weight, model_of(step).weight)
+    return step
+
+
+def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
+    assert resumed(tmp_path / "first", url) == 0
+    save(tmp_path / "here", url, 4, 8, 12)
+    assert resumed(tmp_path / "there", url) == 12
+    assert Mirror(url).whole() == [12, 8]
+    assert [p.name for p in checkpoints(tmp_path / "there")] == ["checkpoint-12"]
+    for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        here, there = (tmp_path / at / "checkpoint-12" / name for at in ("here", "there"))
+        assert here.read_bytes() == there.read_bytes()
+    assert (tmp_path / "there" / "metrics.jsonl").read_text() == '{"step": 12}\n'
+
+
+def test_what_comes_after_the_one_saved_goes(tmp_path, url):
+    """It could not be read, or the run would have gone on from it."""
+    save(tmp_path / "here", url, 4, 8, 12)
+    save(tmp_path / "other", url, 6)
+    assert list(Mirror(url).steps()) == [6]
+    save(tmp_path / "other", url, 6, 10, keep=1)
+    assert list(Mirror(url).steps()) == [10]
+    assert resumed(tmp_path / "there", url) == 10
+
+
+def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, memory):
+    save(tmp_path / "here", memory, 4, 8)
+    save_checkpoint(tmp_path / "here", 12, model_of(12), [], 2, identity=IDENTITY)
+    (tmp_path / "here" / "metrics.jsonl").write_text("mine")
+    assert resumed(tmp_path / "here", memory) == 12
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"
+
+
+def test_a_damaged_local_one_is_replaced_from_there(tmp_path, memory):
+    save(tmp_path / "here", memory, 4, 8)
+    (tmp_path / "here" / "checkpoint-8" / "model.safetensors").write_bytes(b"torn")
+    assert resumed(tmp_path / "here", memory) == 8
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 8}\n'
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_one_there_is_passed_over(tmp_path, memory, name, caplog):
+    save(tmp_path / "here", memory, 4, 8)
+    with fsspec.open(f"{memory}/checkpoint-8/{name}", "wb") as file:
+        file.write(b"torn")
+    assert resumed(tmp_path / "there", memory) == 4
+    assert "checkpoint-8 in memory" in caplog.text
+    assert "damaged" in caplog.text
+    assert sorted(p.name for p in (tmp_path / "there").iterdir()) == [
+        "checkpoint-4", "metrics.jsonl",
+    ]  # fmt: skip
+
+
+def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, memory, caplog, monkeypatch):
+    """Neither of a new step nor in place of the one of that step before."""
+    original, allowed = MemoryFileSystem.put_file, 0
+
+    def put_file(self, source, target, **options):
+        nonlocal allowed
+        allowed -= 1
+        if allowed < 0:
+            raise ConnectionError("the line is cut")
+        return original(self, source, target, **options)
+
+    save(tmp_path / "here", memory, 4, 8)
+    monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
+    for number in range(4):  # files of a checkpoint with metrics
+        for step in (8, 12):
+            allowed = number
+            save(tmp_path / "here", memory, step)
+            assert "the line is cut" in caplog.text
+            assert Mirror(memory).whole() == [4]
+    assert [p.name for p in checkpoints(tmp_path / "here")] == ["checkpoint-8", "checkpoint-12"]
+    assert resumed(tmp_path / "there", memory) == 4
+    allowed = 4
+    save(tmp_path / "here", memory, 16)
+    assert list(Mirror(memory).steps()) == [4, 16]  # and what was left of the others is gone
+
+
+def test_the_checkpoints_of_another_run_are_refused(tmp_path, memory):
+    save(tmp_path / "here", memory, 4)
+    other = {"objective": "mlm", "options": {"seed": 7}}
+    (tmp_path / "there").mkdir()
+    words = r"checkpoint-4 is of another run: its objective is 'electra', this run's is 'mlm'"
+    with pytest.raises(ValueError, match=words):
+        fetch_checkpoint(tmp_path / "there", memory, other)
+    assert checkpoints(tmp_path / "there") == []
+
+
+def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory, monkeypatch):
+    with pytest.raises(ValueError, match=r"pretrain\.checkpoint_dir = 'gopher9://a' cannot be op"):
+        fetch_checkpoint(tmp_path, "gopher9://a")
+
+    def find(self, path, **options):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(MemoryFileSystem, "find", find)
+    with pytest.raises(ValueError, match=r"cannot be read \(PermissionError: not yours\)"):
+        fetch_checkpoint(tmp_path, memory)

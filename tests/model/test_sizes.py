@@ -1,0 +1,166 @@
+"""The sizes are the paper's, and as large as `transformers` makes them."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+
+from electrify.config_file import parse_config
+from electrify.config_pretrain import PretrainConfig
+from electrify.config_sizes import SIZE_PRESETS
+from model.batch import SpecialTokens
+from model.electra import ElectraPretrainer
+from model.parameters import parameter_counts
+
+BERT_VOCAB = 30_522
+SIZES = ("small", "small++", "base", "large")
+
+# Table 6 of the paper, top to bottom, and what the released small++ differs in
+# (google-research/electra README and issues 39, 68). Columns: small, small++, base, large.
+TABLE_6 = {
+    "num_hidden_layers": (12, 12, 12, 24),
+    "hidden_size": (256, 256, 768, 1024),
+    "intermediate_size": (1024, 1024, 3072, 4096),
+    "num_attention_heads": (4, 4, 12, 16),
+    "embedding_size": (128, 128, 768, 1024),
+    "generator_hidden_fraction": (1 / 4, 1.0, 1 / 3, 1 / 4),
+    "generator_layers_fraction": (1.0, 1.0, 1.0, 1.0),
+    "mask_fraction": (0.15, 0.15, 0.15, 0.25),
+    "warmup_steps": (10_000,) * 4,
+    "learning_rate": (5e-4, 5e-4, 2e-4, 2e-4),
+    "adam_epsilon": (1e-6,) * 4,
+    "adam_beta1": (0.9,) * 4,
+    "adam_beta2": (0.999,) * 4,
+    "attention_probs_dropout_prob": (0.1,) * 4,
+    "hidden_dropout_prob": (0.1,) * 4,
+    "weight_decay": (0.01,) * 4,
+    "batch_size": (128, 128, 256, 2048),
+    "num_steps": (1_000_000, 4_000_000, 766_000, 400_000),
+    # not in the table: sections 3.1 and 3.2, and the original's code
+    "generator_weight": (1.0,) * 4,
+    "main_weight": (50.0,) * 4,
+    "weight_sharing": ("embeddings",) * 4,
+    "mask_token_fraction": (0.85,) * 4,
+    "sampling_temperature": (1.0,) * 4,
+    "max_gradient_norm": (1.0,) * 4,
+    "initializer_range": (0.02,) * 4,
+    "layer_norm_eps": (1e-12,) * 4,
+    "max_position_embeddings": (512,) * 4,
+    "optimizer": ("paper",) * 4,
+    "generator_hidden_size": (64, 256, 256, 256),
+    "generator_num_hidden_layers": (12, 12, 12, 24),
+    "generator_num_attention_heads": (1, 4, 4, 4),
+    "generator_intermediate_size": (256, 1024, 1024, 1024),
+    "generator_embedding_size": (128, 128, 768, 1024),
+}
+SEQUENCE_LENGTH = (128, 512, 512, 512)
+MASKED = (19, 79, 79, 130)  # the original's own base and large keep 19 of 512: the trap
+EQUAL = {"generator_hidden_fraction": 1.0}
+VARIANTS = {
+    "electra": {},
+    "electra-15": {"objective": "electra-15"},
+    "none": {"weight_sharing": "none"},
+    "all": EQUAL | {"weight_sharing": "all"},
+    "gdes": {"weight_sharing": "gdes"},
+    "half as deep": {"generator_layers_fraction": 0.5},
+    "uniform": {"generator": "uniform"},
+    "mlm": {"objective": "mlm"},
+    "replace-mlm": {"objective": "replace-mlm"},
+    "replace-mlm none": {"objective": "replace-mlm", "weight_sharing": "none"},
+    "replace-mlm unigram": {"objective": "replace-mlm", "generator": "unigram"},
+    "all-tokens-mlm": {"objective": "all-tokens-mlm"},
+    "all-tokens-mlm gdes": {"objective": "all-tokens-mlm", "weight_sharing": "gdes"},
+    "all-tokens-mlm all": EQUAL | {"objective": "all-tokens-mlm", "weight_sharing": "all"},
+    "adversarial": {"objective": "electra-adversarial"},
+    "adversarial all": EQUAL | {"objective": "electra-adversarial", "weight_sharing": "all"},
+    "two-stage": EQUAL | {"objective": "electra-two-stage", "weight_sharing": "none"},
+    "electric": {"objective": "electric"},
+    "electric none": {"objective": "electric", "weight_sharing": "none"},
+    "electric gdes": {"objective": "electric", "weight_sharing": "gdes"},
+    "electric uniform": {"objective": "electric", "generator": "uniform"},
+}
+
+
+@pytest.mark.parametrize("column", range(4), ids=SIZES)
+def test_a_size_is_the_papers_in_every_field(column: int):
+    source = {"kind": "text", "language": "en", "path": "x"}
+    raw = {"name": "x", "output_dir": "o", "clean": {"sources": [source]}}
+    run = parse_config(raw | {"pretrain": {"size": SIZES[column]}})
+    found = {name: getattr(run.pretrain, name) for name in TABLE_6}
+    assert found == {name: values[column] for name, values in TABLE_6.items()}
+    assert run.encode.sequence_length == SEQUENCE_LENGTH[column]
+    assert run.pretrain.num_masked(run.encode.sequence_length) == MASKED[column]
+    assert set(SIZE_PRESETS[SIZES[column]]) <= set(TABLE_6)
+
+
+def config_of(size: str, **options: object) -> PretrainConfig:
+    return PretrainConfig.model_validate(SIZE_PRESETS[size] | options)
+
+
+def on_meta(config: PretrainConfig) -> ElectraPretrainer:
+    with torch.device("meta"):
+        return ElectraPretrainer(config, BERT_VOCAB, SpecialTokens(0, 2, 3, 4))
+
+
+def count(*modules: nn.Module | None) -> int:
+    """Parameters of all, each once."""
+    return sum({id(p): p.numel() for m in modules if m for p in m.parameters()}.values())
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_parameters_equal_transformers(size: str):
+    config = config_of(size)
+    common = {
+        "vocab_size": BERT_VOCAB,
+        "embedding_size": config.embedding_size,
+        "max_position_embeddings": config.max_position_embeddings,
+    }
+    with torch.device("meta"):
+        discriminator = ElectraForPreTraining(
+            ElectraConfig(
+                hidden_size=config.hidden_size,
+                num_hidden_layers=config.num_hidden_layers,
+                num_attention_heads=config.num_attention_heads,
+                intermediate_size=config.intermediate_size,
+                **common,
+            )
+        )
+        generator = ElectraForMaskedLM(
+            ElectraConfig(
+                hidden_size=config.generator_hidden_size,
+                num_hidden_layers=config.generator_num_hidden_layers,
+                num_attention_heads=config.generator_num_attention_heads,
+                intermediate_size=config.generator_intermediate_size,
+                **common,
+            )
+        )
+    ours = on_meta(config)
+    counted = parameter_counts(config, BERT_VOCAB)
+    assert counted["discriminator"] == count(discriminator)
+    assert counted["generator"] == count(generator)
+    shared = count(discriminator.electra.embeddings)
+    assert shared == count(generator.electra.embeddings) == count(ours.embeddings)
+    assert counted["trained"] == count(discriminator) + count(generator) - shared == count(ours)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_counts_are_those_of_the_model(name: str):
+    config = config_of("small", **VARIANTS[name])
+    model, counted = on_meta(config), parameter_counts(config, BERT_VOCAB)
+    assert counted["trained"] == count(model)
+    assert counted["discriminator"] == count(
+        model.embeddings, model.discriminator, model.discriminator_head, model.language_head
+    )
+    expected = 0
+    if model.generator_head is not None:
+        tables = model.generator_embeddings or model.embeddings
+        expected = count(tables, model.generator or model.discriminator, model.generator_head)
+    assert counted["generator"] == expected
+
+
+def test_the_known_sizes():
+    """14M, 110M and 335M in the paper's tables; 13.5M is the small one's own count."""
+    counted = [parameter_counts(config_of(size), BERT_VOCAB)["discriminator"] for size in SIZES]
+    assert counted == [13_549_057, 13_549_057, 109_483_009, 335_142_913]
+    small_plus = parameter_counts(config_of("small++"), BERT_VOCAB)
+    assert small_plus["generator"] == 13_546_682  # as wide as the discriminator, another head
