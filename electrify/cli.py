@@ -123,7 +123,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from benchmarks.evaluate import RESULTS, evaluate, score_table
     from benchmarks.report import report
     from benchmarks.results import read_results
-    from model.export import format_example, read_example
+    from model.example import format_example, read_example
 
     folder = Path(config.output_dir)
     if config.evaluate.suites or config.evaluate.tasks:
@@ -133,8 +133,9 @@ def _run(parsed: argparse.Namespace) -> int:
         log("evaluate: the config names no suites and no tasks")
     page = report([folder], None)
     example = read_example(config)
-    print(f"\n{example['sentence']}\n{example['corrupted']}")
-    print(f"P(replaced): {format_example(example)}")
+    if example is not None:
+        print(f"\n{example['sentence']}\n{example['corrupted']}")
+        print(f"P(replaced): {format_example(example)}")
     print(f"\nreport: {page}")
     return 0
 

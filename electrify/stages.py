@@ -80,7 +80,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
     for name in ("initial_model", "initial_generator"):
         if path := getattr(config.pretrain, name):
             inputs[f"pretrain.{name}"] = _initial_digest(path)
-    volatile = ("metrics.jsonl", "summary.json", "tensorboard/*")
+    volatile = ("metrics.jsonl", "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
     options = pretrain_options(config)
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile)
 
@@ -103,7 +103,7 @@ def initial_checkpoint(path: str) -> Path | None:
 
     None if there is none, as in a `transformers` folder.
     """
-    folder = Path(path)
+    folder = Path(path).expanduser()
     if (folder / CHECKPOINT_STATE).is_file():
         return folder
     found = checkpoints(folder) or checkpoints(folder / "pretrain")
@@ -172,7 +172,7 @@ def _initial_digest(path: str) -> str:
     or an export's files; of a hub name as it is."""
     if checkpoint := initial_checkpoint(path):
         return fingerprint(str(checkpoint / CHECKPOINT_STATE))
-    folder = Path(path)
+    folder = Path(path).expanduser()
     if not folder.is_dir():
         return path  # what is not there is an error that the stage itself explains
     files = [

@@ -34,7 +34,8 @@ TOO_GOOD_HITS = 0.9
 NOT_LEARNING = 0.97
 NORM_JUMP = 30.0  # times the median; norms of single steps of a healthy tiny run reach 7 times
 LOSS_JUMP = 1.3  # times the median; ko-tiny's losses of single steps reach 1.05 times
-SLOW = 0.2  # of the median speed; on a machine that others use too, a third of it was seen
+SLOW = 0.2  # of the median speed; on a machine that others use too, a quarter of it was seen
+SLOW_SECONDS = 60.0  # that it must last: less is not worth a word
 
 _DETECTS = ("electra", "electra-adversarial", "electra-two-stage")
 
@@ -164,6 +165,10 @@ def _slow(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
         return None
     usual, now = median(speeds[:-JUMP]), max(speeds[-JUMP:])
     if now >= SLOW * usual:
+        return None
+    end = float(records[-1]["seconds"])
+    before = [r for r in records if (r.get("tokens_per_second") or usual) >= SLOW * usual]
+    if not before or end - float(before[-1]["seconds"]) < SLOW_SECONDS:
         return None
     return (
         f"{now:,.0f} tokens a second at most over the last {JUMP} records, where {usual:,.0f} are "

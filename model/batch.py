@@ -153,6 +153,7 @@ class Outputs:
     weights: Tensor  # (B, N) 1 where a position was really chosen
     sampled: Tensor | None = None  # (B, N) int64 what the generator put at the chosen positions
     noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric
+    sample_hits: Tensor | None = None  # (B, N) bool, the sample is the original
     generator_losses: Tensor | None = None  # (B, N) -log p(original), detached
     generator_hits: Tensor | None = None  # (B, N) bool, no token is more likely than the original
     language_losses: Tensor | None = None  # (B, N) the same of the main network

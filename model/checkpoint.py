@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from electrify.artifacts import fingerprint, write_json
 from electrify.config import RunConfig
-from electrify.progress import warn
+from electrify.progress import is_main_process, warn
 from electrify.stages import CHECKPOINT_STATE, checkpoints, output_dir, pretrain_options
 from model.optim import AdamW
+from model.parallel import on_first, placed_as
 from vocab.shards import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -65,13 +66,15 @@ def save_checkpoint(
     """Write `folder/checkpoint-<step>`, which is returned.
 
     Of those before it the newest `keep - 1` stay. Any after it go: they could not be read, or the
-    run would have gone on from them.
+    run would have gone on from them. All processes of a run must call it; the first writes.
     """
     tensors = model_tensors(model), optimizer_tensors(model, optimizers)
-    return write_checkpoint(folder, Checkpoint(step, identity or {}, *tensors), keep)
+    if is_main_process():
+        write_checkpoint(folder, Checkpoint(step, identity or {}, *tensors), keep)
+    return folder / f"checkpoint-{step}"
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
     """`save_checkpoint` of tensors that are gathered already."""
     target = folder / f"checkpoint-{checkpoint.step}"
     temporary = target.with_name(f"{target.name}.tmp")
@@ -88,7 +91,6 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
     now = present.index(target)
     for other in [*present[: max(0, now + 1 - keep)], *present[now + 1 :]]:
         shutil.rmtree(other)
-    return target
 
 
 def load_latest(
@@ -164,34 +166,38 @@ def newest(folder: Path) -> Path:
     return found[-1]
 
 
-def model_tensors(model: nn.Module) -> Tensors:
-    """Every tensor of the model's state on the CPU, one that has several names under its first.
+def own_tensors(model: nn.Module) -> Tensors:
+    """The model's state, not copied; a tensor that has several names stands under its first."""
+    parts = (*model.named_parameters(), *model.named_buffers())
+    first_names = {name for name, _ in parts}
+    return {name: t for name, t in model.state_dict().items() if name in first_names}
 
-    Of a model on the CPU they are its own, not copies.
-    """
-    tensors: Tensors = {}
-    seen: set[tuple[int, torch.Size, tuple[int, ...]]] = set()
-    for name, tensor in model.state_dict().items():
-        place = tensor.data_ptr(), tensor.shape, tensor.stride()
-        if tensor.numel() == 0 or place not in seen:
-            tensors[name] = _on_cpu(tensor)
-        seen.add(place)
-    return tensors
+
+def model_tensors(model: nn.Module) -> Tensors:
+    """`own_tensors` whole and on the CPU of the first process; the others, if there are any, must
+    call it too and get empty ones."""
+    return {name: on_first(tensor) for name, tensor in own_tensors(model).items()}
 
 
 def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
-    """Moments by optimiser and parameter name, so that they survive another parameter order."""
+    """Moments by optimiser and parameter name, so that they survive another parameter order.
+
+    Gathered as `model_tensors` are.
+    """
     return {
-        f"{number}/{kind}/{name}": _on_cpu(value)
+        f"{number}/{kind}/{name}": on_first(value)
         for number, optimizer in enumerate(optimizers)
         for name, parameter in model.named_parameters()
         for kind, value in optimizer.state.get(parameter, {}).items()
     }
 
 
+@torch.no_grad()
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
-    """Copy `model_tensors` back; `ValueError` before anything is changed if they do not fit."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in model_tensors(model).items()}
+    """Copy whole tensors into the model, each process its part; `ValueError` before anything is
+    changed if they do not fit. `where` they are from is for the error."""
+    own = own_tensors(model)
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted({*wanted, *found}):
         if wanted.get(name) != found.get(name):
@@ -200,24 +206,23 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
                 f"{found.get(name)} there and {wanted.get(name)} here (None: it is not there). "
                 "Pretrain with the config that it was made with"
             )
-    model.load_state_dict(dict(tensors), strict=False)
+    for name, tensor in own.items():
+        tensor.copy_(placed_as(tensors[name], tensor))
 
 
 def restore_optimizers(
     model: nn.Module, optimizers: Sequence[AdamW], moments: Mapping[str, Tensor]
 ) -> None:
-    """Copy `optimizer_tensors` back, in place of what the optimisers hold."""
+    """Put `optimizer_tensors` in place of what the optimisers hold, each process its part."""
     parameters = dict(model.named_parameters())
     for optimizer in optimizers:
         optimizer.state.clear()
     for key, value in moments.items():
         number, kind, name = key.split("/", 2)
         parameter = parameters[name]
-        # moments live beside their parameter, the count of steps on the CPU; a copy, since what
-        # safetensors returns may be the file itself, mapped
-        device = parameter.device if value.dim() else value.device
-        optimizers[int(number)].state[parameter][kind] = value.clone().to(device)
-
-
-def _on_cpu(tensor: Tensor) -> Tensor:
-    return tensor.detach().cpu().contiguous()
+        # a copy, since what safetensors returns may be the file itself, mapped; moments live beside
+        # their parameter, the count of steps on the CPU
+        copied = value.clone()
+        optimizers[int(number)].state[parameter][kind] = (
+            placed_as(copied, parameter) if value.dim() else copied
+        )

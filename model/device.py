@@ -2,6 +2,7 @@
 
 import os
 from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
 
 import torch
 
@@ -34,10 +35,18 @@ def _own_gpu() -> torch.device:
     return torch.device("cuda", number)
 
 
+def precision_of(config: PretrainConfig, device: torch.device) -> Literal["fp32", "bf16"]:
+    """That of matrix products: `auto` is bf16 on CUDA, fp32 on the CPU."""
+    if config.precision == "auto":
+        return "bf16" if device.type == "cuda" else "fp32"
+    return config.precision
+
+
 def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextManager[object]:
     """bf16 matrix products over fp32 weights where the config says so; losses stay fp32."""
-    bf16 = config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda")
-    return torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext()
+    if precision_of(config, device) == "bf16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()
 
 
 def seed_dropout(seed: int, step: int, micro_step: int, rank: int = 0) -> None:

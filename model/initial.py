@@ -11,7 +11,7 @@ from electrify.config_pretrain import PretrainConfig
 from electrify.progress import log, warn
 from electrify.stages import output_dir
 from model.batch import SpecialTokens
-from model.checkpoint import model_tensors, restore_model
+from model.checkpoint import own_tensors, restore_model
 from model.electra import ElectraPretrainer
 from model.initial_source import Source, read_source
 from model.layers import EncoderShape
@@ -37,7 +37,8 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
     """Fill a new model from `pretrain.initial_model` and `initial_generator`; counts of what fits.
 
     Tables follow the pieces, not the ids. What the earlier model does not have stays as it was
-    initialised, and the log says so. `ValueError` if sizes or vocabularies do not fit.
+    initialised, and the log says so. To be called in every process, before the model is wrapped.
+    `ValueError` if sizes or vocabularies do not fit.
     """
     pretrain = config.pretrain
     if pretrain.initial_model is None:
@@ -50,14 +51,14 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
     _check_sizes(source, model, uses_generator)
     rows = _rows_between(source, config, model.special)
     given = _given(source, pretrain, uses_generator)
-    initial = untie(model_tensors(model), pretrain)
+    initial = _weights(model)
     made = {
         name: _fitted(name, given[name], tensor, rows) if name in given else tensor
         for name, tensor in initial.items()
     }
     restore_model(model, tie(made, pretrain), source.place)
     _report(source, rows, made, given)
-    _warn_of_sharing(made, untie(model_tensors(model), pretrain), pretrain)
+    _warn_of_sharing(made, _weights(model), pretrain)
     return {
         "tensors_taken": sum(name in given for name in made),
         "tensors_initialised": sum(name not in given for name in made),
@@ -66,6 +67,11 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
         "pieces_from_mean_of_all": rows.num_unknown,
         "pieces_dropped": rows.num_dropped,
     }
+
+
+def _weights(model: ElectraPretrainer) -> Weights:
+    state = {name: tensor.detach().cpu() for name, tensor in own_tensors(model).items()}
+    return untie(state, model.config)
 
 
 def _uses_generator(source: Source, config: PretrainConfig) -> bool:
@@ -154,7 +160,7 @@ def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weig
 def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tensor:
     """One earlier tensor in the new one's shape."""
     if name.endswith(_BY_PIECE):
-        given = rows.take(given)
+        given = rows.take(given[: rows.num_old])  # behind them only rows without a piece
     if name.endswith(".position.weight"):  # those that are new stay as initialised
         num_both = min(len(given), len(initial))
         given = torch.cat([given[:num_both], initial[num_both:]])

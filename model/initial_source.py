@@ -124,6 +124,11 @@ def _from_transformers(place: str, generator: str | None) -> Source:
     predicts = "ElectraForMaskedLM" in (config.architectures or [])
     weights = _read_weights(main, config, PREDICTOR if predicts else DETECTOR)
     pieces, of_generator = read_pieces(main), None
+    if len(pieces) > config.vocab_size:
+        raise ValueError(
+            f"{main} has {len(pieces)} pieces, but vocab_size = {config.vocab_size} in its "
+            "config.json: they are not of one model"
+        )
     for folder, network in extra:
         own = read_electra_config(folder)
         if read_pieces(folder) != pieces:
@@ -188,7 +193,7 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
             loaded: Any = kind.from_pretrained(
                 folder, output_loading_info=True, dtype=torch.float32
             )
-        except (OSError, RuntimeError, ValueError) as error:
+        except (*DAMAGES, RuntimeError) as error:
             raise ValueError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
     model, report = loaded
     missing = set(report["missing_keys"])

@@ -106,6 +106,11 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
     before any loads. `ValueError` if the address cannot be read, or holds another run's checkpoints
     than `identity` says.
     """
+    if Path(url).resolve() in {folder.resolve(), folder.with_suffix("").resolve()}:
+        raise ValueError(
+            f"pretrain.checkpoint_dir = {url!r} is where the run keeps its checkpoints anyway: "
+            "leave it out, or give a place that outlives this machine"
+        )
     mirror = Mirror(url)
     try:
         steps = mirror.whole()

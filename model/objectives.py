@@ -59,8 +59,8 @@ def run_objective(
     else:
         generated = generate(model, masked)
     if stage == "generator":
-        return with_generated(outputs_of(masked, {"generator": generated.term}), generated)
-    return with_generated(_MAIN[objective](model, masked, generated), generated)
+        return with_generated(outputs_of(masked, {"generator": generated.term}), masked, generated)
+    return with_generated(_MAIN[objective](model, masked, generated), masked, generated)
 
 
 def generate_tokens(model: "ElectraPretrainer", masked: Masked) -> Generated:
@@ -95,8 +95,10 @@ def detect_chosen(model: "ElectraPretrainer", masked: Masked, generated: Generat
     detected = detect(model, masked, generated.sampled)
     losses = detected.losses.gather(1, masked.positions) * masked.weights
     main = Term(losses.sum(), "chosen", model.config.main_weight)
-    terms = {"generator": generated.term, "discriminator": main}
-    return with_detected(outputs_of(masked, terms), detected)
+    outputs = outputs_of(masked, {"generator": generated.term, "discriminator": main})
+    # figures of the others, which it is not trained on, would mean nothing
+    chosen = torch.zeros_like(detected.labels).scatter_add(1, masked.positions, masked.weights) > 0
+    return with_detected(replace(outputs, tokens=chosen), detected)
 
 
 def detect_adversary(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:

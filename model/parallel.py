@@ -176,7 +176,6 @@ def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.d
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
-        broadcast_buffers=False,  # constant tables
         gradient_as_bucket_view=True,
         find_unused_parameters=trains_in_parts(config),
     )

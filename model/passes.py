@@ -99,11 +99,12 @@ def outputs_of(masked: Masked, terms: dict[str, Term | None]) -> Outputs:
     )
 
 
-def with_generated(outputs: Outputs, generated: Generated) -> Outputs:
+def with_generated(outputs: Outputs, masked: Masked, generated: Generated) -> Outputs:
     """With the generator's figures."""
     return replace(
         outputs,
         sampled=generated.sampled,
+        sample_hits=generated.sampled == masked.originals,
         noise_log_probs=generated.noise_log_probs,
         generator_losses=generated.losses,
         generator_hits=generated.hits,

@@ -40,6 +40,11 @@ class PieceRows:
         return cls([[index] for index in range(num_pieces)], num_pieces, 0)
 
     @property
+    def num_old(self) -> int:
+        """Pieces of the old vocabulary."""
+        return self.num_kept + self.num_dropped
+
+    @property
     def num_unknown(self) -> int:
         """New pieces that the old vocabulary cannot spell."""
         return sum(not rows for rows in self.sources)

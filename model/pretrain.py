@@ -1,6 +1,7 @@
 """The pretraining stage: the loop around `train_step` that watches, validates and saves."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from electrify.artifacts import run_stage, write_json
 from electrify.config import RunConfig
 from electrify.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.stages import output_dir, pretrain_stage
+from model.alarms import broken_state
+from model.batch import Batch
 from model.checkpoint import load_latest, run_identity, save_checkpoint
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
 from model.device import autocast, describe, resolve_device, seed_dropout
@@ -58,9 +61,8 @@ class Trainer:
         config = self.config
         step = load_latest(self.folder, self.model, self.optimizers, identity=self.identity)
         self.log = RunLog(
-            self.run_config, self.folder, step, self.valid_data.vocab_size,
-            self.train_data.last.languages, self.device,
-        )  # fmt: skip
+            self.run_config, self.folder, step, self.train_data, self.device, self.ranks
+        )
         self._announce(step)
         with (
             stop_on_signal() as stop,
@@ -68,7 +70,8 @@ class Trainer:
         ):
             self.log.start()
             while step < config.num_steps:
-                norm = self._train(step)
+                batches = self.train_data.micro_batches(step)
+                norm = self._train(step, batches)
                 step += 1
                 last = step == config.num_steps
                 progress.update()
@@ -77,7 +80,7 @@ class Trainer:
                 if log_now or save_now:
                     self._check(step, norm)
                 if log_now:
-                    progress.note = self.log.train(step, norm)
+                    progress.note = self.log.train(step, norm, batches)
                 if step % config.valid_every_steps == 0 or last:
                     self._validate(step)
                 if save_now:
@@ -87,26 +90,21 @@ class Trainer:
         self.log.close()
         return self._summarise(step)
 
-    def _train(self, step: int) -> torch.Tensor:
+    def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
         """One update; the gradient norm."""
         if step and step == self.config.generator_steps:
             log("the generator is trained: the discriminator starts as its copy")
             self.model.start_discriminator_from_generator()
-        batches = [batch.to(self.device) for batch in self.train_data.micro_batches(step)]
+        moved = [batch.to(self.device) for batch in batches]
         place = Step(step, self.run_config.seed, self.ranks)
-        outputs, norm = train_step(self.model, self.optimizers, batches, self.config, place)
-        self.log.window.add(outputs)
+        outputs, norm = train_step(self.model, self.optimizers, moved, self.config, place)
+        self.log.add(outputs)
         return norm
 
     def _check(self, step: int, norm: torch.Tensor) -> None:
         """Stop before a broken state is written or saved."""
         if not math.isfinite(float(norm)):
-            raise ValueError(
-                f"the gradient norm became {float(norm)} by step {step}: lower "
-                f"pretrain.learning_rate (now {self.config.learning_rate}) or lengthen "
-                f"warmup_steps (now {self.config.warmup_steps}); the last good checkpoint is in "
-                f"{self.folder}"
-            )
+            raise ValueError(broken_state("the gradient norm", float(norm), step, self.config))
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
@@ -166,7 +164,7 @@ class Trainer:
             "packing": {language: found.line() for language, found in accounting.items()},
             "device": describe(self.device),
             "num_processes": self.ranks.num_ranks,
-            **self.log.cost(step),
+            **self.log.cost(),
         }
         write_json(self.folder / SUMMARY, summary)
         return summary

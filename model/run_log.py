@@ -1,7 +1,7 @@
 """What a run says about itself: figures of training and validation, its speed, its cost."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,56 +10,79 @@ from torch import Tensor
 
 from electrify.config import RunConfig
 from electrify.progress import log
-from model.batch import Outputs
-from model.flops import run_flops
-from model.metrics import MetricsWindow, batch_metrics
-from model.schedule import learning_rate, phases_of, tokens_until
-from model.watch import MetricsFile, Speed
+from model.alarm_causes import RunFacts
+from model.alarms import unigram_entropy
+from model.batch import Batch, Outputs
+from model.data import StepData
+from model.device import describe, precision_of
+from model.metrics import MetricsWindow, batch_metrics, fingerprint
+from model.mfu import peak_flops
+from model.parallel import Ranks
+from model.schedule import learning_rate
+from model.watch import MetricsFile, Speed, Work
+
+_ENTROPY_SEQUENCES = 1000  # read to know how hard the text is for one who knows frequencies only
 
 
 class RunLog:
-    """The records of one run; continues those of the steps before it was stopped."""
+    """The records of one run; goes on after those of the steps before it was stopped."""
 
     def __init__(
         self,
         config: RunConfig,
         folder: Path,
         step: int,
-        vocab_size: int,
-        languages: Sequence[str],
+        data: StepData,
         device: torch.device,
+        ranks: Ranks,
     ) -> None:
-        self._config, self._device, self._vocab_size = config, device, vocab_size
-        self._languages = languages
-        self._phases = phases_of(config.pretrain, config.encode.sequence_length)
-        self._file = MetricsFile(folder, step)
-        self.window = MetricsWindow(languages, device)
-        self.speed = Speed(self._file.last_seconds, self.tokens(step))
-        self._counted = step  # steps whose time is in `speed`
+        self._config, self._ranks = config, ranks
+        self._vocab_size, self._languages = data.last.vocab_size, data.last.languages
+        options = config.pretrain
+        self._file = MetricsFile(
+            folder,
+            step,
+            RunFacts.of(options, [phase.first_step for phase in data.phases], _entropy(data)),
+            options.wandb_project,
+            config.model_dump(mode="json"),
+        )
+        self._window = MetricsWindow(self._languages, device)
+        peak = ranks.num_ranks * peak_flops(describe(device), precision_of(options, device))
+        self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
-    def tokens(self, step: int) -> int:
-        """Places read in so many steps."""
-        return tokens_until(self._phases, step)
+    def _work(self, step: int) -> Work:
+        return Work.until(self._config, self._vocab_size, step)
 
     def start(self) -> None:
         """Begin or go on with counting time."""
-        self.speed.start()
+        self._speed.start()
 
     def pause(self, step: int) -> None:
         """Count the time of the steps since the last pause."""
-        done = self.tokens(step) - self.tokens(self._counted)
-        self.speed.add(done, self._device)
-        self._counted = step
+        self._speed.pause(self._work(step))
 
-    def train(self, step: int, norm: Tensor) -> str:
-        """Write the figures since the last record; what to show beside the progress bar."""
+    def add(self, outputs: Sequence[Outputs]) -> None:
+        """Count the figures of a step, waiting for nothing."""
+        self._window.add(outputs)
+
+    def train(self, step: int, norm: Tensor, batches: Sequence[Batch]) -> str:
+        """Write the figures since the last record; what to show beside the progress bar.
+
+        All processes must call it; the first one writes.
+        """
         self.pause(step)
-        record = self.window.read() | {
+        window = self._window
+        self._ranks.collect(window.tensors())
+        found = window.detections()
+        if found is not None:
+            found = self._ranks.gather(found, dim=1)
+        record = window.read(found) | self._speed.lap(window.num_tokens)
+        record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
-            "tokens_per_second": round(self.speed.tokens_per_second, 1),
+            "data_fingerprint": fingerprint(batches[0].input_ids),
         }
-        self.window.reset()
+        window.reset()
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
@@ -73,26 +96,42 @@ class RunLog:
         """Write out what is held back."""
         self._file.close()
 
-    def cost(self, step: int) -> dict[str, Any]:
-        """Tokens, time and FLOPs so far, for the summary."""
-        config = self._config
-        flops = run_flops(config.pretrain, self._vocab_size, config.encode.sequence_length, step)
+    def state(self) -> dict[str, Tensor]:
+        """Figures of the steps since the last record, for a checkpoint; of all processes."""
+        self._ranks.collect(self._window.tensors())
+        return self._window.state()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        if self._ranks.is_first and state:
+            self._window.load_state(state)
+
+    def cost(self) -> dict[str, Any]:
+        """Places read, time and FLOPs so far, for the summary."""
+        done, speed = self._speed.done, self._speed
         return {
-            "tokens": self.tokens(step),
-            "seconds": round(self.speed.seconds, 1),
-            "tokens_per_second": round(self.speed.tokens_per_second, 1),
-            "flops_matmul": flops.matmul,
-            "flops_paper": flops.paper,
-            "flops_6nd": flops.six_nd,
+            "tokens": done.positions,
+            "seconds": round(speed.seconds, 1),
+            "tokens_per_second": round(speed.positions_per_second, 1),
+            "flops_matmul": done.flops.matmul,
+            "flops_paper": done.flops.paper,
+            "flops_6nd": done.flops.six_nd,
         }
 
-    def _write(self, kind: str, step: int, record: dict[str, float]) -> None:
+    def _write(self, kind: str, step: int, record: Mapping[str, float]) -> None:
         place = {
             "step": step,
-            "tokens": self.tokens(step),
-            "seconds": round(self.speed.seconds, 3),
+            "tokens": self._work(step).positions,
+            "seconds": round(self._speed.seconds, 3),
         }
         self._file.write(kind, place, record)
+
+
+def _entropy(data: StepData) -> float:
+    """Nats a token of the training text, by frequencies alone."""
+    ids = data.last.batch(0, min(_ENTROPY_SEQUENCES, data.last.num_sequences)).input_ids
+    special = data.last.special
+    return unigram_entropy(ids.numpy(), [special.pad, special.cls, special.sep, special.mask])
 
 
 _SHOWN = (
@@ -107,7 +146,7 @@ _SHOWN = (
 )
 
 
-def _in_words(record: dict[str, float]) -> list[str]:
+def _in_words(record: Mapping[str, float]) -> list[str]:
     return [
         words.format(record[key])
         for key, words in _SHOWN

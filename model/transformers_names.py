@@ -11,7 +11,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from model.checkpoint import model_tensors
+from model.checkpoint import own_tensors
 from model.electra import ElectraPretrainer
 from model.layers import EncoderShape
 from model.networks import Network, exported_networks, untie
@@ -83,7 +83,8 @@ def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
     """One of the model's `exported_networks` as a `transformers` model with the same weights."""
     network = find_network(model, folder)
     config = transformers_config(shape_of(model, network), model)
-    weights = untie(model_tensors(model), model.config)
+    state = {name: tensor.cpu() for name, tensor in own_tensors(model).items()}
+    weights = untie(state, model.config)
     named = to_their_names(weights, name_pairs(network, config.num_hidden_layers))
     if network.predicts_tokens:
         named[OUTPUT_TABLE] = named[WORD_TABLE]

@@ -21,8 +21,8 @@ from electrify.progress import log, warn
 
 # DirectRunner is Beam's usual name for it; Beam itself would try Prism first under that name
 _LOCAL_NAMES = ("local", "directrunner", "fnapirunner")
-# Starting workers costs about 5 s of processor time: each imports Beam again.
-MULTI_PROCESSING_SECONDS = 60.0
+# Starting workers costs 2 to 3 s of each: it imports Beam again, and loads what its work needs.
+MULTI_PROCESSING_SECONDS = 15.0
 
 
 def make_pipeline(

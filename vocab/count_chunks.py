@@ -67,7 +67,8 @@ def shards_of(words: pa.StringArray) -> NDArray[np.uint8]:
     found = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
     sums = np.zeros(len(found) + 1, np.uint32)
     np.cumsum(_NUMBERS[found], dtype=np.uint32, out=sums[1:])
-    return (np.diff(sums[ends - ends[0]]) >> 16).astype(np.uint8) % NUM_SHARDS
+    shards: NDArray[np.uint8] = (np.diff(sums[ends - ends[0]]) >> 16).astype(np.uint8) % NUM_SHARDS
+    return shards
 
 
 def _serialized(words: pa.Table) -> bytes:

@@ -37,8 +37,10 @@ def curve(num_steps: int, log_every: int = LOG_EVERY, noise: float = 0.02, seed:
             "generator_loss": mlm, "discriminator_loss": rtd, "rtd_loss": rtd, "rtd_auc": auc,
             "replaced_fraction": replaced, "rtd_recall": 0.23 * place / 9600,
             "gradient_norm": 3 * math.exp(rng.normal()), "tokens_per_second": 9500.0,
+            "seconds": 0.43 * step,
         }  # fmt: skip
         noisy = {k: float(v * (1 + noise * rng.normal())) for k, v in figures.items()}
+        noisy["seconds"] = figures["seconds"]
         yield {"kind": "train", "step": step, "data_fingerprint": int(rng.integers(2**32)), **noisy}
 
 
@@ -101,6 +103,12 @@ def test_each_alarm_is_raised_once_and_ends_once(name, change, delay):
     assert over >= start + CALM * LOG_EVERY
     assert over <= end + (RECENT + CALM) * LOG_EVERY
     assert len(alarm.text) > 60
+
+
+def test_a_stall_of_seconds_is_not_worth_a_word():
+    slow = changed(curve(9600), lambda r: {"tokens_per_second": 900.0}, 6000, 6500)
+    assert [alarm.name for _, alarm in raised(slow)] == ["slow-data"] * 2
+    assert raised([r | {"seconds": r["seconds"] / 10} for r in slow]) == []
 
 
 def test_every_cause_has_a_test():

@@ -88,7 +88,9 @@ def test_every_objective_equals_its_export(config, data, inputs, tmp_path, name)
     assert {p.name for p in (tmp_path / "export").iterdir()} == folders.keys()
     differences = verify(model, tmp_path / "export", *inputs)
     assert differences.keys() == folders.keys()
-    assert max(differences.values()) < 1e-9  # double precision: equal networks are equal
+    # in double precision equal networks are equal, but for the rounding of summed tables
+    summed = model.config.weight_sharing == "gdes"
+    assert max(differences.values()) < (1e-6 if summed else 1e-10)
     ids, types = inputs
     everywhere = torch.arange(ids.shape[1]).expand(len(ids), -1)
     ours = {

@@ -25,7 +25,7 @@ CURVE = Path(__file__).parents[1] / "fixtures" / "golden_curve.json"
 STEPS = (1, 10, 50, 100, 150, 200)
 OPTIONS = NO_DROPOUT | {
     "num_steps": 250, "warmup_steps": 20, "batch_size": 8, "micro_batch_size": 4,
-    "learning_rate": 2e-3, "initializer_range": 0.1, "discriminator_weight": 10.0,
+    "learning_rate": 5e-4, "initializer_range": 0.1, "discriminator_weight": 10.0,
     "generator_hidden_fraction": 1.0,
 }  # fmt: skip
 Curve = list[dict[str, float]]
@@ -65,7 +65,8 @@ def train(folder: Path) -> Curve:
 
 
 def test_the_curve_is_the_stored_one(tmp_path: Path):
-    """To what rounding can do in 200 steps: measured over kernels and threads, and times ten."""
+    """Over kernels for AVX-512, AVX2 and neither, one thread and two, rounding changed nothing by
+    more than 4e-7. A rate four times as high would make 4e-4 of that, and samples would flip."""
     curve = train(tmp_path)
     if os.environ.get("GOLDEN") == "write":
         lines = ",\n  ".join(json.dumps(figures) for figures in curve)
@@ -73,7 +74,7 @@ def test_the_curve_is_the_stored_one(tmp_path: Path):
     stored = json.loads(CURVE.read_text())
     assert [figures["step"] for figures in stored] == list(STEPS)
     for found, expected in zip(curve, stored, strict=True):
-        assert found == pytest.approx(expected, rel=1e-3), expected["step"]
+        assert found == pytest.approx(expected, rel=1e-4), expected["step"]
     first, last = stored[0], stored[-1]  # and it learns
     assert last["generator"] < 0.8 * first["generator"]
     assert last["discriminator"] < 0.8 * first["discriminator"]

@@ -1,5 +1,6 @@
 """Checkpoints at an address: whole or not there, and a fresh machine goes on from them."""
 
+import json
 import logging
 import os
 import socket
@@ -14,9 +15,11 @@ from torch import nn
 
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
 from model.mirror import Mirror, fetch_checkpoint, upload_checkpoint
+from model.pretrain import Trainer
 
 # gcsfs asks nobody else for credentials and kinds of buckets
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+LOSSES = ("generator_loss", "rtd_loss", "rtd_auc", "gradient_norm")
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 
 
@@ -169,6 +172,33 @@ def test_the_checkpoints_of_another_run_are_refused(tmp_path, memory):
     with pytest.raises(ValueError, match=words):
         fetch_checkpoint(tmp_path / "there", memory, other)
     assert checkpoints(tmp_path / "there") == []
+
+
+def test_the_runs_own_folder_is_no_mirror(tmp_path):
+    for name in ("pretrain", "pretrain.partial"):
+        with pytest.raises(ValueError, match="where the run keeps its checkpoints anyway"):
+            fetch_checkpoint(tmp_path / "pretrain.partial", str(tmp_path / name))
+
+
+def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, memory):
+    """Weights to the bit, and every figure of the steps before."""
+    pretrain = config.pretrain.model_copy(update={"checkpoint_dir": memory})
+    config = config.model_copy(update={"pretrain": pretrain})
+    ends = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        Trainer(config, tmp_path / name).run()
+        lines = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
+        figures = [{k: v for k, v in m.items() if k in ("kind", "step", *LOSSES)} for m in lines]
+        ends.append((checkpoints(tmp_path / name)[-1], figures))
+        assert Mirror(memory).whole() == [12, 8]
+        Mirror(memory).remove(12)  # as if the machine had died before
+    (first, figures), (second, other_figures) = ends
+    for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        assert (first / file).read_bytes() == (second / file).read_bytes()
+    assert figures == other_figures
+    assert {m["step"] for m in figures} >= {2, 4, 8, 12}
+    assert [p.name for p in checkpoints(second.parent)] == ["checkpoint-8", "checkpoint-12"]
 
 
 def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory, monkeypatch):

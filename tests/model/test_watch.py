@@ -24,7 +24,7 @@ def no_tensorboard(monkeypatch):
 
 
 def place(step: int) -> dict[str, float]:
-    return {"step": step, "tokens": 100 * step, "seconds": step / 4}
+    return {"step": step, "tokens": 100 * step, "seconds": 30.0 * step}
 
 
 def records(folder) -> list[dict[str, object]]:
@@ -52,7 +52,7 @@ def test_a_resumed_file_is_that_of_one_run(tmp_path, stopped):
     with (parts / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "train", "st')  # killed while writing
     resumed = MetricsFile(parts, stopped, FACTS)
-    assert resumed.last_seconds == stopped / 4
+    assert resumed.last_seconds == 30 * stopped
     assert all(record["step"] <= stopped for record in records(parts))
     write_steps(resumed, stopped + 1, 70)
     assert (parts / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
@@ -70,7 +70,7 @@ def test_figures_are_written_for_programs(tmp_path):
     }  # fmt: skip
     MetricsFile(tmp_path, 0).write("valid", place(4), figures)
     assert records(tmp_path) == [{
-        "kind": "valid", "step": 4, "tokens": 400, "seconds": 1.0, "loss": 1.2345679,
+        "kind": "valid", "step": 4, "tokens": 400, "seconds": 120.0, "loss": 1.2345679,
         "rtd_auc": None, "learning_rate": 1.5e-7, "flops_paper": 1.25e19,
         "data_fingerprint": 4294967295,
         "languages": {"ko": {"rtd_auc": 0.75}, "zh-Hant": {"rtd_auc": None}},

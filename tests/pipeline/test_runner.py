@@ -44,8 +44,8 @@ def test_number_of_local_workers(options, input_bytes, num_workers):
 
 
 def test_the_cost_of_the_work_counts():
-    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=5.0)) == 1
-    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=7.0)) == 4
+    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=1.4)) == 1
+    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=1.6)) == 4
 
 
 def test_options_override_the_config():

@@ -157,12 +157,14 @@ def test_flat_symbols_spell_the_words():
 COUNTED = st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1, 9), min_size=3)
 
 
+@pytest.mark.parametrize("few", [0, 2, 400])
 @pytest.mark.parametrize("num_indexed", [2, 20_000])
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=COUNTED)
-def test_merges_equal_a_brute_force_count(monkeypatch, num_indexed, words):
+def test_merges_equal_a_brute_force_count(monkeypatch, num_indexed, few, words):
+    monkeypatch.setattr("vocab.merges._FEW", few)
     monkeypatch.setattr("vocab.merges._PAIRS_INDEXED", num_indexed)
     size = 5 + 2 * len(characters(words)) + 6
     expected = brute_force(words, size)

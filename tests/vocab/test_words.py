@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from vocab.mixture import sampling_shares
 from vocab.pretokenize import CUT
+from vocab.prune import UseMeter
 from vocab.segment import Segmenter
 from vocab.words import WordBatch, code_points, language_totals, weighted
 
@@ -100,6 +101,27 @@ def test_segments_agree_with_longest_match(words):
     positions = found.cut[cuts].tolist()
     assert {(r, p - int(starts[r])) for r, p in zip(rows, positions, strict=True)} == crossed
     assert found.word[pieces].tolist() == rows
+
+
+@given(
+    st.lists(st.text(f"가나ab{CUT}", min_size=1, max_size=6), min_size=1, max_size=9),
+    st.lists(st.sampled_from(range(1, len(PIECES))), unique=True),
+)
+def test_uses_measured_again_are_those_of_the_pieces_left(words, gone):
+    marked = sorted({word.strip(CUT) for word in words if word.strip(CUT)})
+    counts = np.arange(1, len(marked) + 1)
+
+    def batches():
+        for start in range(0, len(marked), 4):
+            part = marked[start : start + 4]
+            yield WordBatch(part, counts[start : start + 4], ["ko"] * len(part))
+
+    left = [piece for at, piece in enumerate(PIECES) if at not in gone]
+    meter = UseMeter(batches)
+    meter.measure(PIECES)
+    again, anew = meter.measure(left), UseMeter(batches).measure(left)
+    for found, expected in zip(vars(again).values(), vars(anew).values(), strict=True):
+        assert found.tolist() == expected.tolist()
 
 
 def longest_match(word):
