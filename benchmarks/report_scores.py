@@ -36,6 +36,7 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = []
     if options:
         generator = options["generator_hidden_fraction"]
+        learned = not summary or summary["parameters"]["generator"] > 0
         rows += [
             ("size", options["size"]),
             (
@@ -43,7 +44,8 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
                 f"{options['num_hidden_layers']} layers, hidden {options['hidden_size']}, "
                 f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}",
             ),
-            ("generator", f"{generator:.3g} of the discriminator's width"),
+            ("objective", options["objective"]),
+            *([("generator", f"{generator:.3g} of the discriminator's width")] if learned else []),
             ("sequence length", options["sequence_length"]),
         ]
     if summary:
@@ -52,7 +54,7 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
         rows += [
             ("vocabulary", summary.get("vocab_size")),
             ("parameters of the discriminator", count["discriminator"]),
-            ("parameters of the generator", count["generator"]),
+            *([("parameters of the generator", count["generator"])] if count["generator"] else []),
             ("parameters trained, shared ones once", count["trained"]),
             ("pretraining steps", steps),
             ("tokens seen", tokens),

@@ -43,7 +43,10 @@ def add_example(document: TwinPage, run: RunFolder) -> None:
     if missing(document, run, "export", "An example of the discriminator at work"):
         return
     if not run.example:
-        document.paragraph("The export holds no example.json.")
+        document.paragraph(
+            "The export holds no example.json: nothing is exported yet, or the objective gives no "
+            "probability of a token being replaced."
+        )
         return
     document.paragraph(f"The sentence: {run.example['sentence']}")
     document.paragraph(f"With a word replaced: {run.example['corrupted']}")

@@ -99,7 +99,12 @@ def _evaluate(parsed: argparse.Namespace) -> int:
         parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
     from benchmarks.evaluate import evaluate
 
-    evaluate(_load(parsed), parsed.model, parsed.overwrite)
+    config = _load(parsed)
+    evaluate(config, parsed.model, parsed.overwrite)
+    if parsed.model is None:
+        from model.card import add_scores
+
+        add_scores(config)
     return 0
 
 
@@ -123,11 +128,13 @@ def _run(parsed: argparse.Namespace) -> int:
     from benchmarks.evaluate import RESULTS, evaluate, score_table
     from benchmarks.report import report
     from benchmarks.results import read_results
+    from model.card import add_scores
     from model.example import format_example, read_example
 
     folder = Path(config.output_dir)
     if config.evaluate.suites or config.evaluate.tasks:
         evaluate(config, None, parsed.overwrite)
+        add_scores(config)
         print("\n".join(["", *score_table(read_results(folder / "evaluate" / RESULTS))]))
     else:
         log("evaluate: the config names no suites and no tasks")

@@ -263,6 +263,11 @@ class PretrainConfig(Section):
             )
         if self.disallow_correct and self.objective in ("mlm", "electric"):
             refuse("disallow_correct = true", "it would contradict its loss, or nothing is sampled")
+        if self.objective == "electra-adversarial" and self.masking == "with-replacement":
+            refuse(
+                "masking = 'with-replacement'",
+                "where two samples meet, what stands in the text is neither, and nothing to reward",
+            )
         if self.objective == "electric" and self.masking == "with-replacement":
             refuse("masking = 'with-replacement'", "its noise needs distinct positions")
         if self.objective == "electric" and self.sampling_temperature != 1:

@@ -1,14 +1,15 @@
 """Checkpoints: whole or not there, checksummed, the last k kept, a damaged one passed over.
 
-`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors` and, written last,
-`state.json`: step, checksums, and what the model is and was trained on. There is no generator state
-and no loader position to store: both follow from (seed, step).
+`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors`, `figures.safetensors` (sums
+of the steps since the last line of `metrics.jsonl`) and, written last, `state.json`: step,
+checksums, and what the model is and was trained on. There is no generator state and no loader
+position to store: both follow from (seed, step).
 """
 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from model.parallel import on_first, placed_as
 from vocab.shards import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+FIGURES = "figures.safetensors"
+FILES = (MODEL, OPTIMIZER, FIGURES)
 _INDEX = "index.json"
 # what is raised where a file is cut off, changed or not there
 DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
@@ -40,6 +43,7 @@ class Checkpoint:
     identity: Mapping[str, Any]
     model: Tensors
     moments: Tensors  # "<optimizer's number>/<kind of moment>/<parameter>"
+    figures: Tensors = field(default_factory=dict)  # of the steps since the last record
 
 
 def run_identity(config: RunConfig) -> dict[str, Any]:
@@ -62,6 +66,7 @@ def save_checkpoint(
     keep: int,
     *,
     identity: Mapping[str, Any] | None = None,
+    figures: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write `folder/checkpoint-<step>`, which is returned.
 
@@ -70,7 +75,8 @@ def save_checkpoint(
     """
     tensors = model_tensors(model), optimizer_tensors(model, optimizers)
     if is_main_process():
-        write_checkpoint(folder, Checkpoint(step, identity or {}, *tensors), keep)
+        found = Checkpoint(step, identity or {}, *tensors, dict(figures or {}))
+        write_checkpoint(folder, found, keep)
     return folder / f"checkpoint-{step}"
 
 
@@ -82,7 +88,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
     temporary.mkdir(parents=True)
     save_file(checkpoint.model, temporary / MODEL)
     save_file(checkpoint.moments, temporary / OPTIMIZER)
-    hashes = {name: fingerprint(str(temporary / name)) for name in (MODEL, OPTIMIZER)}
+    save_file(checkpoint.figures, temporary / FIGURES)
+    hashes = {name: fingerprint(str(temporary / name)) for name in FILES}
     state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
     write_json(temporary / CHECKPOINT_STATE, state)
     shutil.rmtree(target, ignore_errors=True)
@@ -127,13 +134,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
         state["identity"],
         load_file(path / MODEL),
         load_file(path / OPTIMIZER),
+        load_file(path / FIGURES),
     )
 
 
 def read_state(path: Path) -> dict[str, Any]:
     """`state.json` of a checkpoint folder whose files have the checksums it names."""
     state: dict[str, Any] = json.loads((path / CHECKPOINT_STATE).read_text(encoding="utf-8"))
-    for name in (MODEL, OPTIMIZER):
+    for name in FILES:
         if fingerprint(str(path / name)) != state["sha256"][name]:
             raise ValueError(f"checksum of {name} differs")
     return state
@@ -151,6 +159,11 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: s
                 f"{should_be!r}. Give this run folders of its own (output_dir, "
                 "pretrain.checkpoint_dir), or pretrain.initial_model to go on from that one"
             )
+
+
+def read_figures(folder: Path, step: int) -> Tensors:
+    """The figures that a checkpoint holds of the steps since the last record; none at step 0."""
+    return load_file(folder / f"checkpoint-{step}" / FIGURES) if step else {}
 
 
 def load_model(path: Path, model: nn.Module) -> None:

@@ -20,6 +20,7 @@ from vocab.shards import TokenShards
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
 Split = Literal["train", "valid"]
+_COUNTED_TOKENS = 2**20  # at once: counting makes them int64
 
 
 class SequenceData:
@@ -161,7 +162,9 @@ def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> T
         for language in data.languages:
             counts = np.zeros(shards.vocab_size)
             for shard in shards.stream("train", [language]).shards:
-                counts += np.bincount(shard.tokens, minlength=shards.vocab_size)
+                for start in range(0, len(shard.tokens), _COUNTED_TOKENS):
+                    part = shard.tokens[start : start + _COUNTED_TOKENS]
+                    counts += np.bincount(part, minlength=shards.vocab_size)
             probabilities += shares[language] * counts
     probabilities[list(shards.special_token_ids.values())] = 0
     return torch.from_numpy(probabilities / probabilities.sum())

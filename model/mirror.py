@@ -14,7 +14,7 @@ import fsspec
 
 from electrify.progress import log, warn
 from electrify.stages import CHECKPOINT_STATE, checkpoints
-from model.checkpoint import DAMAGES, MODEL, OPTIMIZER, check_identity, read_state
+from model.checkpoint import DAMAGES, FILES, check_identity, read_state
 
 METRICS = "metrics.jsonl"
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
@@ -128,7 +128,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
-            mirror.get(step, (CHECKPOINT_STATE, MODEL, OPTIMIZER), temporary)
+            mirror.get(step, (CHECKPOINT_STATE, *FILES), temporary)
             state = read_state(temporary)
         except Exception as error:  # damaged, or lost on the way
             warn(f"checkpoint-{step} in {url} is damaged ({error}); trying the one before")

@@ -158,7 +158,8 @@ def predict_all(model: "ElectraPretrainer", masked: Masked, generated: Generated
     """All-tokens MLM (section 3.4): predict every token, with a copy gate.
 
     p(x) = D [x = input] + (1 - D) softmax(x), with D = sigmoid(-r) the probability of copying and r
-    the detection head's logit, so that "replaced" is "not copied".
+    the detection head's logit, so that "replaced" is "not copied". Hits are those of the softmax
+    alone, which is what an export of the language head predicts.
     """
     originals, at = masked.batch.input_ids, masked.positions
     corrupted, labels = corrupt(model, masked, generated.sampled)

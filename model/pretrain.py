@@ -7,18 +7,20 @@ from typing import Any
 
 import torch
 
-from electrify.artifacts import run_stage, write_json
+from electrify.artifacts import write_json
 from electrify.config import RunConfig
 from electrify.progress import Progress, Stopped, log, stop_on_signal, warn
-from electrify.stages import output_dir, pretrain_stage
+from electrify.stages import checkpoints, output_dir, pretrain_stage
 from model.alarms import broken_state
 from model.batch import Batch
-from model.checkpoint import load_latest, run_identity, save_checkpoint
+from model.checkpoint import load_latest, read_figures, run_identity, save_checkpoint
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
 from model.device import autocast, describe, resolve_device, seed_dropout
 from model.electra import ElectraPretrainer
+from model.initial import load_initial
+from model.mirror import fetch_checkpoint, upload_checkpoint
 from model.optim import make_optimizers
-from model.parallel import ALONE, Ranks
+from model.parallel import ALONE, Ranks, bare, processes, run_together, wrap
 from model.parameters import parameter_counts
 from model.run_log import RunLog
 from model.schedule import sequences_until
@@ -35,7 +37,12 @@ _INITIAL_STEP = 2**31 + 2**30
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     """Train on the run's shards until `num_steps`; the same command continues a stopped run."""
-    run_stage(pretrain_stage(config), lambda folder: Trainer(config, folder).run(), overwrite)
+    with processes(config.pretrain) as ranks:
+
+        def work(folder: Path) -> dict[str, Any]:
+            return Trainer(config, folder, ranks).run()
+
+        run_together(pretrain_stage(config), work, ranks, overwrite)
 
 
 class Trainer:
@@ -49,20 +56,26 @@ class Trainer:
         shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
         self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
         self.valid_data = SequenceData.from_config(config, "valid", shards=shards)
-        self.model = make_model(config, shards, self.train_data.last).to(self.device)
-        self.optimizers = make_optimizers(self.model, self.config)
         self.identity = run_identity(config)
+        if self.config.checkpoint_dir and ranks.is_first:
+            fetch_checkpoint(folder, self.config.checkpoint_dir, self.identity)
+        ranks.wait()
+        model = make_model(config, shards, self.train_data.last).to(self.device)
+        continues = self.config.initial_model or self.config.initial_generator
+        if continues and not checkpoints(folder):
+            load_initial(model, config)
+        self.model = wrap(model, self.config, ranks, self.device)
+        self.optimizers = make_optimizers(self.model, self.config)
 
     def run(self) -> dict[str, Any]:
         """Train from the newest checkpoint (or the start) to `num_steps`; counts for the manifest.
 
         Raises `Stopped` after saving if a signal asked for it.
         """
-        config = self.config
-        step = load_latest(self.folder, self.model, self.optimizers, identity=self.identity)
-        self.log = RunLog(
-            self.run_config, self.folder, step, self.train_data, self.device, self.ranks
-        )
+        config, folder = self.config, self.folder
+        step = load_latest(folder, bare(self.model), self.optimizers, identity=self.identity)
+        self.log = RunLog(self.run_config, folder, step, self.train_data, self.device, self.ranks)
+        self.log.load_state(read_figures(folder, step))
         self._announce(step)
         with (
             stop_on_signal() as stop,
@@ -76,7 +89,8 @@ class Trainer:
                 last = step == config.num_steps
                 progress.update()
                 log_now = step % config.log_every_steps == 0 or last
-                save_now = step % config.checkpoint_every_steps == 0 or last or bool(stop)
+                stopped = self.ranks.any_of(bool(stop))
+                save_now = step % config.checkpoint_every_steps == 0 or last or stopped
                 if log_now or save_now:
                     self._check(step, norm)
                 if log_now:
@@ -85,7 +99,7 @@ class Trainer:
                     self._validate(step)
                 if save_now:
                     self._save(step)
-                if stop and not last:
+                if stopped and not last:
                     raise Stopped(f"saved step {step:,} of {config.num_steps:,}")
         self.log.close()
         return self._summarise(step)
@@ -94,7 +108,7 @@ class Trainer:
         """One update; the gradient norm."""
         if step and step == self.config.generator_steps:
             log("the generator is trained: the discriminator starts as its copy")
-            self.model.start_discriminator_from_generator()
+            bare(self.model).start_discriminator_from_generator()
         moved = [batch.to(self.device) for batch in batches]
         place = Step(step, self.run_config.seed, self.ranks)
         outputs, norm = train_step(self.model, self.optimizers, moved, self.config, place)
@@ -118,17 +132,19 @@ class Trainer:
             key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
             batch = self.valid_data.batch(start, min(size, count - start), key).to(self.device)
             with autocast(self.config, self.device):
-                outputs.append(self.model(self.model.mask(batch)))
+                outputs.append(self.model(bare(self.model).mask(batch)))
         self.model.train()
         self.log.valid(step, outputs)
         self.log.start()
 
     def _save(self, step: int) -> None:
         self.log.pause(step)
-        keep = self.config.keep_checkpoints
-        save_checkpoint(
-            self.folder, step, self.model, self.optimizers, keep, identity=self.identity
-        )
+        path = save_checkpoint(
+            self.folder, step, bare(self.model), self.optimizers, self.config.keep_checkpoints,
+            identity=self.identity, figures=self.log.state(),
+        )  # fmt: skip
+        if self.config.checkpoint_dir and self.ranks.is_first:
+            upload_checkpoint(path, self.config.checkpoint_dir, self.config.keep_checkpoints)
         self.log.start()
 
     def _announce(self, step: int) -> None:
@@ -166,7 +182,8 @@ class Trainer:
             "num_processes": self.ranks.num_ranks,
             **self.log.cost(),
         }
-        write_json(self.folder / SUMMARY, summary)
+        if self.ranks.is_first:
+            write_json(self.folder / SUMMARY, summary)
         return summary
 
 

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from electrify.config_pretrain import PretrainConfig
 from model.batch import Batch, Counts, Masked, Outputs
 from model.device import autocast, seed_dropout
-from model.electra import ElectraPretrainer
 from model.optim import AdamW, set_learning_rate
-from model.parallel import ALONE, Ranks, bare
+from model.parallel import ALONE, Ranks, bare, synchronised, whole
 from model.schedule import Stage, learning_rate, stage_at
 
 
@@ -25,7 +24,7 @@ class Step:
 
 
 def train_step(
-    model: ElectraPretrainer,
+    model: nn.Module,
     optimizers: Sequence[AdamW],
     batches: Sequence[Batch],
     config: PretrainConfig,
@@ -50,16 +49,15 @@ def train_step(
             parameter.grad = None
         outputs = _forward_backward(model, masked, counts, config, step, stage, outputs)
         # over both networks together, as the original
-        norms.append(
-            torch.nn.utils.clip_grad_norm_(optimizer.parameters(), config.max_gradient_norm)
-        )
+        norm = torch.nn.utils.clip_grad_norm_(optimizer.parameters(), config.max_gradient_norm)
+        norms.append(whole(norm))
         set_learning_rate(optimizer, learning_rate(step.number, config))
         optimizer.step()
     return outputs, torch.stack(norms).square().sum().sqrt()
 
 
 def _forward_backward(
-    model: ElectraPretrainer,
+    model: nn.Module,
     masked: Sequence[Masked],
     counts: Counts,
     config: PretrainConfig,
@@ -73,10 +71,11 @@ def _forward_backward(
         earlier = before[number] if before else None
         draw = number + len(masked) * (earlier is not None)
         seed_dropout(step.seed, step.number, draw, step.ranks.rank)
-        with autocast(config, batch.tokens.device):
-            output: Outputs = model(batch, stage, earlier)
-        # processes average their gradients, and the loss is a sum over them
-        torch.autograd.backward(output.loss(counts) * step.ranks.num_ranks)
+        with synchronised(model, number == len(masked) - 1):
+            with autocast(config, batch.tokens.device):
+                output: Outputs = model(batch, stage, earlier)
+            # processes average their gradients, and the loss is a sum over them
+            torch.autograd.backward(output.loss(counts) * step.ranks.num_ranks)
         outputs.append(output if earlier is None else _joined(earlier, output))
     return outputs
 

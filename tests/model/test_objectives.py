@@ -360,11 +360,16 @@ def moved_by_gradients(model: ElectraPretrainer) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
-@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "mlm"])
+@pytest.mark.parametrize(
+    ("objective", "sharing"),
+    [
+        (objective, sharing)
+        for objective in OBJECTIVES
+        for sharing in ("none", "embeddings", "gdes")
+        if objective != "mlm" and (objective != "electra-two-stage" or sharing == "none")
+    ],
+)
 def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: str):
-    if objective == "electra-two-stage" and sharing != "none":
-        pytest.skip("not a valid config")
     model = model_of(objective, weight_sharing=sharing)
     out = model(model.mask(random_batch(model)))
     out.terms["discriminator"].total.backward()

@@ -108,13 +108,14 @@ def test_training_learns_the_rule(config, tmp_path):
         "num_steps": 300, "batch_size": 16, "learning_rate": 3e-3, "valid_every_steps": 300,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1,
         "generator_hidden_fraction": 1.0, "optimizer": "bias-corrected", "warmup_steps": 20,
-        "discriminator_weight": 5.0, "checkpoint_every_steps": 300,
+        "discriminator_weight": 5.0, "checkpoint_every_steps": 300, "num_valid_batches": 8,
     }  # fmt: skip
     pretrain = config.pretrain.model_copy(update=changes)
     train(config.model_copy(update={"pretrain": pretrain}), tmp_path)
     valid = [m for m in metrics_of(tmp_path) if m["kind"] == "valid"]
     assert valid[-1]["generator_loss"] < 0.85 * math.log(NUM_WORDS)  # all equally frequent
-    assert valid[-1]["rtd_auc"] > 0.6
+    # by chance .50 +- .015; a better generator makes it harder
+    assert valid[-1]["rtd_auc"] > 0.56
 
 
 def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path):

@@ -1,0 +1,94 @@
+"""Started by torchrun in test_parallel.py: one of several processes that do what they are told."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from electrify.artifacts import Stage
+from electrify.config import RunConfig
+from electrify.progress import Stopped, setup_logging
+from model import pretrain
+from model.batch import Counts
+from model.parallel import Ranks, processes, run_together
+from model.pretrain import Trainer
+from model.train_step import train_step
+
+STOP_AFTER = 5  # steps, at which one process gets a signal or fails
+
+
+def exchange(ranks: Ranks) -> dict[str, Any]:
+    """What the processes exchange, from numbers that differ between them."""
+    own = float(ranks.rank + 1)
+    counts = Counts(*(torch.tensor(own * unit) for unit in (1, 10, 100)))
+    sums = [torch.full((2,), own, dtype=torch.float64), torch.tensor([own])]
+    ranks.collect(sums)
+    uneven = torch.full((1, ranks.rank + 1), own)
+    return {
+        "sum": [float(count) for count in vars(ranks.sum(counts)).values()],
+        "collected": [tensor.tolist() for tensor in sums],
+        "gathered": ranks.gather(uneven, dim=1).tolist(),
+        "any": [ranks.any_of(ranks.rank == 1), ranks.any_of(False)],
+    }
+
+
+def at_step(number: int, rank: int, action: Callable[[], object]) -> Callable[..., Any]:
+    """`train_step` with something done before one step, in one process."""
+
+    def wrapped(*arguments: Any) -> Any:
+        step = arguments[-1]
+        if step.number == number and step.ranks.rank == rank:
+            action()
+        return train_step(*arguments)
+
+    return wrapped
+
+
+def fail() -> None:
+    raise ValueError("a shard is gone")
+
+
+def stop_and_continue(config: RunConfig, folder: Path, ranks: Ranks) -> list[object]:
+    """A signal to one process stops all; the same again finishes; then nothing is left to do."""
+    stage = Stage("pretrain", folder, {}, resumable=True)
+
+    def run() -> object:
+        try:
+            return run_together(stage, lambda at: Trainer(config, at, ranks).run(), ranks)
+        except Stopped as stopped:
+            return str(stopped)
+
+    pretrain.train_step = at_step(STOP_AFTER, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    first = run()
+    pretrain.train_step = train_step
+    return [first, run(), run()]
+
+
+def main() -> None:
+    """Read the task; train; write what was found, a file a process."""
+    task = pickle.loads(Path(sys.argv[1]).read_bytes())
+    setup_logging()
+    with processes(task["runs"][0][0].pretrain) as ranks:
+        found: dict[str, Any] = {"exchange": exchange(ranks)}
+        if task["fails"]:
+            pretrain.train_step = at_step(STOP_AFTER, 1, fail)
+        for config, folder, goes_on_from in task["runs"]:
+            folder.mkdir(parents=True, exist_ok=True)
+            if goes_on_from and ranks.is_first:
+                shutil.copytree(goes_on_from, folder / goes_on_from.name)
+            ranks.wait()
+            Trainer(config, folder, ranks).run()
+        if stopped := task.get("stopped"):
+            found["stopped"] = stop_and_continue(*stopped, ranks)
+        Path(f"{sys.argv[1]}.{ranks.rank}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
