@@ -1,6 +1,7 @@
 """The `electrify` command: verbs to stage functions, each imported inside its verb."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(words)
     parsed.beam_options = beam_options
     setup_logging()
+    if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.verb is not _pretrain:
+        print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
+        return 2
     try:
         status: int = parsed.verb(parsed)
     except Stopped as stopped:

@@ -84,7 +84,7 @@ class PretrainConfig(Section):
     num_steps: Count
     warmup_steps: Annotated[int, Field(ge=0)]
     batch_size: Count  # sequences a step, over all processes
-    micro_batch_size: Count | None = None  # sequences a forward pass; gradients accumulate
+    micro_batch_size: Count | None = None  # sequences a forward pass of a process
     curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length
     learning_rate: Annotated[float, Field(gt=0)]
     weight_decay: Annotated[float, Field(ge=0)] = 0.01

@@ -51,7 +51,7 @@ def sample_tokens(logits: Tensor, uniforms: Tensor, temperature: float = 1.0) ->
     """
     probabilities = (logits.detach().float() / temperature).softmax(dim=-1)
     padding = -probabilities.shape[-1] % _BLOCK_TOKENS
-    blocks = F.pad(probabilities, (0, padding)).view(*logits.shape[:-1], -1, _BLOCK_TOKENS)
+    blocks = torch.unflatten(F.pad(probabilities, (0, padding)), -1, (-1, _BLOCK_TOKENS))
     block = _draw_index(blocks.sum(dim=-1), uniforms[..., :1])
     inside = blocks.take_along_dim(block[..., None, None], dim=-2).squeeze(-2)
     token = block * _BLOCK_TOKENS + _draw_index(inside, uniforms[..., 1:])

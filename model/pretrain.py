@@ -1,7 +1,7 @@
 """The pretraining stage: the loop around `train_step` that watches, validates and saves."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,18 +124,33 @@ class Trainer:
     def _validate(self, step: int) -> None:
         """The same sequences, masks and samples each time, without dropout."""
         self.log.pause(step)
-        size = self.config.micro_batch_size or self.config.batch_size
-        count = min(self.config.num_valid_batches * size, self.valid_data.num_sequences)
         self.model.eval()
         outputs = []
-        for number, start in enumerate(range(0, count, size)):
-            key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
-            batch = self.valid_data.batch(start, min(size, count - start), key).to(self.device)
+        for batch, counts in self._valid_batches():
             with autocast(self.config, self.device):
-                outputs.append(self.model(bare(self.model).mask(batch)))
+                output = self.model(bare(self.model).mask(batch))
+            outputs += [output] * counts
         self.model.train()
         self.log.valid(step, outputs)
         self.log.start()
+
+    def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
+        """This process's share, and whether it counts; of all processes as many, as FSDP2 needs.
+
+        What cannot be shared evenly, the rest of a split, each one runs and the first one counts.
+        """
+        config, data, ranks = self.config, self.valid_data, self.ranks
+        total = min(config.num_valid_batches * config.batch_size, data.num_sequences)
+        micro = config.micro_batch_size or config.batch_size
+        for number, start in enumerate(range(0, total, config.batch_size)):
+            size = min(config.batch_size, total - start)
+            shared = size % ranks.num_ranks == 0
+            place = (ranks.rank, ranks.num_ranks) if shared else (0, 1)
+            key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
+            share = data.batch(start, size, key, *place)
+            for first in range(0, len(share.input_ids), micro):
+                batch = share.rows(slice(first, first + micro))
+                yield batch.to(self.device), shared or ranks.is_first
 
     def _save(self, step: int) -> None:
         self.log.pause(step)

@@ -15,7 +15,7 @@ from model.alarms import unigram_entropy
 from model.batch import Batch, Outputs
 from model.data import StepData
 from model.device import describe, precision_of
-from model.metrics import MetricsWindow, batch_metrics, fingerprint
+from model.metrics import MetricsWindow, fingerprint
 from model.mfu import peak_flops
 from model.parallel import Ranks
 from model.schedule import learning_rate
@@ -36,7 +36,7 @@ class RunLog:
         device: torch.device,
         ranks: Ranks,
     ) -> None:
-        self._config, self._ranks = config, ranks
+        self._config, self._ranks, self._device = config, ranks, device
         self._vocab_size, self._languages = data.last.vocab_size, data.last.languages
         options = config.pretrain
         self._file = MetricsFile(
@@ -72,11 +72,7 @@ class RunLog:
         """
         self.pause(step)
         window = self._window
-        self._ranks.collect(window.tensors())
-        found = window.detections()
-        if found is not None:
-            found = self._ranks.gather(found, dim=1)
-        record = window.read(found) | self._speed.lap(window.num_tokens)
+        record = self._read(window) | self._speed.lap(window.num_tokens)
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
@@ -88,7 +84,9 @@ class RunLog:
 
     def valid(self, step: int, outputs: Sequence[Outputs]) -> None:
         """Write the figures of a validation."""
-        record = batch_metrics(outputs, self._languages)
+        window = MetricsWindow(self._languages, self._device)
+        window.add(outputs)
+        record = self._read(window)
         self._write("valid", step, record)
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
 
@@ -117,6 +115,14 @@ class RunLog:
             "flops_paper": done.flops.paper,
             "flops_6nd": done.flops.six_nd,
         }
+
+    def _read(self, window: MetricsWindow) -> dict[str, float]:
+        """The figures of all processes together, in the first one."""
+        self._ranks.collect(window.tensors())
+        if not self._config.pretrain.has_detection_head:
+            return window.read()
+        found = window.detections()  # a process may have none
+        return window.read(self._ranks.gather(torch.empty(4, 0) if found is None else found, dim=1))
 
     def _write(self, kind: str, step: int, record: Mapping[str, float]) -> None:
         place = {

@@ -86,7 +86,7 @@ def test_set_overrides_any_key(tmp_path: Path):
         ("pretrain.num_steps=0", r"pretrain\.num_steps = 0: .*greater than or equal to 1"),
         ("pretrain.device=gpu", r"pretrain\.device = 'gpu': .*'auto', 'cpu' or 'cuda'"),
         ("vocab.pretokenizer=kiwy", r"vocab\.pretokenizer = 'kiwy': .*did you mean kiwi\?"),
-        ("pretrain.size=huge", r"pretrain\.size = 'huge': .*'small', 'small\+\+', 'base' or 'large'"),
+        ("pretrain.size=huge", r"pretrain\.size = 'huge': .*'small\+\+', 'base' or 'large'"),
         ("pretrain.num_attention_heads=3", "hidden_size = 256 must divide by its 3"),
         ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
         ("pretrain.micro_batch_size=100", "batch_size = 128 must divide by micro_batch_size"),

@@ -22,7 +22,7 @@ from electrify.stages import output_dir
 from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 from model.data import StepData, open_shards
 from model.device import resolve_device
-from model.parallel import ALONE, bare, processes, synchronised, trains_in_parts, wrap
+from model.parallel import ALONE, Ranks, bare, processes, synchronised, trains_in_parts, wrap
 from model.pretrain import Trainer
 from model.watch import TIMINGS
 from tests.model.conftest import make_config, write_tiny_shards
@@ -298,3 +298,20 @@ def test_several_processes_on_cuda_need_nccl(config, monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
     with pytest.raises(ValueError, match='need NCCL, which this torch lacks: use device = "cpu"'):
         processes(config.pretrain).__enter__()
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
+    """Also what cannot be shared evenly; and no process runs more passes than another."""
+    write_tiny_shards(tmp_path / "shards")
+    trainer = Trainer(with_padding(tmp_path, num_valid_batches=9, micro_batch_size=4), tmp_path)
+    counted, passes = [], set()
+    for rank in range(num_ranks):
+        trainer.ranks = Ranks(rank, num_ranks)
+        batches = list(trainer._valid_batches())
+        passes.add(len(batches))
+        counted += [batch.input_ids for batch, counts in batches if counts]
+    data = trainer.valid_data
+    wanted = data.batch(0, data.num_sequences).input_ids
+    assert sorted(torch.cat(counted).tolist()) == sorted(wanted.tolist())
+    assert len(passes) == 1
