@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ class Trainer:
                 output = self.model(bare(self.model).mask(batch))
             outputs += [output] * counts
         self.model.train()
-        self.log.valid(step, outputs)
+        self.log.valid(step, outputs, self.valid_data.languages)
         self.log.start()
 
     def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
@@ -192,7 +193,7 @@ class Trainer:
             "sequence_length": self.run_config.encode.sequence_length,
             "num_steps": step,
             "train_sequences": self.train_data.last.num_sequences,
-            "packing": {language: found.line() for language, found in accounting.items()},
+            "packing": {language: asdict(found) for language, found in accounting.items()},
             "device": describe(self.device),
             "num_processes": self.ranks.num_ranks,
             **self.log.cost(),

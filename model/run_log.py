@@ -37,7 +37,7 @@ class RunLog:
         ranks: Ranks,
     ) -> None:
         self._config, self._ranks, self._device = config, ranks, device
-        self._vocab_size, self._languages = data.last.vocab_size, data.last.languages
+        self._vocab_size = data.last.vocab_size
         options = config.pretrain
         self._file = MetricsFile(
             folder,
@@ -46,7 +46,7 @@ class RunLog:
             options.wandb_project,
             config.model_dump(mode="json"),
         )
-        self._window = MetricsWindow(self._languages, device)
+        self._window = MetricsWindow(data.last.languages, device)
         peak = ranks.num_ranks * peak_flops(describe(device), precision_of(options, device))
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
@@ -82,9 +82,9 @@ class RunLog:
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
-    def valid(self, step: int, outputs: Sequence[Outputs]) -> None:
-        """Write the figures of a validation."""
-        window = MetricsWindow(self._languages, self._device)
+    def valid(self, step: int, outputs: Sequence[Outputs], languages: Sequence[str]) -> None:
+        """Write the figures of a validation on text in these languages."""
+        window = MetricsWindow(languages, self._device)
         window.add(outputs)
         record = self._read(window)
         self._write("valid", step, record)
