@@ -8,13 +8,20 @@ from typing import Any
 
 import torch
 
+from electrify.allocator import keep_freed_memory
 from electrify.artifacts import write_json
 from electrify.config import RunConfig
 from electrify.progress import Progress, Stopped, log, stop_on_signal, warn
-from electrify.stages import checkpoints, output_dir, pretrain_stage
+from electrify.stages import output_dir, pretrain_stage
 from model.alarms import broken_state
 from model.batch import Batch
-from model.checkpoint import load_latest, read_figures, run_identity, save_checkpoint
+from model.checkpoint import (
+    load_latest,
+    newest_sound,
+    read_figures,
+    run_identity,
+    save_checkpoint,
+)
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
 from model.device import autocast, describe, resolve_device, seed_dropout
 from model.electra import ElectraPretrainer
@@ -38,6 +45,8 @@ _INITIAL_STEP = 2**31 + 2**30
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     """Train on the run's shards until `num_steps`; the same command continues a stopped run."""
+    if resolve_device(config.pretrain.device).type == "cpu":
+        keep_freed_memory()
     with processes(config.pretrain) as ranks:
 
         def work(folder: Path) -> dict[str, Any]:
@@ -63,7 +72,7 @@ class Trainer:
         ranks.wait()
         model = make_model(config, shards, self.train_data.last).to(self.device)
         continues = self.config.initial_model or self.config.initial_generator
-        if continues and not checkpoints(folder):
+        if continues and not newest_sound(folder):
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizers = make_optimizers(self.model, self.config)

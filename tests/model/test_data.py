@@ -171,10 +171,18 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
             assert torch.equal(together, tensor), name
 
 
-@pytest.mark.parametrize(("micro", "num_ranks"), [(None, 4), (2, 2)])
-def test_shares_that_are_not_whole_are_refused(folder: Path, micro: int | None, num_ranks: int):
+@pytest.mark.parametrize(
+    ("micro", "num_ranks", "message"),
+    [
+        (None, 4, "batch_size = 6 must divide by the 4 processes"),
+        (2, 2, "each of 2 processes has 3, which must divide by pretrain.micro_batch_size = 2"),
+    ],
+)
+def test_shares_that_are_not_whole_are_refused(
+    folder: Path, micro: int | None, num_ranks: int, message: str
+):
     config = make_config(folder, batch_size=6, micro_batch_size=micro)
-    with pytest.raises(ValueError, match=r"batch_size = 6 must divide by \d processes"):
+    with pytest.raises(ValueError, match=message):
         step_data(config, 0, num_ranks)
 
 
