@@ -27,4 +27,5 @@ def keep_freed_memory() -> bool:
         (_M_TOP_PAD, _TOP_PAD_BYTES),
         (_M_ARENA_MAX, 1),  # the backward pass, in a thread of its own, finds the same blocks
     )
-    return all([mallopt(option, value) for option, value in settings])
+    accepted = [mallopt(option, value) for option, value in settings]  # each, whatever the others
+    return all(accepted)

@@ -184,7 +184,7 @@ def _open_partial(stage: Stage, overwrite: bool) -> None:
     plan_path, plan = stage.partial / PLAN, _canonical(stage.plan)
     if stage.partial.exists():
         same = plan_path.exists() and json.loads(plan_path.read_text(encoding="utf-8")) == plan
-        if stage.resumable and same and not overwrite:
+        if stage.resumable and same:  # with overwrite too: it drops the work of other plans alone
             log(f"{stage.name}: continuing {stage.partial}")
             return
         if stage.resumable and plan_path.exists() and not same and not overwrite:
@@ -198,8 +198,8 @@ def _open_partial(stage: Stage, overwrite: bool) -> None:
 
 
 def _finish(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
-    (stage.partial / PLAN).unlink()
-    paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p.name != MANIFEST)
+    apart = {stage.partial / PLAN, stage.partial / MANIFEST}
+    paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p not in apart)
     files = {
         p.relative_to(stage.partial).as_posix(): {"bytes": p.stat().st_size, "sha256": _sha256(p)}
         for p in paths
@@ -224,6 +224,8 @@ def _finish(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
     if stage.folder.exists():  # only with --overwrite: the old one goes when the new one is whole
         shutil.rmtree(stage.folder)
     stage.partial.replace(stage.folder)
+    # last: without it a stage stopped while its files are hashed would start afresh
+    (stage.folder / PLAN).unlink()
 
 
 def versions() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The `electrify` command: verbs to stage functions, each imported inside its verb."""
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -36,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"error: {error}: make room there; the same command goes on", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
         print(

@@ -31,7 +31,7 @@ class LengthPhase(Section):
     sequence_length: Annotated[int, Field(ge=16)]
     steps_fraction: Annotated[float, Field(gt=0, lt=1)]  # of num_steps
     batch_size: Count | None = None  # sequences a step; None: as the rest of the run
-    micro_batch_size: Count | None = None  # None: as the rest of the run
+    micro_batch_size: Count | None = None  # of a process; None: as the rest of the run
 
 
 class PretrainConfig(Section):
@@ -45,8 +45,7 @@ class PretrainConfig(Section):
     weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
     # decoupled: the generator is updated first, each network has its own optimiser and clipping
     updates: Literal["joint", "decoupled"] = "joint"
-    # weights to go on from: a run's folder, or `transformers` folders of a discriminator and, where
-    # there is one, of a generator
+    # weights to go on from: a run's folder, or `transformers` folders of the two networks
     initial_model: str | None = None
     initial_generator: str | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -84,7 +83,7 @@ class PretrainConfig(Section):
     num_steps: Count
     warmup_steps: Annotated[int, Field(ge=0)]
     batch_size: Count  # sequences a step, over all processes
-    micro_batch_size: Count | None = None  # sequences a forward pass of a process
+    micro_batch_size: Count | None = None  # sequences a forward pass of one process
     curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length
     learning_rate: Annotated[float, Field(gt=0)]
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
@@ -272,6 +271,26 @@ class PretrainConfig(Section):
             refuse("masking = 'with-replacement'", "its noise needs distinct positions")
         if self.objective == "electric" and self.sampling_temperature != 1:
             refuse("sampling_temperature", "its loss knows the noise at temperature 1.0 only")
+        return self
+
+    @model_validator(mode="after")
+    def _check_unused(self) -> Self:
+        """Options that would change nothing are refused, not passed over."""
+        if self.initial_generator is not None and self.initial_model is None:
+            raise ValueError(f"initial_generator = {self.initial_generator!r} needs initial_model")
+        reads_masked = self.has_generator and self.objective != "electric"  # not so its towers
+        for name, is_used in (
+            ("generator_weight", self.has_generator),
+            ("sampling_temperature", self.has_generator),
+            ("mask_token_fraction", reads_masked or self.objective == "mlm"),
+            ("initial_generator", reads_masked),
+        ):
+            given, default = getattr(self, name), type(self).model_fields[name].default
+            if given != default and not is_used:
+                raise ValueError(
+                    f"{name} = {given!r} with objective = {self.objective!r} and generator = "
+                    f"{self.generator!r}: nothing would use it; leave it out"
+                )
         return self
 
     def _has_equal_networks(self) -> bool:

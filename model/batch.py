@@ -149,7 +149,7 @@ class Outputs:
     terms: dict[str, Term]
     counts: Counts
     languages: Tensor  # (B,)
-    tokens: Tensor  # (B, L) bool, those whose detection counts: False at padding
+    tokens: Tensor  # (B, L) bool, those whose detection counts: real ones, or some of them
     weights: Tensor  # (B, N) 1 where a position was really chosen
     sampled: Tensor | None = None  # (B, N) int64 what the generator put at the chosen positions
     noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric

@@ -14,6 +14,7 @@ from electrify.config_pretrain import PretrainConfig
 from electrify.stages import output_dir
 from model.card_texts import OBJECTIVES, USES
 from model.networks import Network, exported_networks, has_plain_generator
+from model.schedule import phases_of
 
 Json = Mapping[str, Any]
 CARD = "README.md"
@@ -111,10 +112,7 @@ def _facts(config: RunConfig, network: Network, run: _Run) -> dict[str, str]:
         "Generator": _generator(pretrain),
         "Parameters": f"{parameters:,}" if parameters else "as `discriminator/`, but for the head",
         "Vocabulary": f"{summary['vocab_size']:,} WordPiece pieces, {_cuts(config)}",
-        "Training": (
-            f"{summary['num_steps']:,} steps of {pretrain.batch_size} sequences, "
-            f"{summary['tokens']:,} tokens"
-        ),
+        "Training": f"{_steps(config)}, {summary['tokens']:,} tokens",
         "Training FLOPs": (
             f"{summary['flops_paper']:.2e} (the paper's convention), "
             f"{summary['flops_6nd']:.2e} (6ND)"
@@ -131,6 +129,16 @@ def _facts(config: RunConfig, network: Network, run: _Run) -> dict[str, str]:
             f"`{path}`" for path in (pretrain.initial_model, pretrain.initial_generator) if path
         )
     return facts
+
+
+def _steps(config: RunConfig) -> str:
+    """`10 steps of 4 sequences`; of each phase where there are several."""
+    phases = phases_of(config.pretrain, config.encode.sequence_length)
+    if len(phases) == 1:
+        return f"{phases[0].num_steps:,} steps of {phases[0].batch_size} sequences"
+    return ", then ".join(
+        f"{p.num_steps:,} steps of {p.batch_size} sequences of {p.sequence_length}" for p in phases
+    )
 
 
 def _generator(config: PretrainConfig) -> str:
@@ -154,7 +162,7 @@ def _limits(config: RunConfig) -> list[str]:
     lines = [f"- Trained on sequences of at most {length} tokens."]
     if length < positions:
         lines[0] += (
-            f" Positions {length} to {positions - 1} were never trained: they are as initialised."
+            f" Positions {length} to {positions - 1} were not trained: they are as at the start."
         )
     across = (
         "each token attends inside its own document, whose positions begin at 0"

@@ -81,23 +81,34 @@ def save_checkpoint(
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
-    """`save_checkpoint` of tensors that are gathered already."""
+    """`save_checkpoint` of tensors that are gathered already; `ValueError` if the disk is full."""
     target = folder / f"checkpoint-{checkpoint.step}"
     temporary = target.with_name(f"{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    save_file(checkpoint.model, temporary / MODEL)
-    save_file(checkpoint.moments, temporary / OPTIMIZER)
-    save_file(checkpoint.figures, temporary / FIGURES)
-    hashes = {name: fingerprint(str(temporary / name)) for name in FILES}
-    state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
-    write_json(temporary / CHECKPOINT_STATE, state)
+    try:
+        _write_files(temporary, checkpoint)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)  # what is half written fills the disk
+        raise ValueError(
+            f"{target} cannot be written ({error}): make room there; the same command goes on from "
+            "the checkpoint before"
+        ) from None
     shutil.rmtree(target, ignore_errors=True)
     temporary.replace(target)
     present = checkpoints(folder)
     now = present.index(target)
     for other in [*present[: max(0, now + 1 - keep)], *present[now + 1 :]]:
         shutil.rmtree(other)
+
+
+def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
+    folder.mkdir(parents=True)
+    save_file(checkpoint.model, folder / MODEL)
+    save_file(checkpoint.moments, folder / OPTIMIZER)
+    save_file(checkpoint.figures, folder / FIGURES)
+    hashes = {name: fingerprint(str(folder / name)) for name in FILES}
+    state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
+    write_json(folder / CHECKPOINT_STATE, state)
 
 
 def load_latest(
@@ -167,8 +178,27 @@ def read_figures(folder: Path, step: int) -> Tensors:
 
 
 def load_model(path: Path, model: nn.Module) -> None:
-    """Load the weights of one checkpoint folder into a model of the same form."""
-    restore_model(model, load_file(path / MODEL), path)
+    """Load the weights of one checkpoint folder into a model of the same form; `ValueError` if
+    the folder is damaged."""
+    try:
+        read_state(path)
+        tensors = load_file(path / MODEL)
+    except DAMAGES as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): put its files back from a copy, or remove {path.parent} "
+            "and run again: electrify pretrain CONFIG"
+        ) from None
+    restore_model(model, tensors, path)
+
+
+def newest_sound(folder: Path) -> int:
+    """The step of the newest checkpoint that can be read, 0 if there is none."""
+    for path in reversed(checkpoints(folder)):
+        try:
+            return int(read_state(path)["step"])
+        except DAMAGES:
+            continue
+    return 0
 
 
 def newest(folder: Path) -> Path:

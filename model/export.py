@@ -103,7 +103,7 @@ def _warn_of_limits(config: RunConfig) -> None:
     length, positions = trained_length(config), config.pretrain.max_position_embeddings
     if length < positions:
         warn(
-            f"positions {length} to {positions - 1} were never trained: fine-tune with sequences "
+            f"positions {length} to {positions - 1} were not trained: fine-tune with sequences "
             f"of at most {length} tokens, or train on with a longer encode.sequence_length"
         )
     if config.pretrain.has_generator and config.pretrain.objective == "electric":

@@ -41,11 +41,6 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
     `ValueError` if sizes or vocabularies do not fit.
     """
     pretrain = config.pretrain
-    if pretrain.initial_model is None:
-        raise ValueError(
-            f"pretrain.initial_generator = {pretrain.initial_generator!r} without initial_model: "
-            "give the discriminator too"
-        )
     source = read_source(pretrain)
     uses_generator = _uses_generator(source, pretrain)
     _check_sizes(source, model, uses_generator)

@@ -40,6 +40,9 @@ from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 # untyped in transformers
 _get_verbosity: Callable[[], int] = transformers_logging.get_verbosity
 _set_verbosity: Callable[[int], None] = transformers_logging.set_verbosity
+_is_progress_bar_enabled: Callable[[], bool] = transformers_logging.is_progress_bar_enabled
+_disable_progress_bar: Callable[[], None] = transformers_logging.disable_progress_bar
+_enable_progress_bar: Callable[[], None] = transformers_logging.enable_progress_bar
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 
 
@@ -213,10 +216,14 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without `transformers`' report of missing heads, which the log gives in our words."""
-    before = _get_verbosity()
+    """Without `transformers`' report of missing heads, which the log gives in our words, and its
+    bars for files that are read in no time."""
+    verbosity, has_bar = _get_verbosity(), _is_progress_bar_enabled()
     _set_verbosity(logging.ERROR)
+    _disable_progress_bar()
     try:
         yield
     finally:
-        _set_verbosity(before)
+        _set_verbosity(verbosity)
+        if has_bar:
+            _enable_progress_bar()

@@ -5,6 +5,7 @@ an objective does not have is absent; what is undefined (a precision where nothi
 replaced) is nan.
 """
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -93,13 +94,21 @@ class MetricsWindow:
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
-        return {"sums": self._sums.cpu(), "totals": self._totals.cpu()}
+        weights = [self._weights.get(name, math.nan) for name in TERMS]
+        return {
+            "sums": self._sums.cpu(),
+            "totals": self._totals.cpu(),
+            "weights": torch.tensor(weights, dtype=torch.float64),
+        }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`; of several processes, one alone."""
         assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
         self._sums.copy_(state["sums"])
         self._totals.copy_(state["totals"])
+        # a term may have been trained before and not after, as the generator's in two stages
+        weights = zip(TERMS, state["weights"].tolist(), strict=True)
+        self._weights |= {name: weight for name, weight in weights if not math.isnan(weight)}
 
     @property
     def num_tokens(self) -> float:
@@ -143,7 +152,8 @@ def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[
     * `loss`, `discriminator_loss`, `baseline_loss`: as trained, every term a mean over its unit;
     * `generator_loss`, `generator_accuracy`: -log p(original) and first guesses of the generator at
       the chosen positions; `language_loss`, `language_accuracy`: those of the main network;
-    * `replaced_fraction`: of real tokens (electric: of maskable tokens, the share of noise);
+    * `replaced_fraction`: of real tokens (electra-15: of the chosen positions; electric: of
+      maskable tokens, the share of noise), as is `tokens` of a language;
     * `rtd_*`: detection over the same tokens, padding left out, with threshold 0.5. `rtd_loss` is
       the mean binary cross-entropy, `discriminator_loss` too where that is what is trained;
     * `sample_hit_fraction`: chosen positions whose sample is the original.

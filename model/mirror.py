@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from electrify.progress import log, warn
-from electrify.stages import CHECKPOINT_STATE, checkpoints
-from model.checkpoint import DAMAGES, FILES, check_identity, read_state
+from electrify.stages import CHECKPOINT_STATE
+from model.checkpoint import FILES, check_identity, newest_sound, read_state
 
 METRICS = "metrics.jsonl"
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
@@ -33,6 +34,8 @@ class Mirror:
                 "an address such as gs://bucket/folder"
             ) from None
         self._root: str = root.rstrip("/")
+        # the folder, if it is one of this machine
+        self.local = Path(root).resolve() if isinstance(self._files, LocalFileSystem) else None
 
     def steps(self) -> dict[int, set[str]]:
         """The names of the files of every checkpoint, whole or not, by step in rising order."""
@@ -102,16 +105,16 @@ def upload_checkpoint(checkpoint: Path, url: str, keep: int) -> None:
 def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None = None) -> None:
     """Copy the newest sound checkpoint from the address if `folder` has none or only older ones.
 
-    With it come the metrics, where the folder has none. To be called by one process of a machine,
-    before any loads. `ValueError` if the address cannot be read, or holds another run's checkpoints
-    than `identity` says.
+    With it come the metrics, in place of those of the older ones. To be called by one process of a
+    machine, before any loads. `ValueError` if the address cannot be read, or holds another run's
+    checkpoints than `identity` says.
     """
-    if Path(url).resolve() in {folder.resolve(), folder.with_suffix("").resolve()}:
+    mirror = Mirror(url)
+    if mirror.local in {folder.resolve(), folder.with_suffix("").resolve()}:
         raise ValueError(
             f"pretrain.checkpoint_dir = {url!r} is where the run keeps its checkpoints anyway: "
             "leave it out, or give a place that outlives this machine"
         )
-    mirror = Mirror(url)
     try:
         steps = mirror.whole()
     except Exception as error:  # each file system has errors of its own
@@ -119,7 +122,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
             f"pretrain.checkpoint_dir = {url!r} cannot be read ({type(error).__name__}: {error}): "
             "check the address, and the right to read and write there"
         ) from None
-    newest = _newest_sound(folder)
+    newest = newest_sound(folder)
     for step in steps:
         if step <= newest:
             return
@@ -136,19 +139,10 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
             continue
         if identity is not None:
             check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
+        if METRICS in mirror.steps()[step]:
+            mirror.get(step, (METRICS,), temporary)
+            (temporary / METRICS).replace(folder / METRICS)
         shutil.rmtree(target, ignore_errors=True)
         temporary.replace(target)
-        if METRICS in mirror.steps()[step] and not (folder / METRICS).exists():
-            mirror.get(step, (METRICS,), folder)
         log(f"copied {target.name} from {url}")
         return
-
-
-def _newest_sound(folder: Path) -> int:
-    """The step of the newest local checkpoint that can be read, 0 if there is none."""
-    for path in reversed(checkpoints(folder)):
-        try:
-            return int(read_state(path)["step"])
-        except DAMAGES:
-            continue
-    return 0

@@ -31,7 +31,7 @@ from model.optim import make_optimizers
 from model.parallel import ALONE, Ranks, bare, processes, run_together, wrap
 from model.parameters import parameter_counts
 from model.run_log import RunLog
-from model.schedule import sequences_until
+from model.schedule import sequences_until, stage_at
 from model.train_step import Step, train_step
 from vocab.mask_units import read_unit_starts
 from vocab.shards import TokenShards
@@ -71,8 +71,7 @@ class Trainer:
             fetch_checkpoint(folder, self.config.checkpoint_dir, self.identity)
         ranks.wait()
         model = make_model(config, shards, self.train_data.last).to(self.device)
-        continues = self.config.initial_model or self.config.initial_generator
-        if continues and not newest_sound(folder):
+        if self.config.initial_model and not newest_sound(folder):
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizers = make_optimizers(self.model, self.config)
@@ -135,10 +134,11 @@ class Trainer:
         """The same sequences, masks and samples each time, without dropout."""
         self.log.pause(step)
         self.model.eval()
+        stage = stage_at(self.config, step - 1)  # that of the update before
         outputs = []
         for batch, counts in self._valid_batches():
             with autocast(self.config, self.device):
-                output = self.model(bare(self.model).mask(batch))
+                output = self.model(bare(self.model).mask(batch), stage)
             outputs += [output] * counts
         self.model.train()
         self.log.valid(step, outputs, self.valid_data.languages)

@@ -17,7 +17,7 @@ class Phase:
     num_steps: int
     sequence_length: int
     batch_size: int  # sequences a step, over all processes
-    micro_batch_size: int  # sequences a forward pass of one process; divides batch_size
+    micro_batch_size: int  # sequences a forward pass of one process, which has no more than these
 
     @property
     def end(self) -> int:

@@ -2,20 +2,24 @@
 
 python -m benchmarks.throughput corpus [--peer] [--json PATH] [--report DIR]
 python -m benchmarks.throughput vocab [--peer] [--json PATH] [--report DIR]
+python -m benchmarks.throughput pretrain [--device cuda] [--size base] [--peer] [--json PATH] ...
+
+Each stage's modules are imported when it is asked for: a host with a GPU need not have what reads
+and cleans text.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks.throughput.run import Settings, measure_corpus_stage
-from benchmarks.throughput.table import build_page, write_report
-from benchmarks.throughput.vocab_run import VocabSettings, measure_vocab_stage, sizes_of
-from benchmarks.throughput.vocab_table import build_vocab_page, write_vocab_report
 from benchmarks.twin_page import TwinPage
 from electrify.artifacts import write_json
 from electrify.progress import setup_logging
+
+if TYPE_CHECKING:
+    from benchmarks.throughput.run import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure_corpus(parsed: argparse.Namespace) -> TwinPage:
+    from benchmarks.throughput.run import measure_corpus_stage
+    from benchmarks.throughput.table import build_page, write_report
+
     figures = measure_corpus_stage(_settings(parsed))
     if parsed.json:
         write_json(Path(parsed.json), figures.as_json())
@@ -41,6 +48,9 @@ def _measure_corpus(parsed: argparse.Namespace) -> TwinPage:
 
 
 def _measure_vocab(parsed: argparse.Namespace) -> TwinPage:
+    from benchmarks.throughput.vocab_run import VocabSettings, measure_vocab_stage, sizes_of
+    from benchmarks.throughput.vocab_table import build_vocab_page, write_vocab_report
+
     settings = VocabSettings(
         Path(parsed.data_dir), Path(parsed.work).resolve(), sizes_of(parsed.sizes), parsed.peer,
         not parsed.no_kiwi, parsed.vocab_size,
@@ -53,7 +63,32 @@ def _measure_vocab(parsed: argparse.Namespace) -> TwinPage:
     return build_vocab_page(figures)
 
 
-def _settings(parsed: argparse.Namespace) -> Settings:
+def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
+    from benchmarks.throughput.pretrain import PretrainSettings, measure_pretraining
+    from benchmarks.throughput.pretrain_table import build_pretrain_page, write_pretrain_report
+
+    for name in ("batch_size", "micro_batches", "rounds", "steps"):
+        if (value := getattr(parsed, name)) is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {value}: at least 1")
+    if not 0 <= parsed.dropout < 1:
+        raise ValueError(f"--dropout {parsed.dropout:g}: from 0 to below 1")
+    settings = PretrainSettings(
+        parsed.device, parsed.size, parsed.peer, not parsed.no_compiled_peer, parsed.probe,
+        Path(parsed.run) if parsed.run else None, parsed.batch_size, parsed.length,
+        parsed.micro_batches, parsed.rounds, parsed.steps, parsed.dropout, parsed.precision,
+        with_ceilings=not parsed.no_ceilings,
+    )  # fmt: skip
+    figures = measure_pretraining(settings)
+    if parsed.json:
+        write_json(Path(parsed.json), figures.as_json())
+    if parsed.report:
+        write_pretrain_report(figures, Path(parsed.report))
+    return build_pretrain_page(figures)
+
+
+def _settings(parsed: argparse.Namespace) -> "Settings":
+    from benchmarks.throughput.run import Settings
+
     languages = None if parsed.languages == "all" else tuple(parsed.languages.split(","))
     try:
         scale = tuple(float(size) for size in parsed.scale.split(",") if size != "none")
@@ -105,13 +140,40 @@ def _parser() -> argparse.ArgumentParser:
     add("--sizes", default="10,50,90", help="MB of Korean, the last for all but training")
     add("--vocab-size", type=int, default=32_000, help="pieces")
     add("--no-kiwi", action="store_true", help="leave out the vocabularies of morphemes")
+    _add_pretrain(stages.add_parser("pretrain", help="steps a second, against transformers"))
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_pretrain(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(measure=_measure_pretrain)
+    _add_outputs(parser)
+    add = parser.add_argument
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--size", choices=("small", "base", "large", "tiny"), default="small",
+        help="the paper's, or tiny to try the command out")  # fmt: skip
+    add("--peer", action="store_true", help="time the step of transformers, plain and compiled")
+    add("--no-compiled-peer", action="store_true", help="leave out the compiled one")
+    add("--probe", action="store_true", help="attention backends and head widths alone; GPU")
+    add("--run", metavar="DIR", help="read the shards of this run in place of synthetic text")
+    add("--batch-size", type=int, help="sequences a step")
+    add("--length", type=int, help="tokens of a sequence")
+    add("--micro-batches", type=int, default=1, help="time ours in so many parts, too")
+    add("--rounds", type=int, help="of all systems in turn")
+    add("--steps", type=int, help="of each system in a round")
+    add("--dropout", type=float, default=0.1)
+    add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
+    add("--no-ceilings", action="store_true", help="leave out the matrix product and the copy")
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--json", metavar="PATH", help="write every figure to this file")
     add("--report", metavar="DIR", help="write report.html, report.md and report.json")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    _add_outputs(parser)
+    add = parser.add_argument
     add("--data-dir", default="../shared/data", help="folder with corpora/<language>/*.jsonl.gz")
 
 

@@ -113,6 +113,29 @@ def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
     assert set(read_manifest(stage.folder)["files"]) == {"first.txt", "data/one.txt"}
 
 
+def test_work_done_is_kept_where_finishing_was_interrupted(stage: Stage, monkeypatch):
+    """Killed while files are hashed, or with --overwrite: the same command goes on all the same."""
+    stage = replace(stage, resumable=True)
+    run_stage(stage, write_one)
+    changed = replace(stage, config={"min_characters": 99})
+
+    def killed() -> dict[str, str]:
+        raise KeyboardInterrupt
+
+    def write_first(folder: Path) -> dict[str, int]:
+        (folder / "first.txt").write_text("x")
+        return {}
+
+    with monkeypatch.context() as patch:
+        patch.setattr("electrify.artifacts.versions", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_stage(changed, write_first, overwrite=True)
+    assert status(stage).state == "done"  # the old one is there still
+    run_stage(changed, write_one, overwrite=True)
+    assert set(read_manifest(stage.folder)["files"]) == {"first.txt", "data/one.txt"}
+    assert not (stage.folder / PLAN).exists()
+
+
 def test_the_digest_is_of_content_not_of_time(stage: Stage, tmp_path: Path):
     def timed(clock: str):
         def work(folder: Path) -> dict[str, int]:

@@ -191,6 +191,28 @@ REFUSED = {
         "masking": "with-replacement",
     },
     "noise at temperature 1.0 only": {"objective": "electric", "sampling_temperature": 0.9},
+    "initial_generator = 'g' needs initial_model": {"initial_generator": "g"},
+    "generator_weight = 2.0 with objective = 'mlm' .*: nothing would use it": {
+        "objective": "mlm",
+        "generator_weight": 2.0,
+    },
+    "sampling_temperature = 2.0 with .* generator = 'unigram': nothing would use it": {
+        "generator": "unigram",
+        "sampling_temperature": 2.0,
+    },
+    "mask_token_fraction = 1.0 with .* generator = 'uniform': nothing would use it": {
+        "generator": "uniform",
+        "mask_token_fraction": 1.0,
+    },
+    "mask_token_fraction = 1.0 with objective = 'electric'": {
+        "objective": "electric",
+        "mask_token_fraction": 1.0,
+    },
+    "initial_generator = 'g' with objective = 'electric'": {
+        "objective": "electric",
+        "initial_model": "d",
+        "initial_generator": "g",
+    },
     "less than 1": {"adam_beta2": 1.0},
 }  # fmt: skip
 
@@ -201,6 +223,12 @@ def test_what_cannot_work_is_refused_with_its_reason(message: str):
     pattern = message.replace("^", r"Value error, ")
     with pytest.raises(ValueError, match=pattern):
         PretrainConfig.model_validate(options)
+
+
+def test_what_is_used_is_not_refused():
+    assert config_of(objective="mlm", mask_token_fraction=1.0).mask_token_fraction == 1
+    assert config_of(sampling_temperature=2.0, generator_weight=0.5, mask_token_fraction=1.0)
+    assert config_of(initial_model="d", initial_generator="g").initial_generator == "g"
 
 
 def test_a_run_file_gives_the_same_refusal_with_its_section():

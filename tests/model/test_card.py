@@ -157,6 +157,15 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     assert all("## Scores" not in text for text in cards(config).values())
 
 
+def test_a_curriculum_is_told_phase_by_phase(tmp_path):
+    phases = [{"sequence_length": 20, "steps_fraction": 0.5, "batch_size": 8}]
+    config = make_run(tmp_path / "run", curriculum=phases)
+    pretrain(config)
+    export(config)
+    words = "| 3 steps of 8 sequences of 20, then 3 steps of 4 sequences of 16, 672 tokens |"
+    assert words in cards(config)["discriminator"]
+
+
 def test_the_longest_phase_is_what_was_trained(tmp_path):
     phases = [{"sequence_length": 20, "steps_fraction": 0.5}]
     assert trained_length(make_run(tmp_path / "a", curriculum=phases)) == 20

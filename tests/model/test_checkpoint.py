@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from safetensors import SafetensorError
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -14,10 +15,13 @@ from torch.distributed.tensor import DTensor
 
 from electrify.config import RunConfig
 from electrify.config_pretrain import PretrainConfig
+from model import checkpoint as checkpoint_module
 from model.checkpoint import (
     checkpoints,
     load_latest,
+    load_model,
     model_tensors,
+    newest_sound,
     optimizer_tensors,
     restore_model,
     run_identity,
@@ -129,6 +133,30 @@ def test_a_damaged_one_falls_back_to_the_one_before(config, data, saved, damage,
     assert "checkpoint-8 is damaged" in caplog.text
     update(again, other_optimizers)
     assert_equal(everything(model, optimizers), everything(again, other_optimizers))
+
+
+def test_weights_of_a_damaged_one_are_not_taken(saved):
+    """As export would: a bit that flipped leaves the size as it was."""
+    model, _, folder = saved
+    _flip(folder / "checkpoint-8" / "model.safetensors")
+    with pytest.raises(ValueError, match=r"checkpoint-8 is damaged \(checksum of model"):
+        load_model(folder / "checkpoint-8", model)
+    load_model(folder / "checkpoint-4", model)
+    assert newest_sound(folder) == 4
+
+
+def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
+    model, optimizers, folder = saved
+
+    def write(tensors, path):
+        Path(path).write_bytes(b"half")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoint_module, "save_file", write)
+    words = r"checkpoint-12 cannot be written \(I/O error: No space left .*: make room there"
+    with pytest.raises(ValueError, match=words):
+        save_checkpoint(folder, 12, model, optimizers, keep=2)
+    assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-4", "checkpoint-8"]
 
 
 def test_without_a_sound_one_nothing_is_changed(config, data, saved):

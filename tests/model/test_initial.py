@@ -526,7 +526,6 @@ def test_initial_options_that_contradict_each_other_are_refused(tmp_path):
     place = str(save_run(make_model(config, 1), config))
     export = save_export(make_model(config, 1), config, tmp_path / "export")
     for options, words in (
-        ({"initial_generator": place}, "without initial_model"),
         ({"initial_model": place, "initial_generator": place}, "has a generator of its own"),
         (
             RUNS["electra-two-stage"] | {"initial_model": str(export / "discriminator")},

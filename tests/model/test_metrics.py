@@ -134,10 +134,11 @@ def test_sums_of_micro_batches_processes_and_one_batch_agree():
     state = {name: tensor.clone() for name, tensor in resumed.state().items()}
     resumed = MetricsWindow(LANGUAGES)
     resumed.load_state(state)
-    resumed.add(BATCHES[1:])
+    later = [replace(o, terms={"discriminator": o.terms["discriminator"]}) for o in BATCHES[1:]]
+    resumed.add(later)  # as in the second of two stages, where the generator is trained no more
     steps = MetricsWindow(LANGUAGES)
     steps.add(BATCHES[:1])
-    steps.add(BATCHES[1:])
+    steps.add(later)
     assert resumed.read() == pytest.approx(steps.read(), nan_ok=True, rel=1e-12)
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import fsspec
+import gcsfs
 import pytest
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
+from gcp_storage_emulator.server import create_server
 from torch import nn
 
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
@@ -26,13 +28,11 @@ IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 @pytest.fixture(scope="module")
 def emulator():
     """A bucket `runs` that gs:// addresses reach, in a local emulator of Cloud Storage."""
-    server_module = pytest.importorskip("gcp_storage_emulator.server")
-    gcsfs = pytest.importorskip("gcsfs")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
-    server = server_module.create_server("127.0.0.1", port, in_memory=True)
+    server = create_server("127.0.0.1", port, in_memory=True)
     server.start()
     patch = pytest.MonkeyPatch()
     patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
@@ -125,6 +125,14 @@ def test_a_damaged_local_one_is_replaced_from_there(tmp_path, memory):
     assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 8}\n'
 
 
+def test_a_machine_that_was_overtaken_takes_the_metrics_too(tmp_path, memory):
+    """Else those between its own last checkpoint and the newest would be missing for good."""
+    save(tmp_path / "here", memory, 4)
+    save(tmp_path / "other", memory, 8, 12)
+    assert resumed(tmp_path / "here", memory) == 12
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 12}\n'
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
 def test_a_damaged_one_there_is_passed_over(tmp_path, memory, name, caplog):
     save(tmp_path / "here", memory, 4, 8)
@@ -175,9 +183,11 @@ def test_the_checkpoints_of_another_run_are_refused(tmp_path, memory):
 
 
 def test_the_runs_own_folder_is_no_mirror(tmp_path):
+    """However it is written: an upload begins by taking away what is there."""
     for name in ("pretrain", "pretrain.partial"):
-        with pytest.raises(ValueError, match="where the run keeps its checkpoints anyway"):
-            fetch_checkpoint(tmp_path / "pretrain.partial", str(tmp_path / name))
+        for address in (f"{tmp_path / name}", f"{tmp_path / name}/", f"file://{tmp_path / name}"):
+            with pytest.raises(ValueError, match="where the run keeps its checkpoints anyway"):
+                fetch_checkpoint(tmp_path / "pretrain.partial", address)
 
 
 def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, memory):

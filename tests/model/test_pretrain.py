@@ -18,6 +18,7 @@ from model.optim import make_optimizers
 from model.pretrain import Trainer
 from model.train_step import train_step
 from model.watch import TIMINGS
+from tests.model.conftest import make_config
 
 NUM_WORDS = 6  # of the documents in conftest.py
 
@@ -87,6 +88,42 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(config, tmp_pa
     train(config, tmp_path / "run")
     again = weights_of(tmp_path / "run", 12)
     assert all(torch.equal(reference[name], again[name]) for name in reference)
+
+
+def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_model(
+    config, tmp_path, caplog
+):
+    train(config, tmp_path / "before")
+    pretrain = config.pretrain.model_copy(update={"initial_model": str(tmp_path / "before")})
+    later = config.model_copy(update={"pretrain": pretrain})
+    train(later, tmp_path / "run")
+    reference = weights_of(tmp_path / "run", 12)
+    for path in checkpoints(tmp_path / "run"):
+        (path / "model.safetensors").write_bytes(b"torn")
+    train(later, tmp_path / "run")
+    again = weights_of(tmp_path / "run", 12)
+    assert all(torch.equal(reference[name], again[name]) for name in reference)
+    assert "checkpoint-12 is damaged" in caplog.text
+
+
+def test_two_stages_are_validated_as_they_are_trained(config, tmp_path, monkeypatch):
+    """And a run killed between them, in the middle of a record, logs the same figures."""
+    changes = {
+        "objective": "electra-two-stage", "weight_sharing": "none",
+        "generator_hidden_fraction": 1.0, "log_every_steps": 5,
+    }  # fmt: skip
+    two = make_config(Path(config.output_dir), **changes, generator_steps_fraction=1 / 3)
+    assert two.pretrain.generator_steps == 4
+    train(two, tmp_path / "whole")
+    train(two, tmp_path / "killed", 4, monkeypatch)
+    train(two, tmp_path / "killed")
+    records = metrics_of(tmp_path / "whole")
+    assert metrics_of(tmp_path / "killed") == records
+    valid = {m["step"]: m for m in records if m["kind"] == "valid"}
+    assert valid[4]["loss"] == pytest.approx(valid[4]["generator_loss"], rel=1e-5)
+    assert "rtd_loss" not in valid[4]
+    assert valid[12]["loss"] == pytest.approx(50 * valid[12]["rtd_loss"], rel=1e-5)
+    assert valid[12]["generator_loss"] > 0
 
 
 def test_only_the_newest_checkpoints_are_kept(config, model, tmp_path):

@@ -1,0 +1,106 @@
+"""What a step asks of the dispatcher: operators, the tensors they make, kernels that they launch.
+
+Counts do not depend on how busy the machine is, so tests hold them where times would be noise.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+# what touches no element: no kernel is launched for it
+_FREE = {
+    "detach", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
+    "_unsafe_view", "lift_fresh", "alias",
+    "_local_scalar_dense", "_record_function_enter_new", "_record_function_exit",
+}  # fmt: skip
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class Recorded:
+    """Everything that was dispatched while the recorder was on."""
+
+    operators: Counter[str] = field(default_factory=Counter)
+    free: Counter[str] = field(default_factory=Counter)  # views and bare allocations
+    # new tensors, not views: how many of each shape and type
+    made: Counter[tuple[Shape, torch.dtype]] = field(default_factory=Counter)
+
+    @property
+    def working(self) -> int:
+        """Operators that touch elements: about one launch each on a GPU, or more."""
+        return self.operators.total() - self.free.total()
+
+    def of_width(self, width: int) -> Counter[tuple[Shape, torch.dtype]]:
+        """The tensors made whose last dimension is `width`, such as the vocabulary."""
+        return Counter(
+            {key: count for key, count in self.made.items() if key[0] and key[0][-1] == width}
+        )
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records every operator, those of the backward pass and of the optimiser included."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = Recorded()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operator and note what it made."""
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        self.found.operators[name] += 1
+        if func.is_view or name in _FREE:
+            self.found.free[name] += 1
+        else:
+            given = {id(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+            for leaf in tree_leaves(result):
+                if isinstance(leaf, Tensor) and id(leaf) not in given:  # not in place
+                    self.found.made[tuple(leaf.shape), leaf.dtype] += 1
+        return result
+
+
+def record(work: Callable[[], object]) -> Recorded:
+    """What one call dispatches."""
+    recorder = Recorder()
+    with recorder:
+        work()
+    return recorder.found
+
+
+def count_launches(work: Callable[[], object], device: torch.device) -> int | None:
+    """Kernels and copies that one call puts on a GPU; None on the CPU."""
+    if device.type != "cuda":
+        return None
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profiler:
+        work()
+        torch.cuda.synchronize(device)
+    events = list(profiler.events() or ())
+    # spans that only name a range on the device are no launches
+    return sum(
+        "CUDA" in str(event.device_type) and not event.is_user_annotation for event in events
+    )
+
+
+def big_tensors(recorded: Recorded, least_elements: int) -> list[dict[str, object]]:
+    """The largest shapes that a step makes, for a report: shape, type and how many."""
+    return [
+        {"shape": list(shape), "type": str(dtype).removeprefix("torch."), "count": count}
+        for (shape, dtype), count in sorted(
+            recorded.made.items(), key=lambda item: -torch.Size(item[0][0]).numel()
+        )
+        if torch.Size(shape).numel() >= least_elements
+    ]

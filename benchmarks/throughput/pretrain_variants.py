@@ -1,0 +1,120 @@
+"""The systems that are timed: ours as a run calls it, the peer eager, the peer compiled."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.throughput.pretrain_data import Pool, micro_batches
+from electrify.config_pretrain import PretrainConfig
+from model.device import synchronize
+from model.electra import ElectraPretrainer
+from model.optim import make_optimizers
+from model.train_step import Step, train_step
+
+OURS = "electrify"
+AGAIN = "electrify, again"
+PADDED = "electrify, padded"
+PEER = "peer_hf_eager"
+PEER_PADDED = "peer_hf_eager, padded"
+COMPILED_PEER = "peer_hf_compiled"
+SEED = 0
+_NUM_MOMENTS = 2  # of AdamW, each as large as the weights
+
+
+@dataclass
+class Variant:
+    """One system on one kind of data; `step` does a whole update, copy and draws included."""
+
+    name: str
+    pool: Pool
+    step: Callable[[int], None]
+    parameters: Sequence[nn.Parameter]
+    device: torch.device
+    num_steps: int = 0  # done
+    first_seconds: float | None = None  # from before the model was built to after its first step
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self, num_steps: int) -> None:
+        """So many updates, without waiting for the device."""
+        for _ in range(num_steps):
+            self.step(self.num_steps)
+            self.num_steps += 1
+
+    def run_first(self) -> None:
+        """The first update, which compiles and allocates."""
+        self.run(1)
+        synchronize(self.device)
+        self.first_seconds = time.perf_counter() - self.started
+
+    def tokens(self) -> float:
+        """Tokens of a step that are not padding, the mean over the pool."""
+        number = len(self.pool.input_ids)
+        return sum(map(self.pool.tokens, range(number))) / number
+
+    def own_bytes(self) -> int:
+        """Weights and moments, which are there between steps."""
+        size = sum(p.numel() * p.element_size() for p in self.parameters)
+        return size * (1 + _NUM_MOMENTS)
+
+
+def make_model(config: PretrainConfig, pool: Pool) -> ElectraPretrainer:
+    """Ours on the CPU, the same weights each time."""
+    torch.manual_seed(SEED)
+    return ElectraPretrainer(config, pool.vocab_size, pool.special)
+
+
+def make_ours(
+    config: PretrainConfig, pool: Pool, device: torch.device, num_parts: int = 1
+) -> tuple[Variant, ElectraPretrainer]:
+    """`model.train_step` in `num_parts` micro-batches, with the model it trains."""
+    started = time.perf_counter()
+    model = make_model(config, pool).to(device)
+    optimizers = make_optimizers(model, config)
+    variant = Variant(OURS, pool, _nothing, list(model.parameters()), device, started=started)
+
+    def step(number: int) -> None:
+        whole = variant.pool.batch(number)
+        batches = [batch.to(device) for batch in micro_batches(whole, num_parts)]
+        train_step(model, optimizers, batches, config, Step(number, SEED))
+
+    variant.step = step
+    return variant, model
+
+
+def make_peer(
+    config: PretrainConfig, pool: Pool, device: torch.device, compiled: bool
+) -> tuple[Variant, nn.Module]:
+    """The peer: eager with batched AdamW, or compiled with fused AdamW; with its model."""
+    # transformers takes seconds to import, and a run without the peer does not need it
+    from benchmarks.throughput.pretrain_peer import (
+        PeerBatch,
+        make_peer_optimizer,
+        peer_of,
+        peer_step,
+    )
+
+    started = time.perf_counter()
+    peer = peer_of(make_model(config, pool)).to(device)
+    optimizer = make_peer_optimizer(peer, config, fused=compiled)
+    called: nn.Module = torch.compile(peer) if compiled else peer  # type: ignore[assignment]
+    name = COMPILED_PEER if compiled else PEER
+    variant = Variant(name, pool, _nothing, list(peer.parameters()), device, started=started)
+
+    def move(tensors: list[Tensor], number: int) -> Tensor:
+        return tensors[number % len(tensors)].to(device, non_blocking=True)
+
+    def step(number: int) -> None:
+        data = variant.pool
+        ids, types = (move(of, number) for of in (data.input_ids, data.token_type_ids))
+        batch = PeerBatch(ids, types, data.packed)
+        peer_step(called, optimizer, batch, config, data.special, number)
+
+    variant.step = step
+    return variant, peer
+
+
+def _nothing(number: int) -> None:
+    raise AssertionError("a variant without a step")

@@ -1,0 +1,348 @@
+"""The pretraining benchmark at a tiny size, and the counts that a step of ours is held to."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+
+from benchmarks.throughput import pretrain
+from benchmarks.throughput.__main__ import main
+from benchmarks.throughput.figures import Goal
+from benchmarks.throughput.pretrain import PretrainSettings, measure_pretraining
+from benchmarks.throughput.pretrain_counts import Recorded, record
+from benchmarks.throughput.pretrain_data import (
+    BERT_SPECIAL,
+    Pool,
+    micro_batches,
+    shard_pool,
+    zipf_pool,
+)
+from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
+from benchmarks.throughput.pretrain_parts import OTHER, WHOLE
+from benchmarks.throughput.pretrain_probe import probe_attention, probe_head, run_probes
+from benchmarks.throughput.pretrain_table import build_pretrain_page
+from benchmarks.throughput.pretrain_timing import Timed, ceilings, time_in_turn
+from benchmarks.throughput.pretrain_variants import (
+    AGAIN,
+    COMPILED_PEER,
+    OURS,
+    PADDED,
+    PEER,
+    PEER_PADDED,
+    Variant,
+    make_ours,
+    make_peer,
+)
+from model.batch import SpecialTokens
+from vocab.shard_writer import write_shards
+
+CPU = torch.device("cpu")
+VOCAB_SIZE, BATCH_SIZE, LENGTH = 300, 4, 32
+NUM_SLOTS = 4  # int(0.155 x 32)
+SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
+SETTINGS = PretrainSettings(
+    device="cpu", size="tiny", rounds=2, steps=1, vocab_size=VOCAB_SIZE, with_ceilings=False
+)
+
+
+def tiny_pool(packed: bool = True, vocab_size: int = VOCAB_SIZE) -> Pool:
+    config = SETTINGS.config()
+    return zipf_pool(config, BATCH_SIZE, LENGTH, packed, vocab_size, SPECIAL)
+
+
+def recorded_step(variant: Variant) -> Recorded:
+    """A step of a variant that has made its moments."""
+    variant.run_first()
+    return record(lambda: variant.run(1))
+
+
+@pytest.fixture(scope="module")
+def of_ours() -> Recorded:
+    return recorded_step(make_ours(SETTINGS.config(), tiny_pool(), CPU)[0])
+
+
+@pytest.fixture(scope="module")
+def of_peer() -> Recorded:
+    return recorded_step(make_peer(SETTINGS.config(), tiny_pool(), CPU, compiled=False)[0])
+
+
+def rows_over_vocabulary(found: Recorded, dtype: torch.dtype | None = None) -> list[int]:
+    """Of each tensor as wide as the vocabulary or a little more: its rows."""
+    return [
+        torch.Size(shape[:-1]).numel()
+        for (shape, kind), count in found.made.items()
+        for _ in range(count)
+        if len(shape) > 1 and VOCAB_SIZE <= shape[-1] < 2 * VOCAB_SIZE and dtype in (None, kind)
+    ]
+
+
+def test_ours_never_makes_logits_of_all_positions(of_ours: Recorded, of_peer: Recorded):
+    assert max(rows_over_vocabulary(of_ours)) == BATCH_SIZE * NUM_SLOTS
+    # the recorder does see them where they are: the peer's head runs over every position
+    assert max(rows_over_vocabulary(of_peer)) == BATCH_SIZE * LENGTH
+
+
+def test_the_passes_over_the_logits_of_ours_do_not_grow(of_ours: Recorded):
+    # logits, log-softmax, division, softmax, padding to blocks, and backward of loss and softmax
+    rows = rows_over_vocabulary(of_ours)
+    assert rows.count(BATCH_SIZE * NUM_SLOTS) <= 7
+
+
+def test_in_bf16_the_logits_themselves_are_bf16():
+    config = replace(SETTINGS, precision="bf16").config()
+    found = recorded_step(make_ours(config, tiny_pool(), CPU)[0])
+    assert max(rows_over_vocabulary(found)) == BATCH_SIZE * NUM_SLOTS
+    assert BATCH_SIZE * NUM_SLOTS in rows_over_vocabulary(found, torch.bfloat16)
+    # copies for the loss and for sampling beside the seven passes of fp32 less the logits
+    assert rows_over_vocabulary(found, torch.float32).count(BATCH_SIZE * NUM_SLOTS) <= 8
+
+
+def test_a_layer_of_ours_dispatches_no_more_than_the_peers():
+    def working(depth: int) -> tuple[int, int]:
+        options = {"num_hidden_layers": depth}
+        config = SETTINGS.config().model_copy(update=options)
+        ours = recorded_step(make_ours(config, tiny_pool(), CPU)[0])
+        peer = recorded_step(make_peer(config, tiny_pool(), CPU, compiled=False)[0])
+        counters = ours.operators["add_"] - peer.operators["add_"]  # of steps, on the host
+        return ours.working - counters, peer.working
+
+    (ours_1, peer_1), (ours_2, peer_2) = working(1), working(2)
+    assert ours_2 - ours_1 <= peer_2 - peer_1
+    # masking, sampling by two draws and the figures of a step stand outside the layers
+    assert ours_1 - peer_1 <= 80
+
+
+def test_the_recorder_tells_views_from_work_and_in_place_from_new():
+    matrix = torch.ones(3, 5)
+    found = record(lambda: (matrix.t(), matrix.add_(1), matrix + 1))
+    assert found.operators == {"t": 1, "add_": 1, "add": 1}
+    assert found.working == 2
+    assert found.made == {((3, 5), torch.float32): 1}
+    backward = torch.ones(3, 5, requires_grad=True)
+    grown = record(lambda: (backward * 2).sum().backward())
+    assert grown.operators["mul"] == 2  # once in each direction
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_sequences_have_the_layout_of_a_run(packed: bool):
+    pool = tiny_pool(packed)
+    for step in (0, 1):
+        batch = pool.batch(step)
+        ids, types = batch.input_ids, batch.token_type_ids
+        assert ids.shape == (BATCH_SIZE, LENGTH)
+        assert batch.packed == packed
+        assert bool((ids[:, 0] == SPECIAL.cls).all())
+        assert bool(((ids == SPECIAL.sep).sum(dim=1) == 2).all())
+        assert not bool((ids == SPECIAL.mask).any())
+        for row, kinds in zip(ids.tolist(), types.tolist(), strict=True):
+            first = row.index(SPECIAL.sep)
+            end = row.index(SPECIAL.sep, first + 1)
+            assert row[end + 1 :] == [SPECIAL.pad] * (LENGTH - end - 1)
+            assert SPECIAL.pad not in row[:end]
+            inside = [first < place <= end for place in range(LENGTH)]
+            assert kinds == [int(is_second) for is_second in inside]
+        assert pool.tokens(step) == int((ids != SPECIAL.pad).sum())
+    assert (pool.tokens(0) == BATCH_SIZE * LENGTH) == packed
+
+
+def test_tokens_follow_zipfs_law():
+    config = SETTINGS.config()
+    pool = zipf_pool(config, 256, 128, packed=True)
+    counts = torch.cat(pool.input_ids).flatten().bincount(minlength=pool.vocab_size)
+    counts[[BERT_SPECIAL.cls, BERT_SPECIAL.sep]] = 0
+    ranked = counts[999:].double()
+    # of rank 1, 10 and 100, each a tenth as often as the one before
+    for common, rare in pairwise((0, 9, 99)):
+        assert float(ranked[common] / ranked[rare]) == pytest.approx(10, rel=0.15)
+    assert int(counts[:999].sum()) == 0
+
+
+def test_draws_differ_by_step_and_not_by_call():
+    pool = tiny_pool()
+    first, again, second = pool.batch(0), pool.batch(0), pool.batch(1)
+    assert torch.equal(first.noise.positions, again.noise.positions)
+    assert not torch.equal(first.noise.positions, second.noise.positions)
+    parts = list(micro_batches(first, 2))
+    assert torch.equal(torch.cat([part.input_ids for part in parts]), first.input_ids)
+
+
+def test_shards_of_a_run_are_read(tmp_path):
+    documents = {("train", "ko"): [[*range(5, 25), 3]] * 40, ("valid", "ko"): [[5, 3]]}
+    special = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+    write_shards(tmp_path / "shards", documents, VOCAB_SIZE, "0" * 64, special)
+    pool = shard_pool(tmp_path, SETTINGS.config(), 2, LENGTH)
+    assert pool.shape == (2, LENGTH)
+    assert (pool.vocab_size, pool.special) == (VOCAB_SIZE, SPECIAL)
+    assert bool((pool.batch(0).input_ids[:, 0] == SPECIAL.cls).all())
+
+
+def test_variants_run_in_turn_and_in_alternating_order():
+    calls: list[str] = []
+
+    def variant(name: str) -> Variant:
+        return Variant(name, tiny_pool(), lambda _: calls.append(name), [], CPU)
+
+    timed = time_in_turn([variant("a"), variant("b")], num_rounds=2, num_steps=2, num_warmup=1)
+    assert calls == ["a", "a", "b", "b", *"aabb", *"bbaa"]
+    assert [(of.name, len(of.wall), len(of.cpu)) for of in timed] == [("a", 2, 2), ("b", 2, 2)]
+
+
+def timed(name: str, *seconds: float) -> Timed:
+    return Timed(name, seconds, tuple(2 * of for of in seconds))
+
+
+def system(name: str, *seconds: float) -> System:
+    return System(timed(name, *seconds), "x", 1000, 900.0, 7e7, 3.0)
+
+
+def test_rates_count_padding_apart_and_flops_by_one_formula():
+    of = system(OURS, 0.1, 0.2, 0.4)
+    figures = PretrainFigures({"precision": "bf16"}, 1e12, {"matmul_bf16_flops_per_second": 5e11})
+    figures.schedule_tokens = 3600 * 5000.0
+    assert (of.positions_per_second, of.tokens_per_second) == pytest.approx((5000, 4500))
+    assert of.timed.spread == pytest.approx(1.5)
+    assert figures.mfu(of) == pytest.approx(7e7 * 5000 / 1e12)
+    assert figures.of_matmul(of) == pytest.approx(0.7)
+    assert figures.hours(of) == pytest.approx(1.0)
+    assert PretrainFigures({"precision": "bf16"}, float("nan")).mfu(of) is None
+
+
+def test_ratios_are_medians_of_rounds():
+    found = ratios_of({OURS: timed(OURS, 1, 2, 4), PEER: timed(PEER, 3, 2, 12)})
+    assert found == {"ratio_to_peer": 3.0, "cpu_time_ratio_to_peer": 3.0}
+
+
+def test_goals_are_judged_on_the_hardware_they_name():
+    def goals(device: str, size: str, is_paper_shape: bool) -> list[Goal]:
+        about = {
+            "device": device, "size": size, "is_paper_shape": is_paper_shape,
+            "device_type": "cpu" if device == "CPU" else "cuda",
+        }  # fmt: skip
+        figures = PretrainFigures(about, 1e15, systems=[system(OURS, 1000 / 3e6)])
+        figures.ratios = {"ratio_to_peer": 2.0, "ratio_to_compiled_peer": 2.5}
+        return judge(figures)
+
+    def met(*of: object) -> list[bool | None]:
+        return [goal.met for goal in goals(*of)]  # type: ignore[arg-type]
+
+    # rate: goal and gates; ratios on a GPU: plain, compiled; on a CPU; first step
+    assert met("NVIDIA H200", "small", True) == [False, False, True, False, True, None, True]
+    assert met("NVIDIA H200", "small", False)[:3] == [None] * 3
+    assert met("NVIDIA H100", "small", True)[:3] == [None] * 3
+    assert met("CPU", "small", False) == [None] * 5 + [True, True]
+    assert met("CPU", "tiny", False) == [None] * 3 + [True]
+
+
+def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
+    # the compiler takes a minute and more; what is called in its place is what it would compile
+    monkeypatch.setattr(torch, "compile", lambda module: module)
+    figures = measure_pretraining(replace(SETTINGS, with_peer=True, micro_batches=2))
+    names = [of.timed.name for of in figures.systems]
+    assert names == [OURS, f"{OURS}, 2 micro-batches", PEER, COMPILED_PEER, PADDED, PEER_PADDED]
+    assert set(figures.ratios) == {
+        "ratio_to_peer", "cpu_time_ratio_to_peer", "ratio_to_compiled_peer",
+        "cpu_time_ratio_to_compiled_peer", f"ratio_to_{AGAIN}",
+    }  # fmt: skip
+    for of in figures.systems:
+        assert of.peak_bytes is None  # only a GPU's allocator tells
+        assert of.launches is None
+        assert (of.tokens < of.positions) == ("padded" in of.timed.name)
+    assert figures.mfu(figures.systems[0]) is None
+    assert figures.correct["generator_relative_error"] < 1e-6
+    assert figures.correct["discriminator_relative_error"] < 1e-6
+    assert figures.correct["word_gradient_relative_error"] < 1e-5
+    inside = {name: of for name, of in figures.parts.items() if name not in (WHOLE, OTHER)}
+    assert min(inside.values()) > 0
+    assert {"mask", "generator", "sampling", "discriminator", "backward", "clip", "optimizer"} <= (
+        set(inside)
+    )
+    assert figures.parts[OTHER] >= 0
+    plain = json.loads(json.dumps(figures.as_json(), allow_nan=False))
+    assert plain["systems"][0]["mfu"] is None
+    assert "not measured" in build_pretrain_page(figures).markdown()
+
+
+def test_what_cannot_run_is_told_and_left_out(monkeypatch):
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no compiler here\nand more")
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    figures = measure_pretraining(replace(SETTINGS, with_peer=True))
+    assert figures.system(COMPILED_PEER) is None
+    assert "ratio_to_compiled_peer" not in figures.ratios
+    assert figures.notes == ["peer_hf_compiled did not run: no compiler here"]
+    monkeypatch.setattr(pretrain, "make_ours", refuse)
+    with pytest.raises(ValueError, match="electrify did not run: no compiler here: try a smaller"):
+        measure_pretraining(SETTINGS)
+
+
+def test_the_command_writes_its_figures(tmp_path, capsys):
+    arguments = ["pretrain", "--device", "cpu", "--size", "tiny", "--rounds", "1", "--steps", "1"]
+    outputs = ["--json", str(tmp_path / "a.json"), "--report", str(tmp_path / "report")]
+    assert main([*arguments, "--no-ceilings", *outputs]) == 0
+    assert "A step of pretraining" in capsys.readouterr().out
+    plain = json.loads((tmp_path / "a.json").read_text())
+    assert [of["timed"]["name"] for of in plain["systems"]] == [OURS, PADDED]
+    assert plain["conditions"]["precision"] == "fp32"
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "report.html", "report.md", "report.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rounds", "0"], "--rounds 0: at least 1"),
+        (["--dropout", "1"], "--dropout 1: from 0"),
+        (["--micro-batches", "3"], "--micro-batches 3 of 4 sequences"),
+        (["--length", "8"], "--length 8: from 16"),
+        (["--probe"], "--probe on the CPU"),
+    ],
+)
+def test_what_a_user_got_wrong_is_told(arguments: list[str], words: str, capsys):
+    assert main(["pretrain", "--device", "cpu", "--size", "tiny", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_probes_run_anywhere_on_little_shapes():
+    attention = probe_attention(CPU, torch.float32, 64, 1, (16,), (0.1, 0.0), repeats=1)
+    by_choice = {(of.choice, of.detail.split()[-1]): of for of in attention}
+    assert by_choice["math", "0.1"].seconds is not None
+    refused = by_choice["cudnn", "0"]
+    assert refused.seconds is None
+    assert refused.note
+    head = probe_head(CPU, torch.float32, 4, 8, (30, 32), repeats=1)
+    assert [of.choice for of in head] == ["30"] * 3 + ["32"] * 3
+    assert all(of.seconds for of in head)
+    with pytest.raises(ValueError, match="--device cuda"):
+        run_probes(CPU)
+
+
+def test_ceilings_are_rates_of_what_was_done():
+    found = ceilings(CPU, side=64, num_bytes=8000)
+    assert found["copied_bytes"] == 8000
+    assert found["matmul_side"] == 64
+    assert min(found.values()) > 0
+
+
+def test_every_size_has_shapes_and_a_config():
+    for size in ("tiny", "small", "base", "large"):
+        settings = replace(SETTINGS, size=size)
+        batch_size, length = settings.shape(CPU)
+        assert settings.config().max_position_embeddings >= length
+        assert set(pretrain._SHAPES["cpu"]) == set(pretrain._SHAPES["cuda"])
+        assert batch_size >= 1
+
+
+def test_padded_sequences_reach_the_peer_with_a_mask():
+    make = partial(make_peer, SETTINGS.config(), device=CPU, compiled=False)
+    variant, peer = make(pool=tiny_pool(packed=False))
+    seen: list[object] = []
+    peer.register_forward_pre_hook(lambda _, given: seen.append(given[4]))
+    variant.run(1)
+    (mask,) = seen
+    assert isinstance(mask, torch.Tensor)
+    assert torch.equal(mask.bool(), tiny_pool(packed=False).input_ids[0] != SPECIAL.pad)
