@@ -1,8 +1,5 @@
 """Language codes: two letters (ISO 639-1), or three where a language has no shorter one."""
 
-from langcodes import Language
-from langcodes.tag_parser import LanguageTagError
-
 # what is often written in place of a language's code: a country's, or an English name
 _OFTEN_MEANT = {
     "kr": "ko", "kp": "ko", "jp": "ja", "cn": "zh", "hk": "zh", "ua": "uk", "gr": "el", "cz": "cs",
@@ -15,6 +12,10 @@ _OFTEN_MEANT = {
 
 def check_language(code: str) -> str:
     """The code itself; `ValueError` for one that is no language, with what may have been meant."""
+    # here: pretraining alone needs no list of languages, nor the package that has it
+    from langcodes import Language
+    from langcodes.tag_parser import LanguageTagError
+
     try:
         language = Language.get(code)
     except LanguageTagError:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.throughput.measure import Cost
-from benchmarks.throughput.recall import BandRecall, Precision
+
+if TYPE_CHECKING:  # it needs what reads text, which a host with a GPU need not have
+    from benchmarks.throughput.recall import BandRecall, Precision
 
 FORMAT_VERSION = 1
 _PACKAGES = ("apache-beam", "numpy", "scipy", "pyarrow", "xxhash", "orjson", "ftfy")
@@ -69,9 +71,9 @@ class Figures:
     scale: list[Step] = field(default_factory=list)  # smallest first
     start_cpu_seconds: float | None = None  # of a run on one document
     peer_stage_seconds: dict[str, float] = field(default_factory=dict)
-    recall: list[BandRecall] = field(default_factory=list)
-    cleaned_recall: list[BandRecall] = field(default_factory=list)  # of the whole graph
-    precision: list[Precision] = field(default_factory=list)
+    recall: list["BandRecall"] = field(default_factory=list)
+    cleaned_recall: list["BandRecall"] = field(default_factory=list)  # of the whole graph
+    precision: list["Precision"] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

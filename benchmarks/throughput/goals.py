@@ -1,9 +1,12 @@
 """The goals of the corpus stage, judged by the figures of a run."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.throughput.figures import Figures, Goal, Step
-from benchmarks.throughput.recall import BandRecall
+
+if TYPE_CHECKING:
+    from benchmarks.throughput.recall import BandRecall
 
 OURS = "electrify"
 WHOLE_GRAPH = "electrify, whole graph"
@@ -55,7 +58,7 @@ def _against_peer(near: Sequence[Step]) -> float | None:
     return ours_rate / peer_rate if ours_rate and peer_rate else None
 
 
-def _lowest(bands: Sequence[BandRecall], is_meant: Callable[[float], bool]) -> float | None:
+def _lowest(bands: Sequence["BandRecall"], is_meant: Callable[[float], bool]) -> float | None:
     """Words and block pairs of a band count together."""
     of_band: dict[float, list[int]] = {}
     for found in bands:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.throughput.figures import Figures, Goal, Step, machine
 from benchmarks.throughput.goals import peer_step
-from benchmarks.throughput.recall import BandRecall
 from benchmarks.twin_page import TwinPage
 from electrify.artifacts import write_json, write_text
+
+if TYPE_CHECKING:
+    from benchmarks.throughput.recall import BandRecall
 
 STEP_HEADERS = (
     "", "documents", "MB", "CPU s", "MB / CPU s", "documents / CPU s", "wall s", "MB/s",
@@ -104,7 +107,7 @@ def _add_recall(document: TwinPage, figures: Figures) -> None:
     document.table(("Jaccard from", "pairs", "electrify, whole graph"), cleaned)
 
 
-def _found(band: BandRecall | None) -> str | None:
+def _found(band: "BandRecall | None") -> str | None:
     if band is None or not band.pairs:
         return None
     return f"{band.together / band.pairs:.3f} ({band.resolved / band.pairs:.3f})"

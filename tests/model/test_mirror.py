@@ -8,11 +8,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import fsspec
-import gcsfs
 import pytest
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
-from gcp_storage_emulator.server import create_server
 from torch import nn
 
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
@@ -28,6 +26,9 @@ IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 @pytest.fixture(scope="module")
 def emulator():
     """A bucket `runs` that gs:// addresses reach, in a local emulator of Cloud Storage."""
+    import gcsfs  # when the environment is set, which it reads as it is imported
+    from gcp_storage_emulator.server import create_server
+
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,0 +1,23 @@
+"""The pretraining benchmark imports where nothing is installed but what a GPU host has."""
+
+import subprocess
+import sys
+
+# what reads, cleans and encodes text, and draws reports
+_ABSENT = (
+    "apache_beam", "datasets", "pyarrow", "kiwipiepy", "orjson", "langcodes", "cloudpickle",
+    "ftfy", "xxhash", "matplotlib", "sklearn", "mwparserfromhell", "pycld2", "py3langid",
+)  # fmt: skip
+
+
+def test_no_package_is_needed_beyond_those_of_a_gpu_host():
+    modules = [
+        "benchmarks.throughput.__main__",
+        "benchmarks.throughput.pretrain",
+        "benchmarks.throughput.pretrain_table",
+        "benchmarks.throughput.pretrain_peer",
+    ]
+    program = f"import sys\nfor name in {_ABSENT}: sys.modules[name] = None\n"
+    program += "".join(f"import {module}\n" for module in modules)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
