@@ -36,7 +36,7 @@ _BY_LANGUAGE = (
     ("generator_loss", "Generator loss", "nats per token", True),
     ("language_loss", "Main network, MLM loss", "nats per token", True),
     ("rtd_auc", "RTD AUC", "share", False),
-    ("replaced_fraction", "Replaced tokens", "share of all tokens", False),
+    ("replaced_fraction", "Replaced tokens", "share of the tokens judged", False),
 )
 
 
@@ -64,7 +64,7 @@ def add_pretraining(document: TwinPage, run: RunFolder) -> None:
         detection["always 'original'"] = always
     _add_plot(document, "Replaced token detection, held-out text", detection, "share")
     fractions = {kind: curve(run, kind, "replaced_fraction") for kind in ("train", "valid")}
-    _add_plot(document, "Replaced tokens", fractions, "share of all tokens")
+    _add_plot(document, "Replaced tokens", fractions, "share of the tokens judged")
     _add_languages(document, run)
     norms = {"train": curve(run, "train", "gradient_norm")}
     _add_plot(document, "Gradient norm before clipping", norms, "norm", True)

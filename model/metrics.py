@@ -116,7 +116,20 @@ class MetricsWindow:
         return float(self._totals[-1])
 
     def read(self, detections: Tensor | None = None) -> dict[str, float]:
-        """All figures; `detections` by default those of this process."""
+        """All figures of the passes, each token and chosen position counting once.
+
+        * `loss`, `discriminator_loss`, `baseline_loss`: as trained, each term a mean over its unit;
+        * `generator_loss`, `generator_accuracy`: -log p(original) and first guesses of the
+          generator at the chosen positions; `language_loss`, `language_accuracy`: those of the main
+          network;
+        * `replaced_fraction`: of real tokens (electra-15: of the chosen positions; electric: of
+          maskable tokens, the share of noise), as is `tokens` of a language;
+        * `rtd_*`: detection over the same tokens, padding left out, with threshold 0.5. `rtd_loss`
+          is the mean binary cross-entropy, `discriminator_loss` too where that is what is trained;
+        * `sample_hit_fraction`: chosen positions whose sample is the original.
+
+        `detections` are by default those of this process.
+        """
         found = self.detections() if detections is None else detections
         scored = None if found is None else found.cpu().numpy()
         rows = self._sums.cpu().numpy()
@@ -144,23 +157,6 @@ class MetricsWindow:
             if name in means:
                 figures[f"{name}_loss"] = float(means[name])
         return figures
-
-
-def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[str, float]:
-    """All figures over some forward passes, each token and chosen position counting once.
-
-    * `loss`, `discriminator_loss`, `baseline_loss`: as trained, every term a mean over its unit;
-    * `generator_loss`, `generator_accuracy`: -log p(original) and first guesses of the generator at
-      the chosen positions; `language_loss`, `language_accuracy`: those of the main network;
-    * `replaced_fraction`: of real tokens (electra-15: of the chosen positions; electric: of
-      maskable tokens, the share of noise), as is `tokens` of a language;
-    * `rtd_*`: detection over the same tokens, padding left out, with threshold 0.5. `rtd_loss` is
-      the mean binary cross-entropy, `discriminator_loss` too where that is what is trained;
-    * `sample_hit_fraction`: chosen positions whose sample is the original.
-    """
-    window = MetricsWindow(languages, outputs[0].weights.device)
-    window.add(outputs)
-    return window.read()
 
 
 def fingerprint(input_ids: Tensor) -> int:
