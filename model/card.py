@@ -64,11 +64,14 @@ def add_scores(config: RunConfig) -> None:
     manifest = read_manifest(folder)
     scores = _scores(output_dir(config) / "evaluate", manifest["digest"])
     write_cards(config, folder, manifest["counts"]["max_logit_difference"], scores)
+    entries = {}
     for network in exported_networks(config.pretrain):
         path = folder / network.folder / CARD
         entry = {"bytes": path.stat().st_size, "sha256": fingerprint(str(path))}
-        manifest["files"][f"{network.folder}/{CARD}"] = entry
-    write_json(folder / MANIFEST, manifest)
+        entries[f"{network.folder}/{CARD}"] = entry
+    files = manifest["files"] | entries
+    if files != manifest["files"]:  # the same scores again leave the folder as it is
+        write_json(folder / MANIFEST, manifest | {"files": files})
 
 
 def trained_length(config: RunConfig) -> int:

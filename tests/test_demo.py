@@ -93,7 +93,8 @@ def test_the_planted_faults_were_found(demo: Path):
 def test_model_cards_and_report_name_the_run(demo: Path):
     card = (demo / "export" / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert "sample-life" in card
-    assert "1,536" in card or "24 x 16 x 64" in card
+    assert "24 steps of 16 sequences, 24,576 tokens" in card
+    assert "klue-ynat" in card  # its score
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report
     assert "klue-ynat" in report
