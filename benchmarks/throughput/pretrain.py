@@ -25,6 +25,7 @@ from benchmarks.throughput.pretrain_variants import (
     make_ours,
     make_peer,
 )
+from electrify.allocator import keep_freed_memory
 from electrify.artifacts import git_commit, peak_memory_mb
 from electrify.config_pretrain import PretrainConfig
 from electrify.config_sizes import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH
@@ -99,6 +100,8 @@ def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
     if settings.with_probes and settings.device == "cpu":
         run_probes(torch.device("cpu"))  # says why not
     device, config = resolve_device(settings.device), settings.config()
+    if device.type == "cpu":  # as `electrify pretrain` does; the peers gain by it, too
+        keep_freed_memory()
     bench = Bench(settings, config, device)
     figures = PretrainFigures(
         bench.conditions(), peak_flops(_device_name(device), precision_of(config, device))
