@@ -13,7 +13,6 @@ from benchmarks.report_sections import add_cost, add_example, final_valid
 from benchmarks.run_folder import RunFolder, read_run
 from benchmarks.scores import Sample, TaskScore
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import write_json, write_text
 from electrify.progress import log
 
 FORMAT_VERSION = 1
@@ -35,10 +34,7 @@ def report(folders: Sequence[Path], output: Path | None = None) -> Path:
         raise ValueError(f"output {target} is a file; give a folder")
     runs = [read_run(folder) for folder in folders]
     document = _document(runs)
-    target.mkdir(parents=True, exist_ok=True)
-    write_json(target / "report.json", _defined(_numbers(runs)))
-    write_text(target / "report.md", document.markdown())
-    document.page.write(target / "report.html")
+    document.write(target, _defined(_numbers(runs)))
     log(f"report: {target / 'report.html'}")
     return target / "report.html"
 

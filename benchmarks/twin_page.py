@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from electrify.artifacts import write_json, write_text
 from electrify.page import Page, format_number
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
@@ -85,6 +87,13 @@ class TwinPage:
     def markdown(self) -> str:
         """All of it as GitHub's Markdown."""
         return "\n\n".join(block for block in self._blocks if block) + "\n"
+
+    def write(self, folder: Path, record: object) -> None:
+        """report.json with the record, report.md and report.html, into a folder made if need be."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "report.json", record)
+        write_text(folder / "report.md", self.markdown())
+        self.page.write(folder / "report.html")
 
 
 def markdown_text(text: str) -> str:

@@ -80,14 +80,14 @@ class SequenceData:
         `key` decides the draws of the whole batch, of which a rank has its rows.
         """
         reader = self.reader
-        ids, types = reader.batch(first_sequence, count, rank, num_ranks)
-        languages = reader.language_numbers(first_sequence, count)[rank::num_ranks]
+        indices = reader.indices(first_sequence, count, rank, num_ranks)
+        ids, types = reader.sequences(indices)
         noise = Noise.draw(key, count, reader.sequence_length, self._slots)
         return Batch(
             torch.from_numpy(ids),
             torch.from_numpy(types),
             noise.rows(slice(rank, None, num_ranks)),
-            torch.from_numpy(languages),
+            torch.from_numpy(reader.language_numbers(indices)),
             reader.is_full,
         )
 

@@ -141,11 +141,15 @@ class Encoder(nn.Module):
         and broadcasts to (B, heads, L, L).
         """
         hidden = embedded if self.project is None else self.project(embedded)
-        if attention_mask is not None and attention_mask.dim() == 2:
-            attention_mask = attention_mask.bool()[:, None, None, :]
+        attention_mask = broadcast_mask(attention_mask)
         for layer in self.layers:
             hidden = layer(hidden, attention_mask)
         return hidden
+
+
+def broadcast_mask(mask: Tensor | None) -> Tensor | None:
+    """A mask of tokens (B, L) as one of keys (B, 1, 1, L) bool; others, and None, as they are."""
+    return mask.bool()[:, None, None, :] if mask is not None and mask.dim() == 2 else mask
 
 
 class TwoTowers(nn.Module):
@@ -168,8 +172,7 @@ class TwoTowers(nn.Module):
         before = torch.ones(square, dtype=torch.bool, device=embedded.device).tril()
         # a token always attends to itself: a row without any key would be nan
         itself = torch.eye(length, dtype=torch.bool, device=embedded.device)
-        if attention_mask is not None and attention_mask.dim() == 2:
-            attention_mask = attention_mask.bool()[:, None, None, :]
+        attention_mask = broadcast_mask(attention_mask)
         allowed = torch.ones_like(before) if attention_mask is None else attention_mask
         left = self.left(embedded, (before & allowed) | itself)
         right = self.right(embedded, (before.mT & allowed) | itself)

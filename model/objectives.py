@@ -112,21 +112,20 @@ def detect_adversary(model: "ElectraPretrainer", masked: Masked, generated: Gene
     assert model.baseline is not None
     assert generated.states is not None
     assert generated.log_probs is not None
-    detected = detect(model, masked, generated.sampled)
-    reward = detected.losses.detach().gather(1, masked.positions)
+    outputs = detect_all(model, masked, generated)
+    assert outputs.discriminator_losses is not None
+    reward = outputs.discriminator_losses.gather(1, masked.positions)
     raw = model.baseline(generated.states).squeeze(-1).float()
     advantage = (reward + F.logsigmoid(raw)).detach()
     gain = (advantage * generated.log_probs * masked.weights).sum()
     misses = F.binary_cross_entropy_with_logits(raw, torch.exp(-reward), reduction="none")
     weight = model.config.generator_weight
-    terms: dict[str, Term | None] = {
+    terms = {
         "generator": Term(-gain, "chosen", weight),
-        "discriminator": Term(
-            (detected.losses * masked.tokens).sum(), "tokens", model.config.main_weight
-        ),
+        **outputs.terms,
         "baseline": Term((misses * masked.weights).sum(), "chosen", weight),
     }
-    return with_detected(outputs_of(masked, terms), detected)
+    return replace(outputs, terms=terms)
 
 
 def predict_chosen(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:

@@ -53,8 +53,12 @@ class SequenceReader:
         Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
         would.
         """
+        return self.sequences(self.indices(first, count, rank, num_ranks))
+
+    def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
+        """The numbers of the sequences of a `batch`."""
         positions = np.arange(first + rank, first + count, num_ranks, dtype=np.int64)
-        return self.sequences(self.schedule.indices(positions))
+        return self.schedule.indices(positions)
 
     def sequences(self, indices: Int64s) -> tuple[Int64s, Int64s]:
         """Sequences by number, 0 ... `num_sequences`, language after language."""
@@ -69,14 +73,9 @@ class SequenceReader:
             ids[rows], types[rows] = self._packed[number].batch(local[rows])
         return ids, types
 
-    def language_numbers(self, first: int, count: int) -> Int64s:
-        """The place in `languages` of the language at each of these positions."""
-        indices = self.schedule.indices(np.arange(first, first + count, dtype=np.int64))
+    def language_numbers(self, indices: Int64s) -> Int64s:
+        """The place in `languages` of the language of each of these sequences."""
         return self.schedule.locate(indices)[0]
-
-    def languages_of(self, first: int, count: int) -> list[str]:
-        """The language at each of these positions."""
-        return [self.languages[number] for number in self.language_numbers(first, count)]
 
     def accounting(self) -> dict[str, Accounting]:
         """Where the tokens of each language went."""

@@ -37,35 +37,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure_corpus(parsed: argparse.Namespace) -> TwinPage:
     from benchmarks.throughput.run import measure_corpus_stage
-    from benchmarks.throughput.table import build_page, write_report
+    from benchmarks.throughput.table import build_page
 
     figures = measure_corpus_stage(_settings(parsed))
-    if parsed.json:
-        write_json(Path(parsed.json), figures.as_json())
-    if parsed.report:
-        write_report(figures, Path(parsed.report))
-    return build_page(figures)
+    return _written(parsed, build_page(figures), figures.as_json())
 
 
 def _measure_vocab(parsed: argparse.Namespace) -> TwinPage:
     from benchmarks.throughput.vocab_run import VocabSettings, measure_vocab_stage, sizes_of
-    from benchmarks.throughput.vocab_table import build_vocab_page, write_vocab_report
+    from benchmarks.throughput.vocab_table import build_vocab_page
 
     settings = VocabSettings(
         Path(parsed.data_dir), Path(parsed.work).resolve(), sizes_of(parsed.sizes), parsed.peer,
         not parsed.no_kiwi, parsed.vocab_size,
     )  # fmt: skip
     figures = measure_vocab_stage(settings)
-    if parsed.json:
-        write_json(Path(parsed.json), figures.as_json())
-    if parsed.report:
-        write_vocab_report(figures, Path(parsed.report))
-    return build_vocab_page(figures)
+    return _written(parsed, build_vocab_page(figures), figures.as_json())
 
 
 def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
     from benchmarks.throughput.pretrain import PretrainSettings, measure_pretraining
-    from benchmarks.throughput.pretrain_table import build_pretrain_page, write_pretrain_report
+    from benchmarks.throughput.pretrain_table import build_pretrain_page
 
     for name in ("batch_size", "micro_batches", "rounds", "steps"):
         if (value := getattr(parsed, name)) is not None and value < 1:
@@ -79,11 +71,16 @@ def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
         with_ceilings=not parsed.no_ceilings,
     )  # fmt: skip
     figures = measure_pretraining(settings)
+    return _written(parsed, build_pretrain_page(figures), figures.as_json())
+
+
+def _written(parsed: argparse.Namespace, document: TwinPage, record: object) -> TwinPage:
+    """The document, after the files that were asked for are written."""
     if parsed.json:
-        write_json(Path(parsed.json), figures.as_json())
+        write_json(Path(parsed.json), record)
     if parsed.report:
-        write_pretrain_report(figures, Path(parsed.report))
-    return build_pretrain_page(figures)
+        document.write(Path(parsed.report), record)
+    return document
 
 
 def _settings(parsed: argparse.Namespace) -> "Settings":

@@ -1,14 +1,11 @@
 """The figures of the pretraining benchmark as tables."""
 
-from pathlib import Path
-
 from benchmarks.throughput.figures import machine
 from benchmarks.throughput.pretrain_figures import PACKAGES, PretrainFigures, System
 from benchmarks.throughput.pretrain_parts import WHOLE
 from benchmarks.throughput.pretrain_variants import AGAIN
 from benchmarks.throughput.table import add_goals
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import write_json, write_text
 
 _RATIOS = {
     "ratio_to_peer": "by the clock, against peer_hf_eager",
@@ -17,15 +14,6 @@ _RATIOS = {
     "cpu_time_ratio_to_compiled_peer": "by processor time, against peer_hf_compiled",
     f"ratio_to_{AGAIN}": "by the clock, against itself: the noise of this run",
 }
-
-
-def write_pretrain_report(figures: PretrainFigures, folder: Path) -> None:
-    """report.html, report.md and report.json into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = build_pretrain_page(figures)
-    write_json(folder / "report.json", figures.as_json())
-    write_text(folder / "report.md", document.markdown())
-    document.page.write(folder / "report.html")
 
 
 def build_pretrain_page(figures: PretrainFigures) -> TwinPage:

@@ -1,13 +1,11 @@
 """The figures as tables: Markdown for the terminal, a page and Markdown for the report."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.throughput.figures import Figures, Goal, Step, machine
 from benchmarks.throughput.goals import peer_step
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import write_json, write_text
 
 if TYPE_CHECKING:
     from benchmarks.throughput.recall import BandRecall
@@ -16,15 +14,6 @@ STEP_HEADERS = (
     "", "documents", "MB", "CPU s", "MB / CPU s", "documents / CPU s", "wall s", "MB/s",
     "peak memory, MB", "peak, sum of RSS", "",
 )  # fmt: skip
-
-
-def write_report(figures: Figures, folder: Path) -> None:
-    """report.html, report.md and report.json into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = build_page(figures)
-    write_json(folder / "report.json", figures.as_json())
-    write_text(folder / "report.md", document.markdown())
-    document.page.write(folder / "report.html")
 
 
 def build_page(figures: Figures) -> TwinPage:

@@ -1,21 +1,9 @@
 """The figures of the vocabulary benchmark as tables."""
 
-from pathlib import Path
-
 from benchmarks.throughput.figures import machine
 from benchmarks.throughput.table import STEP_HEADERS, add_goals, step_rows
 from benchmarks.throughput.vocab_figures import OURS, PACKAGES, PEER, VocabFigures
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import write_json, write_text
-
-
-def write_vocab_report(figures: VocabFigures, folder: Path) -> None:
-    """report.html, report.md and report.json into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = build_vocab_page(figures)
-    write_json(folder / "report.json", figures.as_json())
-    write_text(folder / "report.md", document.markdown())
-    document.page.write(folder / "report.html")
 
 
 def build_vocab_page(figures: VocabFigures) -> TwinPage:

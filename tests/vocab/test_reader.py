@@ -40,12 +40,16 @@ def languages_in(row):
     return {name for name, first in FIRST_ID.items() if ((text - first) // 100 == 0).any()}
 
 
+def languages_of(found: SequenceReader, count: int) -> list[str]:
+    return [found.languages[number] for number in found.language_numbers(found.indices(0, count))]
+
+
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
     found = reader(folder, packing)
     ids, _ = found.batch(0, found.num_sequences)
     assert {frozenset(languages_in(row)) for row in ids} == {frozenset([name]) for name in FIRST_ID}
-    by_position = [{language} for language in found.languages_of(0, found.num_sequences)]
+    by_position = [{language} for language in languages_of(found, found.num_sequences)]
     assert [languages_in(row) for row in ids] == by_position
     assert found.is_full == (packing == "full") == (not (ids == 0).any())
 
@@ -84,7 +88,7 @@ def test_one_folder_serves_every_length(folder):
 def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
     found = reader(folder, "full", 0.3, length=510)
     assert "fr is left out of the train split" in caplog.text
-    assert set(found.languages_of(0, 200)) == {"en", "ko"}
+    assert set(languages_of(found, 200)) == {"en", "ko"}
     account = found.accounting()["fr"]
     assert account.dropped == {"less than one sequence": account.tokens}
     assert "dropped (less than one sequence)" in account.line()
