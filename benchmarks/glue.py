@@ -4,7 +4,7 @@ Columns, label order and epochs: google-research/electra finetune/classification
 classification_tasks.py and configure_finetuning.py. The files are read without quoting.
 """
 
-from benchmarks.metrics import accuracy, f1, mcc, mean_of_accuracy_and_f1
+from benchmarks.metrics.classification import accuracy, f1, mcc, mean_of_accuracy_and_f1
 from benchmarks.task import Task
 
 

@@ -4,7 +4,8 @@ Epochs are those of KLUE-baseline run_all.sh for models of base size. Its checkp
 several on the dev set, which is the set it then reports; here the last step is scored.
 """
 
-from benchmarks.metrics import NER_LABELS, accuracy, character_macro_f1, entity_macro_f1, macro_f1
+from benchmarks.metrics.classification import accuracy, macro_f1
+from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
 from benchmarks.task import Task
 
 YNAT = Task(

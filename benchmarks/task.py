@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.metrics import MetricFunction
+from benchmarks.metrics.classification import MetricFunction
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,7 @@ def _export(parsed: argparse.Namespace) -> int:
 
 def _evaluate(parsed: argparse.Namespace) -> int:
     if parsed.check_metrics:
-        from benchmarks.metrics import check_metrics
+        from benchmarks.golden.check import check_metrics
 
         return check_metrics(Path(parsed.check_metrics))
     if parsed.config is None:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from benchmarks import metrics
+from benchmarks.golden.check import check_metrics
+from benchmarks.metrics import classification as metrics
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_check_metrics_counts_and_names_what_it_cannot_check(tmp_path, capsys):
     other = {"scorer (0..1)": {"tiny": {"matthews_correlation": -1.0}}}
     (tmp_path / "cola.json").write_text(json.dumps(golden(-100.0, expected_other=other)))
     (tmp_path / "ax.json").write_text(json.dumps(golden(1.0, task="glue/ax")))
-    assert metrics.check_metrics(tmp_path) == 0
+    assert check_metrics(tmp_path) == 0
     printed = capsys.readouterr().out
     assert "ax.json: not covered" in printed
     assert printed.endswith("2 agree, 0 differ, 1 not covered\n")
@@ -83,7 +84,7 @@ def test_check_metrics_counts_and_names_what_it_cannot_check(tmp_path, capsys):
 
 def test_check_metrics_fails_on_a_wrong_value(tmp_path, capsys):
     (tmp_path / "cola.json").write_text(json.dumps(golden(-99.0)))
-    assert metrics.check_metrics(tmp_path) == 1
+    assert check_metrics(tmp_path) == 1
     assert "tiny mcc: -99.0 expected" in capsys.readouterr().out
 
 
@@ -103,13 +104,13 @@ def test_check_metrics_reads_nan_and_errors_as_such(tmp_path, capsys):
         },
     }
     (tmp_path / "ynat.json").write_text(json.dumps(file))
-    assert metrics.check_metrics(tmp_path) == 1
+    assert check_metrics(tmp_path) == 1
     assert "2 agree, 1 differ" in capsys.readouterr().out
 
 
 def test_check_metrics_refuses_a_folder_without_golden_files(tmp_path):
     with pytest.raises(ValueError, match="no golden files"):
-        metrics.check_metrics(tmp_path)
+        check_metrics(tmp_path)
     (tmp_path / "broken.json").write_text('{"task": "glue/cola"}')
     with pytest.raises(ValueError, match=r"broken\.json is not a golden metric file"):
-        metrics.check_metrics(tmp_path)
+        check_metrics(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.evaluate import evaluate
 from benchmarks.klue import NER
 from benchmarks.load import load_task, read_examples
-from benchmarks.metrics import NER_LABELS, character_macro_f1, entity_macro_f1
+from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
 from benchmarks.results import read_results
 from benchmarks.tagging import (
     character_tags,

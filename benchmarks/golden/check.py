@@ -1,118 +1,22 @@
-"""The tasks' official metrics and their self-test against golden values.
-
-Every metric takes gold and predicted label ids (equal length, one an example), gives 0..1 (mcc
--1..1) where the official scripts print that times 100, and is `nan` over no rows.
-KLUE: KLUE-baseline klue_baseline/metrics/functional.py; GLUE: google-research/electra
-finetune/classification/classification_metrics.py and huggingface/evaluate metrics/glue/glue.py.
-"""
+"""The self-test of the metrics against golden values of the official scorers."""
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
-
-from benchmarks.tagging import OUTSIDE, entities
-
-Labels = Sequence[int] | NDArray[np.integer[Any]]
-MetricFunction = Callable[[Labels, Labels], float]
+from benchmarks.metrics.classification import (
+    MetricFunction,
+    accuracy,
+    f1,
+    macro_f1,
+    mcc,
+    mean_of_accuracy_and_f1,
+)
+from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
 
 RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-6, 1e-9
-
-
-def accuracy(gold: Labels, predicted: Labels) -> float:
-    """Share of equal labels."""
-    gold, predicted = _checked(gold, predicted)
-    return float(accuracy_score(gold, predicted)) if len(gold) else math.nan
-
-
-def macro_f1(gold: Labels, predicted: Labels) -> float:
-    """Mean F1 over the classes that occur in gold or predictions (KLUE functional.py:23).
-
-    A class in neither is left out of the mean; one that is predicted but never gold counts 0.
-    """
-    gold, predicted = _checked(gold, predicted)
-    if not len(gold):
-        return math.nan
-    return float(f1_score(gold, predicted, average="macro", zero_division=0))
-
-
-def mcc(gold: Labels, predicted: Labels) -> float:
-    """Matthews correlation; 0 where gold or predictions are all of one class."""
-    gold, predicted = _checked(gold, predicted)
-    if not len(gold):
-        return math.nan
-    if len(set(gold.tolist())) < 2 or len(set(predicted.tolist())) < 2:
-        return 0.0  # scikit-learn says the same, with a warning
-    return float(matthews_corrcoef(gold, predicted))
-
-
-def f1(gold: Labels, predicted: Labels) -> float:
-    """F1 of label 1, which GLUE reports for MRPC and QQP; 0 without any true positive.
-
-    Not the `F1Scorer` of the ELECTRA code, which counts gold positives as predicted ones.
-    """
-    gold, predicted = _checked(gold, predicted)
-    if not len(gold):
-        return math.nan
-    return float(f1_score(gold == 1, predicted == 1, zero_division=0))
-
-
-def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels) -> float:
-    """The one number the GLUE leaderboard makes of MRPC and QQP."""
-    return (accuracy(gold, predicted) + f1(gold, predicted)) / 2
-
-
-# in the order of KLUE's label list: the position is the label id
-NER_LABELS = tuple(
-    [f"{mark}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT") for mark in "BI"] + [OUTSIDE]
-)
-
-
-def entity_macro_f1(gold: Labels, predicted: Labels) -> float:
-    """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2.
-
-    Label ids of all sentences in one chain, as `tagging.framed` makes them. Types in neither gold
-    nor predictions are left out; `nan` if there are none at all (KLUE functional.py:42, seqeval).
-    """
-    gold, predicted = _checked(gold, predicted)
-    right, found = (entities([NER_LABELS[n] for n in chain]) for chain in (gold, predicted))
-    scores = []
-    for kind in sorted({kind for kind, *_ in right | found}):
-        num_right, num_found = (sum(e[0] == kind for e in side) for side in (right, found))
-        num_both = sum(e[0] == kind for e in right & found)
-        scores.append(2 * num_both / (num_right + num_found))
-    return float(np.mean(scores)) if scores else math.nan
-
-
-def character_macro_f1(gold: Labels, predicted: Labels) -> float:
-    """KLUE-NER: mean F1 over all 13 labels of characters, O too, one that is in neither side as 1.
-
-    The paper says without O; this is what the official code does (KLUE functional.py:58).
-    """
-    gold, predicted = _checked(gold, predicted)
-    if not len(gold):
-        return math.nan
-    labels = list(range(len(NER_LABELS)))
-    scores = f1_score(gold, predicted, labels=labels, average=None, zero_division=1.0)
-    return float(np.mean(scores))
-
-
-def _checked(
-    gold: Labels, predicted: Labels
-) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
-    first, second = np.asarray(gold), np.asarray(predicted)
-    if first.shape != second.shape or first.ndim != 1:
-        raise ValueError(
-            f"gold labels have shape {first.shape} and predictions {second.shape}; "
-            "give one label id an example in both"
-        )
-    return first, second
-
 
 # For each task of a golden file: the metric behind each name of `expected`, and of
 # `expected_other`, with the file's scale: official scripts times 100, huggingface/evaluate 0..1.

@@ -1,0 +1,125 @@
+"""What a sort of task has to say for the harness to read, learn, predict and score it.
+
+The harness (`load`, `finetune`, `evaluate`) knows a task only through this interface. Data go
+through four forms: examples (what the official file says), features (rows of token ids; a long
+context has several), outputs (what the head says of a row) and lines (one prediction an example,
+plain JSON: all that scores are made of, so that a file of lines can be scored again).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from benchmarks.task import Task
+
+# "id", "gold", "prediction" and what the kind adds; undefined values are None
+Line = dict[str, Any]
+Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
+
+
+@dataclass(frozen=True)
+class Example:
+    """One item of an official file; each kind adds its gold value in a subclass.
+
+    The first text decides which side of a split an example falls on (`load.split_by_group`).
+    """
+
+    id: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Tokenised examples: rows of pieces, and by row what the kind learns from."""
+
+    input_ids: list[NDArray[np.int32]]  # each (T,), T <= the maximum length
+    token_type_ids: list[NDArray[np.int32]]  # as input_ids; 1 in the second text of a pair
+    example_of: NDArray[np.int64]  # (rows,) position of the example that a row is of
+    # by row, in the shapes that the kind's `label_tensors` reads
+    labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    num_truncated: int = 0  # examples of which text was cut off
+    details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Pieces of each row."""
+        return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
+
+
+class Head(nn.Module, ABC):
+    """What stands on the encoder. Batches hold `input_ids`, `token_type_ids` and `attention_mask`,
+    each (B, T), and the kind's `label_tensors`."""
+
+    @abstractmethod
+    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The encoder's last states (B, T, H) to outputs, each (B, ...)."""
+
+    @abstractmethod
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """A scalar, the mean over what is learnt in the batch, in fp32."""
+
+
+class Kind(ABC):
+    """A sort of task. Without state: everything particular stands in the `Task`."""
+
+    # special tokens that the tokenizer gets in addition, their embeddings trained from random ones
+    added_tokens: tuple[str, ...] = ()
+
+    @abstractmethod
+    def read(self, task: "Task", split: str, path: Path) -> Iterator[Example]:
+        """The examples of one official file in file order; `ValueError` names file and row."""
+
+    @abstractmethod
+    def featurize(
+        self,
+        task: "Task",
+        examples: Sequence[Example],
+        tokenizer: Any,
+        max_length: int,
+        train: bool,
+    ) -> Features:
+        """Token ids and labels; `train` says whether rows are for learning or for predicting.
+
+        What had to be cut is counted, and the caller warns about it.
+        """
+
+    @abstractmethod
+    def label_tensors(
+        self, features: Features, rows: NDArray[np.int64], length: int
+    ) -> dict[str, Tensor]:
+        """What the head learns from, of a batch of rows padded to `length`: each (B, ...)."""
+
+    @abstractmethod
+    def make_head(self, task: "Task", encoder: nn.Module, tokenizer: Any, generator: Any) -> Head:
+        """A fresh head, its weights drawn by the torch `generator`."""
+
+    @abstractmethod
+    def lines(
+        self,
+        task: "Task",
+        examples: Sequence[Example],
+        features: Features,
+        outputs: Sequence[Outputs],
+    ) -> list[Line]:
+        """One line an example, in order, from the outputs of all rows."""
+
+    @abstractmethod
+    def score(self, task: "Task", lines: Sequence[Line]) -> dict[str, float]:
+        """Every metric of the task by name, the headline first, from lines alone.
+
+        0..1 where official scripts print percent; what is undefined is nan, never 0.
+        """
+
+    def constant(self, task: "Task", lines: Sequence[Line]) -> str | None:
+        """What was predicted everywhere although gold values differ, in words; None if nothing."""
+        predicted = {repr(line["prediction"]) for line in lines}
+        if len(predicted) > 1 or len({repr(line["gold"]) for line in lines}) < 2:
+            return None
+        return predicted.pop()
