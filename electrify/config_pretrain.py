@@ -50,6 +50,9 @@ class PretrainConfig(Section):
     initial_generator: str | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
+    # how a step runs, not what it computes; auto: where it pays, on CUDA; on: an error if it fails
+    compile: Literal["auto", "on", "off"] = "auto"  # by torch.compile
+    cuda_graph: Literal["auto", "on", "off"] = "auto"  # recorded once, then replayed as one
     parallel: Literal["ddp", "fsdp"] = "ddp"  # with torchrun: whole copies, or weights in parts
     # architecture, from the size preset unless given
     num_hidden_layers: Count
@@ -171,13 +174,10 @@ class PretrainConfig(Section):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
+        of_generator = self.generator_hidden_size, self.generator_num_attention_heads
         for who, hidden, heads in (
             ("hidden_size", self.hidden_size, self.num_attention_heads),
-            (
-                "generator hidden size (hidden_size x generator_hidden_fraction)",
-                self.generator_hidden_size,
-                self.generator_num_attention_heads,
-            ),
+            ("generator hidden size (hidden_size x generator_hidden_fraction)", *of_generator),
         ):
             if hidden == 0 or hidden % heads:
                 raise ValueError(f"{who} = {hidden} must divide by its {heads} attention heads")

@@ -7,7 +7,6 @@ several slots may point to one position.
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
 _FORBIDDEN = 1000.0  # taken off a logit: its probability is 0 in fp32
@@ -43,19 +42,38 @@ def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
 def sample_tokens(logits: Tensor, uniforms: Tensor, temperature: float = 1.0) -> Tensor:
     """One token from softmax(logits / temperature) a row: (..., V) to (...), without gradient.
 
-    By inversion: the first index whose cumulative probability exceeds a uniform draw; once for the
-    block of tokens, once for the token in it, by the draws `uniforms` (..., 2) fp64. That takes two
-    draws a row in place of the V of the Gumbel trick (a third of a CPU step) and sums over V /
-    block and block numbers in place of V. The sums run in fp64: in fp32 they would lose tokens
-    rarer than 1e-7.
+    `uniforms` (..., 2) as for `draw_tokens`.
     """
-    probabilities = (logits.detach().float() / temperature).softmax(dim=-1)
-    padding = -probabilities.shape[-1] % _BLOCK_TOKENS
-    blocks = torch.unflatten(F.pad(probabilities, (0, padding)), -1, (-1, _BLOCK_TOKENS))
-    block = _draw_index(blocks.sum(dim=-1), uniforms[..., :1])
-    inside = blocks.take_along_dim(block[..., None, None], dim=-2).squeeze(-2)
-    token = block * _BLOCK_TOKENS + _draw_index(inside, uniforms[..., 1:])
-    return token.clamp(max=logits.shape[-1] - 1)  # for logits that are not finite
+    wide = logits.detach().float()
+    probabilities = (wide if temperature == 1 else wide / temperature).softmax(dim=-1)
+    return draw_tokens(probabilities, block_sums(probabilities), uniforms)
+
+
+def block_sums(weights: Tensor) -> Tensor:
+    """Sums over blocks of tokens, the last one what is left: (..., V) to (..., blocks)."""
+    size = weights.shape[-1]
+    whole = size - size % _BLOCK_TOKENS
+    sums = torch.unflatten(weights[..., :whole], -1, (-1, _BLOCK_TOKENS)).sum(dim=-1)
+    if whole == size:
+        return sums
+    return torch.cat([sums, weights[..., whole:].sum(dim=-1, keepdim=True)], dim=-1)
+
+
+def draw_tokens(weights: Tensor, sums: Tensor, uniforms: Tensor) -> Tensor:
+    """One token a row with probability in proportion to `weights` (..., V) >= 0: shape (...).
+
+    By inversion: the first index whose cumulative weight exceeds a uniform draw; once for the
+    block of tokens, by their `block_sums`, once for the token in it, by the draws `uniforms`
+    (..., 2) fp64. That takes two draws a row in place of the V of the Gumbel trick (a third of a
+    CPU step) and sums over V / block and block numbers in place of V. The sums run in fp64: in fp32
+    they would lose tokens rarer than 1e-7.
+    """
+    size = weights.shape[-1]
+    block = _draw_index(sums, uniforms[..., :1])[..., None] * _BLOCK_TOKENS
+    ids = block + torch.arange(_BLOCK_TOKENS, device=weights.device)
+    inside = weights.gather(-1, ids.clamp(max=size - 1)).masked_fill(ids >= size, 0)
+    token = block.squeeze(-1) + _draw_index(inside, uniforms[..., 1:])
+    return token.clamp(max=size - 1)  # for weights that are not finite
 
 
 def _draw_index(weights: Tensor, uniforms: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from electrify.config import RunConfig
 from electrify.progress import is_main_process
 from electrify.stages import output_dir
 from model.batch import Batch, Noise, SpecialTokens
+from model.host_batch import HostBatch
 from model.masking import num_slots
 from model.schedule import Phase, phase_at, phases_of, sequences_until
 from vocab.pack import Packing
@@ -20,6 +21,7 @@ from vocab.shards import TokenShards
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
 Split = Literal["train", "valid"]
+_CPU = torch.device("cpu")
 _COUNTED_TOKENS = 2**20  # at once: counting makes them int64
 
 
@@ -79,16 +81,29 @@ class SequenceData:
 
         `key` decides the draws of the whole batch, of which a rank has its rows.
         """
+        return self.host_batch(first_sequence, count, key, rank, num_ranks).to(_CPU)
+
+    def host_batch(
+        self,
+        first_sequence: int,
+        count: int,
+        key: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> HostBatch:
+        """The same as it is read."""
         reader = self.reader
         indices = reader.indices(first_sequence, count, rank, num_ranks)
         ids, types = reader.sequences(indices)
         noise = Noise.draw(key, count, reader.sequence_length, self._slots)
-        return Batch(
-            torch.from_numpy(ids),
-            torch.from_numpy(types),
+        return HostBatch.of(
+            ids,
+            types,
+            reader.language_numbers(indices),
             noise.rows(slice(rank, None, num_ranks)),
-            torch.from_numpy(reader.language_numbers(indices)),
             reader.is_full,
+            micro_batch_size,
         )
 
 
@@ -107,19 +122,24 @@ class StepData:
         self.last = self._data[self.phases[-1].sequence_length]
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """This rank's share of the batch that follows `step` finished steps, on the CPU.
+        """This rank's share of the batch that follows `step` finished steps, on the CPU."""
+        return self.host_batch(step).micro_batches(_CPU)
+
+    def host_batch(self, step: int) -> HostBatch:
+        """The same as it is read, from `step` alone and in any thread.
 
         A phase begins where the sequences of the phases before it ended: another length has
         another order, so this only keeps two phases of one length from repeating.
         """
         phase = phase_at(self.phases, step)
-        first = sequences_until(self.phases, step)
-        batch = self._data[phase.sequence_length].batch(
-            first, phase.batch_size, noise_key(self._seed, step), self._rank, self._num_ranks
+        return self._data[phase.sequence_length].host_batch(
+            sequences_until(self.phases, step),
+            phase.batch_size,
+            noise_key(self._seed, step),
+            self._rank,
+            self._num_ranks,
+            min(phase.micro_batch_size, phase.batch_size // self._num_ranks),
         )
-        share = phase.batch_size // self._num_ranks
-        size = min(phase.micro_batch_size, share)
-        return [batch.rows(slice(start, start + size)) for start in range(0, share, size)]
 
 
 def noise_key(seed: int, step: int) -> int:

@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional as F
 
 from model.batch import Masked, Outputs, Term
-from model.corrupt import sample_tokens
-from model.log_probs import gathered_log_probs, token_losses
+from model.head_loss import Sampling, head_loss
 from model.passes import (
     Detected,
     Generated,
     at_positions,
     corrupt,
+    generator_output,
     generator_states,
     main_states,
     outputs_of,
@@ -44,16 +44,19 @@ def generate_from_towers(model: "ElectraPretrainer", masked: Masked) -> Generate
         # what is never drawn, as [UNK], has q = 0: the least number makes it data, log 0 a nan
         log_probs = model.noise_probabilities.float().clamp(min=_LEAST).log()
         return Generated(sampled, noise_log_probs=log_probs[noised])
-    states = generator_states(model, masked, ids)
-    log_probs, hits = gathered_log_probs(model.generator_logits, states, ids)
-    term = Term(-(log_probs * masked.maskable).sum(), "candidates", model.config.generator_weight)
-    kept = log_probs.detach().gather(1, at)
+    head, table = generator_output(model)
+    states = head.transform(generator_states(model, masked, ids))
+    found = head_loss(states, table, head.bias, ids, masked.maskable.float())
+    term = Term(found.total, "candidates", model.config.generator_weight)
     with torch.no_grad():
-        logits = model.generator_logits(at_positions(states, at))
-        sampled = sample_tokens(logits, masked.batch.noise.samples)
-        drawn = torch.where(masked.weights > 0, -token_losses(logits, sampled), kept)
-    noise = log_probs.detach().scatter(1, at, drawn)
-    return Generated(sampled, term, -kept, hits.gather(1, at), noise_log_probs=noise)
+        chosen, sampling = at_positions(states, at), Sampling(masked.batch.noise.samples)
+        drawn = head_loss(chosen, table, head.bias, masked.originals, masked.weights, sampling)
+    assert drawn.sampled is not None
+    assert drawn.sampled_losses is not None
+    kept = found.losses.gather(1, at)
+    losses = torch.where(masked.weights > 0, drawn.sampled_losses, kept)
+    noise = -found.losses.scatter(1, at, losses)
+    return Generated(drawn.sampled, term, kept, found.hits.gather(1, at), noise_log_probs=noise)
 
 
 def contrast_noise(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:

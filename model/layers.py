@@ -187,7 +187,8 @@ class TwoTowers(nn.Module):
 class GeneratorHead(nn.Module):
     """dense(E) + GELU, LayerNorm, then the network's word table transposed plus a bias.
 
-    Takes gathered positions only: (B, N, H) to (B, N, V) (run_pretraining.py:254-268).
+    Takes gathered positions only: (B, N, H) to (B, N, V) (run_pretraining.py:254-268). Training
+    does not call it: `head_loss` goes from `transform` to the loss without all the logits.
     """
 
     def __init__(self, shape: EncoderShape, num_towers: int = 1) -> None:
@@ -197,7 +198,12 @@ class GeneratorHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
     def forward(self, hidden: Tensor, word_table: Tensor) -> Tensor:
-        return F.linear(self.norm(F.gelu(self.dense(hidden))), word_table, self.bias)
+        return F.linear(self.transform(hidden), word_table, self.bias)
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """What the word table is multiplied by: (..., H) to (..., E)."""
+        transformed: Tensor = self.norm(F.gelu(self.dense(hidden)))
+        return transformed
 
 
 class DiscriminatorHead(nn.Module):

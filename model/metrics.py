@@ -7,7 +7,7 @@ replaced) is nan.
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -32,8 +32,9 @@ _COLUMNS = (*SLOT_FIELDS, *(f"{name} count" for name in SLOT_FIELDS), *_TOKEN_CO
 class MetricsWindow:
     """Sums over all forward passes since the last `reset`, a row a language.
 
-    `add` waits for nothing: about thirty small kernels a pass. `read` copies the sums to the host.
-    The area under the ROC curve needs every token's score, so it is of the last `add` alone.
+    `add` waits for nothing: about thirty small kernels a pass as it is written, fewer compiled.
+    `read` copies the sums to the host. The area under the ROC curve needs every token's score, so
+    it is of the last `add` alone.
     """
 
     def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
@@ -47,29 +48,25 @@ class MetricsWindow:
         self._weights: dict[str, float] = {}
         self._last: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
 
-    @torch.no_grad()
     def add(self, outputs: Sequence[Outputs]) -> None:
         """Count the forward passes of one step, or of all validation batches."""
+        self.count(outputs)
+        self.keep(outputs)
+
+    def count(self, outputs: Sequence[Outputs], add_sums: "AddSums | None" = None) -> None:
+        """The device's share of `add`, which may be recorded; `add_sums` may be compiled."""
+        for output in outputs:
+            (add_sums or add_sums_of)(self._sums, self._totals, output)
+
+    def keep(self, outputs: Sequence[Outputs]) -> None:
+        """The host's share: what the next `read` needs of the last step alone."""
         self._last = []
         for output in outputs:
-            self._sums.index_add_(0, output.languages, _row_sums(output).double())
-            self._totals += self._term_sums(output)
+            self._weights |= {name: term.weight for name, term in output.terms.items()}
             logits, labels = output.discriminator_logits, output.labels
             if logits is not None and labels is not None:
                 languages = output.languages[:, None].expand_as(labels)
                 self._last.append((logits, labels, output.tokens, languages))
-
-    def _term_sums(self, output: Outputs) -> Tensor:
-        zero = output.weights.new_zeros(())
-        values = []
-        for name in TERMS:
-            term = output.terms.get(name)
-            if term is None:
-                values += [zero, zero]
-            else:
-                self._weights[name] = term.weight
-                values += [term.total.detach(), getattr(output.counts, term.per)]
-        return torch.stack([*values, output.counts.tokens]).double()
 
     def tensors(self) -> list[Tensor]:
         """The sums themselves: with several processes, add each up over them before `read`."""
@@ -162,6 +159,29 @@ class MetricsWindow:
 def fingerprint(input_ids: Tensor) -> int:
     """CRC-32 of a batch's ids on the CPU: `data_fingerprint`, the same for the same batch."""
     return zlib.crc32(input_ids.contiguous().numpy().tobytes())
+
+
+AddSums = Callable[[Tensor, Tensor, Outputs], None]
+
+
+@torch.no_grad()
+def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
+    """Add those of a forward pass, in place: `sums` (languages, columns), `totals` (terms)."""
+    sums.index_add_(0, output.languages, _row_sums(output).double())
+    totals += _term_sums(output)
+
+
+def _term_sums(output: Outputs) -> Tensor:
+    """Of each term its total and its count, then real tokens."""
+    zero = output.weights.new_zeros(())
+    values = []
+    for name in TERMS:
+        term = output.terms.get(name)
+        if term is None:
+            values += [zero, zero]
+        else:
+            values += [term.total.detach(), getattr(output.counts, term.per)]
+    return torch.stack([*values, output.counts.tokens]).double()
 
 
 def _row_sums(output: Outputs) -> Tensor:

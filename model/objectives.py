@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from model.batch import Masked, Outputs, Term
 from model.corrupt import forbid_tokens, sample_tokens
 from model.electric import contrast_noise, generate_from_towers
+from model.head_loss import Sampling
 from model.log_probs import gathered_log_probs, is_most_likely, token_losses
 from model.passes import (
     Detected,
@@ -25,9 +26,12 @@ from model.passes import (
     at_positions,
     corrupt,
     detect,
+    generator_output,
     generator_states,
+    language_output,
     main_states,
     outputs_of,
+    predict_chosen_tokens,
     sample_noise,
     with_detected,
     with_generated,
@@ -69,17 +73,28 @@ def generate_tokens(model: "ElectraPretrainer", masked: Masked) -> Generated:
     if config.generator != "learned":
         return Generated(sample_noise(model, masked))
     states = generator_states(model, masked, masked.masked_ids)
-    states = at_positions(states, masked.positions)  # the head, the costly part, sees these only
+    if config.objective == "electra-adversarial":
+        return _generate_for_reward(model, masked, at_positions(states, masked.positions))
+    sampling = Sampling(
+        masked.batch.noise.samples, config.sampling_temperature, config.disallow_correct
+    )
+    found = predict_chosen_tokens(generator_output(model), masked, states, sampling)
+    assert found.sampled is not None
+    term = Term(found.total, "chosen", config.generator_weight)
+    return Generated(found.sampled, term, found.losses, found.hits)
+
+
+def _generate_for_reward(model: "ElectraPretrainer", masked: Masked, states: Tensor) -> Generated:
+    """Samples and their log p with gradient, from states (B, N, H): no likelihood is ascended, and
+    the weights of log p come from the discriminator, so here all logits are kept until then."""
+    config = model.config
     logits = model.generator_logits(states)
-    losses = token_losses(logits, masked.originals)
+    losses = token_losses(logits.detach(), masked.originals)
     hits = is_most_likely(logits.detach(), masked.originals)
     allowed = forbid_tokens(logits, masked.originals) if config.disallow_correct else logits
     sampled = sample_tokens(allowed, masked.batch.noise.samples, config.sampling_temperature)
-    if config.objective == "electra-adversarial":  # no likelihood: its reward comes later
-        log_probs = -token_losses(allowed.float() / config.sampling_temperature, sampled)
-        return Generated(sampled, None, losses.detach(), hits, states.detach(), log_probs)
-    term = Term((losses * masked.weights).sum(), "chosen", config.generator_weight)
-    return Generated(sampled, term, losses.detach(), hits)
+    log_probs = -token_losses(allowed.float() / config.sampling_temperature, sampled)
+    return Generated(sampled, None, losses, hits, states.detach(), log_probs)
 
 
 def detect_all(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
@@ -144,13 +159,11 @@ def masked_language_model(model: "ElectraPretrainer", masked: Masked) -> Outputs
 def _predict_at_positions(
     model: "ElectraPretrainer", masked: Masked, input_ids: Tensor, generator: Term | None
 ) -> Outputs:
-    states = at_positions(main_states(model, masked, input_ids), masked.positions)
-    logits = model.language_logits(states)
-    losses = token_losses(logits, masked.originals)
-    main = Term((losses * masked.weights).sum(), "chosen", model.config.main_weight)
+    states = main_states(model, masked, input_ids)
+    found = predict_chosen_tokens(language_output(model), masked, states)
+    main = Term(found.total, "chosen", model.config.main_weight)
     outputs = outputs_of(masked, {"generator": generator, "discriminator": main})
-    hits = is_most_likely(logits.detach(), masked.originals)
-    return replace(outputs, language_losses=losses.detach(), language_hits=hits)
+    return replace(outputs, language_losses=found.losses, language_hits=found.hits)
 
 
 def predict_all(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:

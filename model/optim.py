@@ -1,9 +1,12 @@
 """AdamW as the original has it, and which parameters each optimiser of a run moves."""
 
+import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config_pretrain import PretrainConfig
@@ -16,9 +19,12 @@ class AdamW(torch.optim.Optimizer):
 
     Without (google-research/electra model/optimization.py:113-133): m and v are used as they are,
     epsilon stands outside the root, and weight decay is added to the update and scaled by the
-    learning rate. With it, the same as `torch.optim.AdamW`. A parameter without a gradient stays
-    as it is, moments included; each parameter counts its own steps. Parameters may be DTensors of
+    learning rate. With it, the same as `torch.optim.AdamW`; each parameter counts its own steps. A
+    parameter without a gradient stays as it is, moments included. Parameters may be DTensors of
     FSDP2, moments then are too.
+
+    A step reads nothing back from the device, where rates and counts are tensors: it can be
+    captured in a CUDA graph.
     """
 
     def __init__(
@@ -30,52 +36,106 @@ class AdamW(torch.optim.Optimizer):
     ) -> None:
         self.betas, self.eps, self.bias_correction = betas, eps, bias_correction
         super().__init__(list(groups), {"lr": 0.0, "weight_decay": 0.0})
+        device = self.parameters()[0].device
+        for group in self.param_groups:
+            group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=device)
+        # the count of a parameter whose moments are not corrected, as after many steps
+        self._settled = torch.tensor(math.inf, device=device)
 
     def parameters(self) -> list[nn.Parameter]:
         """All parameters this optimiser moves: what to clip together."""
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        for group in self.param_groups:
-            by_num_steps: dict[int, list[Tensor]] = {}
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    num_steps = self._state_of(parameter)["num_steps"].add_(1)
-                    # the number matters to bias correction only; without it all go at once
-                    key = int(num_steps) if self.bias_correction else 0
-                    by_num_steps.setdefault(key, []).append(parameter)
-            for number, parameters in by_num_steps.items():
-                self._update(parameters, number, group["lr"], group["weight_decay"])
+    def step(self, divisor: Tensor | None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient.
 
-    def _update(self, parameters: list[Tensor], num_steps: int, rate: float, decay: float) -> None:
+        `divisor`, a scalar on the device, divides all gradients before: clipping in the same pass.
+        """
+        for group in self.param_groups:
+            moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not moved:
+                continue
+            states = [self._state_of(parameter) for parameter in moved]
+            counts = [self._settled] * len(moved)
+            if self.bias_correction:
+                counts = [state["num_steps"] for state in states]
+                torch._foreach_add_(counts, 1)
+            tensors = _Tensors(
+                [_own_part(parameter) for parameter in moved],
+                [_own_part(parameter.grad) for parameter in moved],
+                [_own_part(state["first_moment"]) for state in states],
+                [_own_part(state["second_moment"]) for state in states],
+                counts,
+            )
+            self._update(tensors, group["lr"], group["weight_decay"], divisor)
+
+    def _update(self, of: "_Tensors", rate: Tensor, decay: float, divisor: Tensor | None) -> None:
+        if self._settled.device.type not in _FUSED_DEVICES or torch.compiler.is_compiling():
+            self._update_in_passes(of, rate, decay, divisor)
+            return
+        # one pass over everything: a fifth of the time of the others (two CPU cores)
+        torch._fused_adamw_(
+            of.parameters, of.gradients, of.first, of.second, [], of.counts,
+            lr=rate, beta1=self.betas[0], beta2=self.betas[1], weight_decay=decay, eps=self.eps,
+            amsgrad=False, maximize=False, grad_scale=divisor,
+        )  # fmt: skip
+
+    def _update_in_passes(
+        self, of: "_Tensors", rate: Tensor, decay: float, divisor: Tensor | None
+    ) -> None:
+        """The same by operators that every device has and that the compiler fuses."""
         beta1, beta2 = self.betas
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        first = [self.state[p]["first_moment"] for p in parameters]
-        second = [self.state[p]["second_moment"] for p in parameters]
-        torch._foreach_lerp_(first, gradients, 1 - beta1)
-        torch._foreach_mul_(second, beta2)
-        torch._foreach_addcmul_(second, gradients, gradients, 1 - beta2)
-        denominator = torch._foreach_sqrt(second)
+        if divisor is not None:
+            torch._foreach_div_(of.gradients, divisor)
+        torch._foreach_lerp_(of.first, of.gradients, 1 - beta1)
+        torch._foreach_mul_(of.second, beta2)
+        torch._foreach_addcmul_(of.second, of.gradients, of.gradients, 1 - beta2)
+        denominator = torch._foreach_sqrt(of.second)
         if self.bias_correction:
-            torch._foreach_div_(denominator, (1 - beta2**num_steps) ** 0.5)
+            # in fp64: after two steps 1 - 0.999^2 in fp32 is wrong by 3e-5 of itself
+            corrections = [(1 - beta2 ** count.double()).sqrt().float() for count in of.counts]
+            torch._foreach_div_(denominator, corrections)
         torch._foreach_add_(denominator, self.eps)
-        update = torch._foreach_div(first, denominator)
+        update = torch._foreach_div(of.first, denominator)
         if self.bias_correction:
-            torch._foreach_div_(update, 1 - beta1**num_steps)
+            corrections = [(1 - beta1 ** count.double()).float() for count in of.counts]
+            torch._foreach_div_(update, corrections)
         if decay:
-            torch._foreach_add_(update, parameters, alpha=decay)
-        torch._foreach_add_(parameters, update, alpha=-rate)
+            torch._foreach_add_(update, of.parameters, alpha=decay)
+        torch._foreach_mul_(update, rate)
+        torch._foreach_sub_(of.parameters, update)
 
     def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
-            # on the CPU, where reading it costs no wait for the device
-            state["num_steps"] = torch.zeros((), dtype=torch.int64)
             state["first_moment"] = torch.zeros_like(parameter)
             state["second_moment"] = torch.zeros_like(parameter)
+        count = state.pop("num_steps", None)  # of older checkpoints also where it is not needed
+        if self.bias_correction:
+            if count is None:
+                count = torch.zeros_like(self._settled)
+            state["num_steps"] = count.to(self._settled)  # where a checkpoint is read it is int64
         return state
+
+
+# those that `torch._fused_adamw_` runs on
+_FUSED_DEVICES = ("cpu", "cuda")
+
+
+class _Tensors(NamedTuple):
+    """What one update changes, a list entry a parameter."""
+
+    parameters: list[Tensor]
+    gradients: list[Tensor]
+    first: list[Tensor]
+    second: list[Tensor]
+    counts: list[Tensor]  # of steps, this one included; infinite without bias correction
+
+
+def _own_part(tensor: Tensor) -> Tensor:
+    """What this process holds of a DTensor: updates are made element by element."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
@@ -136,6 +196,6 @@ def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str
 
 
 def set_learning_rate(optimizer: AdamW, rate: float) -> None:
-    """Set the rate of every group."""
+    """Set the rate of every group, in the tensors that a captured step reads."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"].fill_(rate)

@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 from model.batch import Counts, Masked, Outputs, Term
 from model.corrupt import replace_tokens, sample_from_table
+from model.head_loss import HeadLoss, Sampling, head_loss
+from model.layers import GeneratorHead
 
 if TYPE_CHECKING:
     from model.electra import ElectraPretrainer
@@ -53,6 +55,35 @@ def main_states(model: "ElectraPretrainer", masked: Masked, input_ids: Tensor) -
     return model.main_states(
         input_ids, masked.batch.token_type_ids, masked.attention_mask, masked.position_ids
     )
+
+
+def generator_output(model: "ElectraPretrainer") -> tuple[GeneratorHead, Tensor]:
+    """The generator's head and its word table (V, E)."""
+    assert model.generator_head is not None
+    return model.generator_head, (model.generator_embeddings or model.embeddings).word.weight
+
+
+def language_output(model: "ElectraPretrainer") -> tuple[GeneratorHead, Tensor]:
+    """The main network's head over the vocabulary and its word table (V, E)."""
+    assert model.language_head is not None
+    table: Tensor = model.embeddings.word.weight
+    if model.config.weight_sharing == "gdes":
+        assert model.generator_embeddings is not None
+        table = table + model.generator_embeddings.word.weight.detach()
+    return model.language_head, table
+
+
+def predict_chosen_tokens(
+    output: tuple[GeneratorHead, Tensor],
+    masked: Masked,
+    states: Tensor,
+    sampling: Sampling | None = None,
+) -> HeadLoss:
+    """Predict the original tokens from last states (B, L, H), at the chosen positions alone: a head
+    over the vocabulary costs more than layers do."""
+    head, table = output
+    transformed = head.transform(at_positions(states, masked.positions))
+    return head_loss(transformed, table, head.bias, masked.originals, masked.weights, sampling)
 
 
 def sample_noise(model: "ElectraPretrainer", masked: Masked) -> Tensor:

@@ -25,14 +25,16 @@ from model.checkpoint import (
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
 from model.device import autocast, describe, resolve_device, seed_dropout
 from model.electra import ElectraPretrainer
+from model.fast_step import FastStep
 from model.initial import load_initial
+from model.loader import Loader
 from model.mirror import fetch_checkpoint, upload_checkpoint
 from model.optim import make_optimizers
 from model.parallel import ALONE, Ranks, bare, processes, run_together, wrap
 from model.parameters import parameter_counts
 from model.run_log import RunLog
 from model.schedule import sequences_until, stage_at
-from model.train_step import Step, train_step
+from model.train_step import Step
 from vocab.mask_units import read_unit_starts
 from vocab.shards import TokenShards
 
@@ -85,14 +87,18 @@ class Trainer:
         step = load_latest(folder, bare(self.model), self.optimizers, identity=self.identity)
         self.log = RunLog(self.run_config, folder, step, self.train_data, self.device, self.ranks)
         self.log.load_state(read_figures(folder, step))
+        self.train_step = FastStep(
+            self.model, self.optimizers, config, self.device, self.log.window, self.ranks
+        )
         self._announce(step)
         with (
             stop_on_signal() as stop,
+            Loader(self.train_data, self.device, step, config.num_steps) as loader,
             Progress("pretrain", config.num_steps, "steps", step) as progress,
         ):
             self.log.start()
             while step < config.num_steps:
-                batches = self.train_data.micro_batches(step)
+                batches = loader.take(step)
                 norm = self._train(step, batches)
                 step += 1
                 last = step == config.num_steps
@@ -103,7 +109,7 @@ class Trainer:
                 if log_now or save_now:
                     self._check(step, norm)
                 if log_now:
-                    progress.note = self.log.train(step, norm, batches)
+                    progress.note = self.log.train(step, norm, batches, loader.waited())
                 if step % config.valid_every_steps == 0 or last:
                     self._validate(step)
                 if save_now:
@@ -118,10 +124,7 @@ class Trainer:
         if step and step == self.config.generator_steps:
             log("the generator is trained: the discriminator starts as its copy")
             bare(self.model).start_discriminator_from_generator()
-        moved = [batch.to(self.device) for batch in batches]
-        place = Step(step, self.run_config.seed, self.ranks)
-        outputs, norm = train_step(self.model, self.optimizers, moved, self.config, place)
-        self.log.add(outputs)
+        _, norm = self.train_step(batches, Step(step, self.run_config.seed, self.ranks))
         return norm
 
     def _check(self, step: int, norm: torch.Tensor) -> None:
@@ -137,7 +140,7 @@ class Trainer:
         stage = stage_at(self.config, step - 1)  # that of the update before
         outputs = []
         for batch, counts in self._valid_batches():
-            with autocast(self.config, self.device):
+            with self.train_step.uncompiled(), autocast(self.config, self.device):
                 output = self.model(bare(self.model).mask(batch), stage)
             outputs += [output] * counts
         self.model.train()

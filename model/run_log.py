@@ -46,7 +46,7 @@ class RunLog:
             options.wandb_project,
             config.model_dump(mode="json"),
         )
-        self._window = MetricsWindow(data.last.languages, device)
+        self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         peak = ranks.num_ranks * peak_flops(describe(device), precision_of(options, device))
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
@@ -61,22 +61,19 @@ class RunLog:
         """Count the time of the steps since the last pause."""
         self._speed.pause(self._work(step))
 
-    def add(self, outputs: Sequence[Outputs]) -> None:
-        """Count the figures of a step, waiting for nothing."""
-        self._window.add(outputs)
-
-    def train(self, step: int, norm: Tensor, batches: Sequence[Batch]) -> str:
-        """Write the figures since the last record; what to show beside the progress bar.
+    def train(self, step: int, norm: Tensor, batches: Sequence[Batch], waited: float) -> str:
+        """Write the figures since the last record, in which the loop `waited` so many seconds for
+        data; what to show beside the progress bar.
 
         All processes must call it; the first one writes.
         """
         self.pause(step)
-        window = self._window
-        record = self._read(window) | self._speed.lap(window.num_tokens)
+        window = self.window
+        record = self._read(window) | self._speed.lap(window.num_tokens, waited)
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
-            "data_fingerprint": fingerprint(batches[0].input_ids),
+            "data_fingerprint": fingerprint(batches[0].input_ids.cpu()),
         }
         window.reset()
         self._write("train", step, record)
@@ -96,13 +93,13 @@ class RunLog:
 
     def state(self) -> dict[str, Tensor]:
         """Figures of the steps since the last record, for a checkpoint; of all processes."""
-        self._ranks.collect(self._window.tensors())
-        return self._window.state()
+        self._ranks.collect(self.window.tensors())
+        return self.window.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`."""
         if self._ranks.is_first and state:
-            self._window.load_state(state)
+            self.window.load_state(state)
 
     def cost(self) -> dict[str, Any]:
         """Places read, time and FLOPs so far, for the summary."""

@@ -1,6 +1,6 @@
 """One update: mask, generate, sample, discriminate, weigh, backward, update."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from electrify.config_pretrain import PretrainConfig
 from model.batch import Batch, Counts, Masked, Outputs
 from model.device import autocast, seed_dropout
+from model.electra import ElectraPretrainer
 from model.optim import AdamW, set_learning_rate
 from model.parallel import ALONE, Ranks, bare, synchronised, whole
 from model.schedule import Stage, learning_rate, stage_at
@@ -23,12 +24,39 @@ class Step:
     ranks: Ranks = ALONE
 
 
+def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
+    """All of a forward pass that does not depend on weights."""
+    return model.mask(batch)
+
+
+def loss_of(
+    model: nn.Module, masked: Masked, counts: Counts, stage: Stage, earlier: Outputs | None
+) -> tuple[Tensor, Outputs]:
+    """A forward pass; `counts` are of the whole step, `earlier` of the generator's own pass."""
+    outputs: Outputs = model(masked, stage, earlier)
+    return outputs.loss(counts), outputs
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the compiler can make faster of an update, as it is written here or compiled."""
+
+    mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
+    loss_of: Callable[
+        [nn.Module, Masked, Counts, Stage, Outputs | None], tuple[Tensor, Outputs]
+    ] = loss_of
+
+
+AS_WRITTEN = Parts()
+
+
 def train_step(
     model: nn.Module,
     optimizers: Sequence[AdamW],
     batches: Sequence[Batch],
     config: PretrainConfig,
     step: Step,
+    parts: Parts = AS_WRITTEN,
 ) -> tuple[list[Outputs], Tensor]:
     """One update from this process's micro-batches of a step.
 
@@ -37,47 +65,61 @@ def train_step(
     norm of all gradients before clipping. With decoupled updates the generator is updated first,
     and the discriminator then trained on the samples it made before (DeBERTaV3, section 3.1).
     """
-    masked = [bare(model).mask(batch) for batch in batches]
-    counts = step.ranks.sum(total_counts(masked))
-    stages: list[Stage] = [stage_at(config, step.number)]
+    prepare(optimizers, config, step)
+    stages = stages_of(config, step.number)
+    return update(model, optimizers, batches, config, stages, step.ranks, parts)
+
+
+def prepare(optimizers: Sequence[AdamW], config: PretrainConfig, step: Step) -> None:
+    """What the host decides anew for each step: the draws of dropout and the learning rate."""
+    seed_dropout(step.seed, step.number, 0, step.ranks.rank)
+    for optimizer in optimizers:
+        set_learning_rate(optimizer, learning_rate(step.number, config))
+
+
+def stages_of(config: PretrainConfig, number: int) -> tuple[Stage, ...]:
+    """What is trained in the update that follows `number` finished ones: one stage an optimiser."""
     if config.updates == "decoupled":
-        stages = ["generator", "discriminator"]
+        return "generator", "discriminator"
+    return (stage_at(config, number),)
+
+
+def update(
+    model: nn.Module,
+    optimizers: Sequence[AdamW],
+    batches: Sequence[Batch],
+    config: PretrainConfig,
+    stages: Sequence[Stage],
+    ranks: Ranks,
+    parts: Parts = AS_WRITTEN,
+) -> tuple[list[Outputs], Tensor]:
+    """The device's share of `train_step`.
+
+    It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
+    recording of it can be replayed for later steps.
+    """
+    masked = [parts.mask(bare(model), batch) for batch in batches]
+    counts = ranks.sum(total_counts(masked))
     outputs: list[Outputs] = []
     norms = []
     for optimizer, stage in zip(optimizers, stages, strict=True):
         for parameter in model.parameters():
             parameter.grad = None
-        outputs = _forward_backward(model, masked, counts, config, step, stage, outputs)
+        earlier: Sequence[Outputs | None] = outputs or [None] * len(masked)
+        outputs = []
+        for number, (batch, before) in enumerate(zip(masked, earlier, strict=True)):
+            with synchronised(model, number == len(masked) - 1):
+                with autocast(config, batch.tokens.device):
+                    loss, output = parts.loss_of(model, batch, counts, stage, before)
+                # processes average their gradients, and the loss is a sum over them
+                torch.autograd.backward(loss * ranks.num_ranks)
+            outputs.append(output if before is None else _joined(before, output))
+        gradients = [p.grad for p in optimizer.parameters() if p.grad is not None]
         # over both networks together, as the original
-        norm = torch.nn.utils.clip_grad_norm_(optimizer.parameters(), config.max_gradient_norm)
-        norms.append(whole(norm))
-        set_learning_rate(optimizer, learning_rate(step.number, config))
-        optimizer.step()
+        norm = whole(torch.nn.utils.get_total_norm(gradients))
+        optimizer.step((norm / config.max_gradient_norm).clamp(min=1.0))
+        norms.append(norm)
     return outputs, torch.stack(norms).square().sum().sqrt()
-
-
-def _forward_backward(
-    model: nn.Module,
-    masked: Sequence[Masked],
-    counts: Counts,
-    config: PretrainConfig,
-    step: Step,
-    stage: Stage,
-    before: Sequence[Outputs],
-) -> list[Outputs]:
-    """Gradients of all micro-batches; `before` are the outputs of the generator's own pass."""
-    outputs = []
-    for number, batch in enumerate(masked):
-        earlier = before[number] if before else None
-        draw = number + len(masked) * (earlier is not None)
-        seed_dropout(step.seed, step.number, draw, step.ranks.rank)
-        with synchronised(model, number == len(masked) - 1):
-            with autocast(config, batch.tokens.device):
-                output: Outputs = model(batch, stage, earlier)
-            # processes average their gradients, and the loss is a sum over them
-            torch.autograd.backward(output.loss(counts) * step.ranks.num_ranks)
-        outputs.append(output if earlier is None else _joined(earlier, output))
-    return outputs
 
 
 def total_counts(masked: Sequence[Masked]) -> Counts:

@@ -22,7 +22,9 @@ from model.schedule import phases_of, tokens_until
 
 METRICS = "metrics.jsonl"
 # figures that depend on the machine, not on the run
-TIMINGS = frozenset({"seconds", "tokens_per_second", "positions_per_second", "mfu"})
+TIMINGS = frozenset(
+    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
+)
 _NO_FLOPS = Flops(0.0, 0.0, 0.0)
 _NOT_DRAWN = frozenset({"data_fingerprint"})
 
@@ -69,8 +71,9 @@ class Speed:
         self.done = done
         self.start()
 
-    def lap(self, num_tokens: float) -> dict[str, float]:
-        """Figures since the last `lap`, in which `num_tokens` were real, and the FLOPs so far."""
+    def lap(self, num_tokens: float, waited: float) -> dict[str, float]:
+        """Figures since the last `lap`, in which `num_tokens` were real and the loop `waited` so
+        many seconds for data, and the FLOPs so far."""
         seconds, before = self._lap
         self._lap = (self.seconds, self.done)
         elapsed = max(self.seconds - seconds, 1e-9)
@@ -79,6 +82,7 @@ class Speed:
             "tokens_per_second": num_tokens / elapsed,
             "positions_per_second": (self.done.positions - before.positions) / elapsed,
             "mfu": flops / elapsed / self._peak,
+            "data_wait_fraction": waited / elapsed,
             "flops_matmul": self.done.flops.matmul,
             "flops_paper": self.done.flops.paper,
             "flops_6nd": self.done.flops.six_nd,

@@ -20,8 +20,7 @@ def hash_pair(seed: int, indices: NDArray[np.int64]) -> NDArray[np.uint64]:
     A pure function of its arguments, so no order of calls can change it.
     """
     state = _mix(np.array([seed], np.uint64))
-    with np.errstate(over="ignore"):
-        return _mix(state + indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return _mix(state + indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def uniform(key: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -56,16 +55,15 @@ def _feistel(
     high, low = values >> shift, values & low_mask
     for number in range(_ROUNDS):
         step = np.uint64((key + number * 0x9E3779B97F4A7C15) % 2**64)
-        with np.errstate(over="ignore"):
-            if number % 2:
-                high ^= (_mix(low + step) >> np.uint64(16)) & high_mask
-            else:
-                low ^= (_mix(high + step) >> np.uint64(16)) & low_mask
+        if number % 2:
+            high ^= (_mix(low + step) >> np.uint64(16)) & high_mask
+        else:
+            low ^= (_mix(high + step) >> np.uint64(16)) & low_mask
     return (high << shift) | low
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    with np.errstate(over="ignore"):
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+    """Of an array: NumPy lets products of arrays wrap round without a word, unlike numbers."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

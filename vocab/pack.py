@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vocab.packing_modes import MODES, Mode, Runs, within
-from vocab.stream import Int64s, TokenStream, ranges
+from vocab.packing_modes import MODES, Mode, Runs
+from vocab.stream import Int64s, Tokens, TokenStream
 
 Packing = Literal["full", "electra", "sentence"]
 _CHUNK = 65_536  # sequences counted at once
@@ -67,30 +68,32 @@ class PackedSequences:
         self.mode: Mode = MODES[packing](stream, sequence_length, key)
         self.num_sequences = self.mode.num_sequences
 
-    def batch(self, indices: Int64s) -> tuple[Int64s, Int64s]:
-        """Sequences by number: `input_ids` [n, L] and `token_type_ids` [n, L], int64."""
+    def batch(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
+        """Sequences by number: `input_ids` [n, L] as narrow as the shards, `token_type_ids` [n, L]
+        uint8."""
         indices = np.asarray(indices, np.int64)
         outside = (indices < 0) | (indices >= self.num_sequences)
         if outside.any():
             raise IndexError(f"sequence {indices[outside][0]} of {self.num_sequences}")
         shape = len(indices), self._length
-        ids, types = np.full(shape, self._pad, np.int64), np.zeros(shape, np.int64)
+        ids = np.full(shape, self._pad, self._stream.dtype)
         if not len(indices):
-            return ids, types
+            return ids, np.zeros(shape, np.uint8)
         runs = self.mode.runs(indices)
         first, second = _segment_lengths(runs, len(indices))
-        columns = 1 + within(2 * runs.rows + runs.second, runs.lengths)
-        columns += runs.second * (first + 1)[runs.rows]
-        places = ranges(runs.rows * self._length + columns, runs.lengths)
-        ids.reshape(-1)[places] = self._stream.tokens.take(runs.starts, runs.lengths)
         rows, pairs = np.arange(len(indices)), np.flatnonzero(second)
+        end = first + second + 2 * (second > 0)  # of the second segment's [SEP]
+        column, last = np.arange(self._length), first[:, None]  # token of the first segment
+        types = (column > last + 1) & (column <= end[:, None])
+        is_text = types | (column <= last)
+        is_text[:, 0] = False
+        is_text[pairs, end[pairs]] = False
+        # in the order of the runs: row by row, the first segment first
+        ids[is_text] = self._stream.tokens.take(runs.starts, runs.lengths)
         ids[:, 0] = self._cls
         ids[rows, first + 1] = self._sep
-        ids[pairs, first[pairs] + second[pairs] + 2] = self._sep
-        column = np.arange(self._length)
-        end = first + second + 2 * (second > 0)  # of the second segment's [SEP]
-        types[(column > first[:, None] + 1) & (column <= end[:, None])] = 1
-        return ids, types
+        ids[pairs, end[pairs]] = self._sep
+        return ids, types.view(np.uint8)
 
     def accounting(self) -> Accounting:
         """Count the tokens of all sequences: 0.5 s a million of `electra`, else next to nothing."""

@@ -5,15 +5,19 @@ batch size, bit for bit, and batch size or number of ranks may change without a 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from electrify.progress import warn
 from vocab.draws import make_key
 from vocab.pack import Accounting, PackedSequences, Packing
 from vocab.schedule import Schedule
 from vocab.shards import TokenShards
-from vocab.stream import Int64s
+from vocab.stream import Int64s, Tokens
+
+_STRETCH = 4096  # positions whose order is computed at once
 
 
 class SequenceReader:
@@ -44,11 +48,14 @@ class SequenceReader:
         self.sequence_length = sequence_length
         self.is_full = all(packed.mode.is_full for packed in self._packed)
         self.schedule = Schedule(sizes, temperature, make_key(seed, split))
+        self._dtype = shards.dtype
+        # a batch of 128 by itself takes 0.5 ms, in calls of NumPy on short arrays
+        self._stretch = lru_cache(maxsize=2)(self._order)
 
     def batch(
         self, first: int, count: int, rank: int = 0, num_ranks: int = 1
-    ) -> tuple[Int64s, Int64s]:
-        """Positions first ... first + count of the endless order: ids and types, [n, L] int64.
+    ) -> tuple[Tokens, NDArray[np.uint8]]:
+        """Positions first ... first + count of the endless order: ids and types, [n, L].
 
         Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
         would.
@@ -57,21 +64,31 @@ class SequenceReader:
 
     def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
         """The numbers of the sequences of a `batch`."""
-        positions = np.arange(first + rank, first + count, num_ranks, dtype=np.int64)
-        return self.schedule.indices(positions)
+        stop = first + count
+        numbers = range(first // _STRETCH, -(-stop // _STRETCH))
+        found = [
+            self._stretch(number)[max(first - number * _STRETCH, 0) : stop - number * _STRETCH]
+            for number in numbers
+        ]
+        return np.concatenate(found)[rank::num_ranks] if found else np.zeros(0, np.int64)
 
-    def sequences(self, indices: Int64s) -> tuple[Int64s, Int64s]:
-        """Sequences by number, 0 ... `num_sequences`, language after language."""
+    def sequences(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
+        """Sequences by number, 0 ... `num_sequences`, language after language: ids [n, L] as narrow
+        as the shards, types [n, L] uint8."""
         language, local = self.schedule.locate(indices)
         present: list[int] = np.unique(language).tolist()
         if len(present) == 1:
             return self._packed[present[0]].batch(local)
-        ids = np.empty((len(indices), self.sequence_length), np.int64)
-        types = np.empty_like(ids)
+        shape = len(indices), self.sequence_length
+        ids, types = np.empty(shape, self._dtype), np.empty(shape, np.uint8)
         for number in present:
             rows = np.flatnonzero(language == number)
             ids[rows], types[rows] = self._packed[number].batch(local[rows])
         return ids, types
+
+    def _order(self, number: int) -> Int64s:
+        """The sequences at `_STRETCH` positions, the `number`-th so many."""
+        return self.schedule.indices(np.arange(_STRETCH) + number * _STRETCH)
 
     def language_numbers(self, indices: Int64s) -> Int64s:
         """The place in `languages` of the language of each of these sequences."""

@@ -42,30 +42,28 @@ class Joined:
     def take(self, starts: Int64s, lengths: Int64s) -> NDArray[Any]:
         """The ranges [start, start + length) one after the other; all inside the array.
 
-        One gather for each part touched, not a loop over ranges: 2 ns an entry.
+        A slice for each range and one call that joins them: 0.3 us a range, however many parts
+        there are. A gather would need the position of every entry.
         """
-        if not len(starts):
+        if not len(starts) or not len(self):
+            assert not lengths.any()
             return np.zeros(0, self._dtype)
+        starts, stops = _merged(starts, starts + lengths)
         assert starts.min() >= 0
-        assert (starts + lengths).max() <= len(self)
-        positions = ranges(starts, lengths)
-        if len(self._parts) == 1:
-            return self._parts[0][positions]
-        number = np.searchsorted(self._starts, positions, side="right") - 1
-        order = np.argsort(number, kind="stable")
-        edges = np.searchsorted(number[order], np.arange(len(self._parts) + 1))
-        taken = np.empty(len(positions), self._dtype)
-        for part in np.flatnonzero(np.diff(edges)):
-            where = order[edges[part] : edges[part + 1]]
-            taken[where] = self._parts[part][positions[where] - self._starts[part]]
-        return taken
+        assert stops.max() <= len(self)
+        number = np.searchsorted(self._starts[:-1], starts, side="right") - 1
+        first, parts = self._starts[number], self._parts
+        places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
+        found = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
+        for cut in np.flatnonzero(stops > self._starts[number + 1]).tolist():
+            found[cut] = self.read(int(starts[cut]), int(stops[cut]))  # from one part into the next
+        return np.concatenate(found)
 
 
-def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """start, start + 1 ... of each range, one after the other."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total, dtype=np.int64)
+def _merged(starts: Int64s, stops: Int64s) -> tuple[Int64s, Int64s]:
+    """Ranges, of which one that begins where the one before it ends is joined to it."""
+    opens = np.flatnonzero(starts[1:] != stops[:-1]) + 1
+    return starts[np.append(0, opens)], stops[np.append(opens - 1, len(stops) - 1)]
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,7 @@ class TokenStream:
 
     def __init__(self, shards: Sequence[Shard], dtype: np.dtype[Any]) -> None:
         self.shards = [shard for shard in shards if len(shard.tokens)]
+        self.dtype = dtype
         self.tokens = Joined([shard.tokens for shard in self.shards], dtype)
         self.num_tokens = len(self.tokens)
         self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config_pretrain import PretrainConfig
 from electrify.config_sizes import SIZE_PRESETS
+from model import optim
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.optim import AdamW, make_optimizers, set_learning_rate, split_parameters
@@ -97,9 +98,17 @@ SEEN = {
 }
 
 
+@pytest.fixture(params=["in one pass", "in passes"])
+def way(request, monkeypatch) -> str:
+    """By the kernel of this device, and as on a device that has none."""
+    if request.param == "in passes":
+        monkeypatch.setattr(optim, "_FUSED_DEVICES", ())
+    return request.param
+
+
 @pytest.mark.parametrize("seen", SEEN)
 @pytest.mark.parametrize("bias_correction", [False, True])
-def test_twenty_steps_equal_the_reference(bias_correction: bool, seen: str):
+def test_twenty_steps_equal_the_reference(bias_correction: bool, seen: str, way: str):
     """The literal formula without bias correction, torch's AdamW with it."""
     ours, theirs = tensors(), tensors()
     optimizer = AdamW([group(ours)], (0.9, 0.999), 1e-6, bias_correction)
@@ -116,7 +125,10 @@ def test_twenty_steps_equal_the_reference(bias_correction: bool, seen: str):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
     for number, parameter in enumerate(ours):
         expected = sum(SEEN[seen](number, step) for step in range(20))
-        assert optimizer.state[parameter]["num_steps"] == expected
+        # without bias correction nothing asks for it
+        assert optimizer.state[parameter].get("num_steps") == (
+            expected if bias_correction else None
+        )
 
 
 def test_the_two_variants_differ_only_in_the_correction():
@@ -131,6 +143,83 @@ def test_the_two_variants_differ_only_in_the_correction():
         moves.append(before - parameter.detach())
     assert torch.allclose(moves[0], moves[1] * 0.1 / 0.001**0.5, rtol=1e-4)
     assert torch.allclose(moves[1], torch.full_like(moves[1], 0.005), rtol=1e-4)
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_divisor_is_that_of_the_gradients(bias_correction: bool, way: str):
+    divided, alone = tensors(), tensors()
+    optimizers = [
+        AdamW([group(of)], (0.9, 0.999), 1e-6, bias_correction) for of in (divided, alone)
+    ]
+    for step in range(3):
+        for parameters in (divided, alone):
+            draw_gradients(parameters, step)
+        optimizers[0].step(torch.tensor(7.0))
+        for parameter in alone:
+            parameter.grad /= 7
+        optimizers[1].step()
+    for a, b in zip(divided, alone, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(a.grad, b.grad)  # clipped gradients are there to be looked at
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_step_reads_nothing_back_from_its_device(bias_correction: bool):
+    """There are no values on the device `meta`, so whoever asks for one fails."""
+    parameters = [nn.Parameter(torch.empty(shape, device="meta")) for shape in [(4, 3), (3,)]]
+    optimizer = AdamW([group(parameters)], (0.9, 0.999), 1e-6, bias_correction)
+    for _ in range(2):
+        for parameter in parameters:
+            parameter.grad = torch.empty_like(parameter)
+        set_learning_rate(optimizer, 0.1)
+        optimizer.step(torch.empty((), device="meta"))
+    with pytest.raises(RuntimeError):
+        optimizer.param_groups[0]["lr"].item()
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_compiled_step_is_one_graph_that_takes_each_new_rate(bias_correction: bool):
+    compiled, plain = tensors(), tensors()
+    steps = []
+    for parameters in (compiled, plain):
+        optimizer = AdamW([group(parameters)], (0.9, 0.999), 1e-6, bias_correction)
+        draw_gradients(parameters, 0)
+        optimizer.step()  # makes the moments
+        step = optimizer.step
+        if parameters is compiled:
+            step = torch.compile(step, fullgraph=True, backend="aot_eager")
+        steps.append((parameters, optimizer, step))
+    graphs = []
+    for number, rate in enumerate((0.1, 0.01, 0.0)):
+        for parameters, optimizer, step in steps:
+            draw_gradients(parameters, number)
+            set_learning_rate(optimizer, rate)
+            step()
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+        for a, b in zip(compiled, plain, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+    assert graphs[1] == graphs[2]
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_counts_of_a_checkpoint_go_on(bias_correction: bool, way: str):
+    """They were written as int64, for optimisers that ask for them and for those that do not."""
+    never, stopped = tensors(), tensors()
+    optimizers = [
+        AdamW([group(of)], (0.9, 0.999), 1e-6, bias_correction) for of in (never, stopped)
+    ]
+    for step in range(8):
+        if step == 4:
+            for number, parameter in enumerate(stopped):
+                count = torch.tensor(4 - (number % 2), dtype=torch.int64)
+                optimizers[1].state[parameter]["num_steps"] = count
+        for parameters, optimizer in zip((never, stopped), optimizers, strict=True):
+            draw_gradients(parameters, step, lambda number, step: step > 0 or number % 2 == 0)
+            optimizer.step()
+    for a, b in zip(never, stopped, strict=True):
+        assert torch.equal(a, b)
+        states = [optimizer.state[p] for optimizer, p in zip(optimizers, (a, b), strict=True)]
+        assert states[0].keys() == states[1].keys()
 
 
 def test_a_parameter_without_gradient_keeps_its_value_and_its_moments():

@@ -12,11 +12,10 @@ import torch
 from safetensors.torch import load_file
 
 from electrify.progress import Stopped
-from model import pretrain as pretrain_module
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
+from model.fast_step import FastStep
 from model.optim import make_optimizers
 from model.pretrain import Trainer
-from model.train_step import train_step
 from model.watch import TIMINGS
 from tests.model.conftest import make_config
 
@@ -39,17 +38,17 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
     if stop_after is None:
         trainer.run()
         return
-    original = train_step
+    original = FastStep.__call__
 
     def stopping(*arguments):
         if arguments[-1].number == stop_after:
             raise KeyboardInterrupt  # as hard as a kill: nothing is saved
         return original(*arguments)
 
-    monkeypatch.setattr(pretrain_module, "train_step", stopping)
+    monkeypatch.setattr(FastStep, "__call__", stopping)
     with pytest.raises(KeyboardInterrupt):
         trainer.run()
-    monkeypatch.setattr(pretrain_module, "train_step", original)
+    monkeypatch.setattr(FastStep, "__call__", original)
 
 
 @pytest.mark.parametrize("stop_after", [1, 6, 11])
@@ -63,14 +62,14 @@ def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, 
 
 
 def test_a_stop_request_saves_and_says_where(config, tmp_path, monkeypatch):
-    original = train_step
+    original = FastStep.__call__
 
     def terminating(*arguments):
         if arguments[-1].number == 5:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(*arguments)
 
-    monkeypatch.setattr(pretrain_module, "train_step", terminating)
+    monkeypatch.setattr(FastStep, "__call__", terminating)
     with pytest.raises(Stopped, match="saved step 6 of 12"):
         Trainer(config, tmp_path).run()
     assert checkpoints(tmp_path)[-1].name == "checkpoint-6"

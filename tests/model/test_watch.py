@@ -185,19 +185,20 @@ def test_speed_counts_training_alone(monkeypatch):
     speed = Speed(torch.device("cpu"), work(5000), seconds=20.0, peak_flops=1e12)
     clock[0] += 2
     speed.pause(work(6000))
-    found = speed.lap(900.0)
+    found = speed.lap(900.0, waited=0.5)
     assert found == pytest.approx({
         "tokens_per_second": 450, "positions_per_second": 500, "mfu": 0.5,
+        "data_wait_fraction": 0.25,
         "flops_matmul": 6e12, "flops_paper": 1.2e13, "flops_6nd": 1.8e13,
     })  # fmt: skip
     clock[0] += 60  # validation
     speed.start()
     clock[0] += 4
     speed.pause(work(7000))
-    assert speed.lap(1000.0)["positions_per_second"] == pytest.approx(250)
+    assert speed.lap(1000.0, 0.0)["positions_per_second"] == pytest.approx(250)
     assert speed.seconds == pytest.approx(26)
     assert speed.positions_per_second == pytest.approx(7000 / 26)
-    assert math.isnan(Speed(torch.device("cpu"), work(0)).lap(0.0)["mfu"])
+    assert math.isnan(Speed(torch.device("cpu"), work(0)).lap(0.0, 0.0)["mfu"])
 
 
 def test_work_is_that_of_all_phases(config):

@@ -223,7 +223,7 @@ def test_a_batch_does_not_depend_on_order_or_neighbours(packing):
     ids, types = sequences.batch(shuffled)
     assert (ids == all_ids[shuffled]).all()
     assert (types == all_types[shuffled]).all()
-    assert ids.dtype == types.dtype == np.int64
+    assert (ids.dtype, types.dtype) == (np.uint32, np.uint8)
     none, _ = sequences.batch(np.zeros(0, np.int64))
     assert none.shape == (0, 16)
 

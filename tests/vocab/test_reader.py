@@ -75,6 +75,18 @@ def test_reading_goes_on_from_a_number_alone(folder, packing):
     assert (reader(folder, packing, 0.3, seed=1).batch(0, 400)[0] != whole).any()
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_a_batch_is_a_stretch_of_the_order_wherever_it_begins(folder, temperature):
+    """The order is computed in stretches of 4,096, which no batch needs to keep to."""
+    found = reader(folder, temperature=temperature)
+    for first, count in [(0, 1), (4090, 20), (4096, 4096), (100_000, 9000), (5, 0), (8192, 0)]:
+        for rank, num_ranks in [(0, 1), (2, 3)]:
+            positions = np.arange(first + rank, first + count, num_ranks)
+            indices = found.indices(first, count, rank, num_ranks)
+            assert (indices == found.schedule.indices(positions)).all()
+            assert len(indices) == len(positions)
+
+
 def test_one_folder_serves_every_length(folder):
     for length in (16, 31, 64):
         found = reader(folder, "full", length=length)

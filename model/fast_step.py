@@ -1,0 +1,223 @@
+"""`train_step` as fast as device and options allow: compiled, and recorded as one CUDA graph."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from electrify.config_pretrain import PretrainConfig
+from electrify.progress import log, warn
+from model.attention import AttentionWork, backend_seconds, in_words, use_fastest, works_of
+from model.batch import Batch, Outputs
+from model.compiled_parts import compile_parts, is_compiled, is_recorded, undo_compilation
+from model.device import precision_of
+from model.metrics import AddSums, MetricsWindow, add_sums_of
+from model.optim import AdamW
+from model.parallel import ALONE, Ranks
+from model.schedule import Stage
+from model.step_graph import CudaRecorder, Recorder
+from model.train_step import AS_WRITTEN, Parts, Step, prepare, stages_of, train_step, update
+
+WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
+Result = tuple[list[Outputs], Tensor]
+Form = tuple[object, ...]
+
+
+class FastStep:
+    """The updates of one run; a call does one and counts its figures in `window`.
+
+    Steps of one form, the same shapes and stages, share compiled code and a recording; the next
+    form (a phase of the curriculum, the second of two stages) makes its own and drops these. What
+    cannot be compiled or recorded runs without, from the same state, and one line of the log says
+    why; with "on" in place of "auto" that is a `ValueError`.
+
+    Outputs and norm of a recorded step lie where those of the next one will: read them before it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizers: Sequence[AdamW],
+        config: PretrainConfig,
+        device: torch.device,
+        window: MetricsWindow,
+        ranks: Ranks = ALONE,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """`recorder` in place of the one that config and device ask for."""
+        self._model, self._optimizers, self._config = model, optimizers, config
+        self._device, self._window, self._ranks = device, window, ranks
+        self._parts: Parts = AS_WRITTEN
+        self._add_sums: AddSums = add_sums_of
+        self.is_compiled = is_compiled(config, device, ranks)
+        if self.is_compiled:
+            self._parts, self._add_sums = compile_parts(model, ranks)
+        self._recorder = recorder
+        if recorder is None and is_recorded(config, device, ranks):
+            self._recorder = CudaRecorder(device)
+        self._works: list[AttentionWork] = []
+        self._attention = ""
+        self._form: Form = ()
+        self._num_done = 0  # steps of this form
+        self._inputs: list[Batch] = []  # what a recording reads
+        self._replay: Callable[[], None] | None = None
+        self._result: Result | None = None  # of the recording
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether steps are recorded, or will be after their warm-up."""
+        return self._recorder is not None
+
+    def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
+        """`train_step`, on batches that lie on the device."""
+        stages = stages_of(self._config, step.number)
+        form: Form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
+        if form != self._form:
+            self._begin(form, batches)
+        if self._recorder is not None:
+            _copy(batches, self._inputs)
+            batches = self._inputs
+            if self._replay is None and self._num_done == WARM_UPS:
+                self._record(self._recorder, stages)
+        if self._replay is not None:
+            assert self._result is not None
+            prepare(self._optimizers, self._config, step)
+            self._replay()
+            result = self._result
+        else:
+            result = self._run(batches, step)
+        self._window.keep(result[0])
+        self._num_done += 1
+        return result
+
+    def uncompiled(self) -> AbstractContextManager[object]:
+        """Around passes of other forms, such as validation's, that would not pay for compiling."""
+        return torch.compiler.set_stance("force_eager") if self.is_compiled else nullcontext()
+
+    def _begin(self, form: Form, batches: Sequence[Batch]) -> None:
+        self._form, self._num_done, self._replay, self._result = form, 0, None, None
+        if self._recorder is not None:
+            self._inputs = [_copied(batch) for batch in batches]
+        rows, length = batches[0].input_ids.shape
+        works = works_of(self._config, rows, length, batches[0].packed)
+        precision = precision_of(self._config, self._device)
+        if self._device.type == "cuda" and works != self._works:
+            dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+            seconds = backend_seconds(works, self._device, dtype)
+            self._works, self._attention = works, in_words(use_fastest(seconds), seconds)
+        told = [
+            precision,
+            "compiled" if self.is_compiled else "as written",
+            "a CUDA graph" if self.is_recorded else "",
+            self._attention,
+        ]
+        log(f"steps of {len(batches)} x {rows} x {length} tokens: {', '.join(filter(None, told))}")
+
+    def _run(self, batches: Sequence[Batch], step: Step) -> Result:
+        def work() -> Result:
+            outputs, norm = train_step(
+                self._model, self._optimizers, batches, self._config, step, self._parts
+            )
+            self._window.count(outputs, self._add_sums)
+            return outputs, norm
+
+        def run() -> Result:
+            return work() if self._recorder is None else self._recorder.warm(work)
+
+        if not self.is_compiled or self._num_done:
+            return run()
+        before = _State(self._model, self._optimizers, self._window)
+        try:
+            return run()
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler raises; what is not its own comes again
+            reason = _first_line(error)
+            if self._config.compile == "on":
+                raise ValueError(
+                    f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
+                ) from error
+            warn(f"steps run without torch.compile, which failed: {reason}")
+        before.restore()
+        undo_compilation(self._model)
+        self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
+        return run()
+
+    def _record(self, recorder: Recorder, stages: Sequence[Stage]) -> None:
+        def work() -> None:
+            outputs, norm = update(
+                self._model, self._optimizers, self._inputs, self._config, stages, self._ranks,
+                self._parts,
+            )  # fmt: skip
+            self._window.count(outputs, self._add_sums)
+            self._result = outputs, norm
+
+        try:
+            self._replay = recorder.record(work)
+        except Exception as error:  # of CUDA, of its libraries, of memory that there is not
+            reason = _first_line(error)
+            if self._config.cuda_graph == "on":
+                raise ValueError(
+                    f"a step cannot become a CUDA graph ({reason}); set pretrain.cuda_graph to "
+                    '"auto"'
+                ) from error
+            warn(f"steps run without a CUDA graph, which failed: {reason}")
+            self._recorder = self._result = None
+
+
+class _State:
+    """All that a step changes, to be put back."""
+
+    def __init__(
+        self, model: nn.Module, optimizers: Sequence[AdamW], window: MetricsWindow
+    ) -> None:
+        self._optimizers = optimizers
+        self._known = [set(optimizer.state) for optimizer in optimizers]
+        tensors = [*model.parameters(), *window.tensors()]
+        for optimizer in optimizers:
+            for values in (*optimizer.state.values(), *optimizer.param_groups):
+                tensors += [of for of in values.values() if isinstance(of, Tensor)]
+        self._saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put it back."""
+        for tensor, value in self._saved:
+            tensor.copy_(value)
+        for optimizer, known in zip(self._optimizers, self._known, strict=True):
+            for parameter in set(optimizer.state) - known:
+                del optimizer.state[parameter]
+
+
+def _tensors(data: Any) -> Iterator[Tensor]:
+    """Those in a dataclass, in the order of its fields."""
+    if isinstance(data, Tensor):
+        yield data
+    elif is_dataclass(data):
+        for field in fields(data):
+            yield from _tensors(getattr(data, field.name))
+
+
+def _copied(data: Any) -> Any:
+    """A dataclass with tensors of its own."""
+    if isinstance(data, Tensor):
+        return data.clone(memory_format=torch.contiguous_format)
+    if not is_dataclass(data) or isinstance(data, type):
+        return data
+    return replace(data, **{of.name: _copied(getattr(data, of.name)) for of in fields(data)})
+
+
+def _copy(source: Sequence[Batch], target: Sequence[Batch]) -> None:
+    pairs = zip(source, target, strict=True)
+    for of, into in ((a, b) for one, other in pairs for a, b in zip(
+        _tensors(one), _tensors(other), strict=True
+    )):  # fmt: skip
+        into.copy_(of, non_blocking=True)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -1,0 +1,260 @@
+"""Recorded and compiled steps do what the steps they are made of do."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from model import fast_step
+from model.batch import Batch
+from model.compiled_parts import compile_parts, is_compiled, is_recorded
+from model.electra import ElectraPretrainer
+from model.fast_step import WARM_UPS, FastStep
+from model.metrics import MetricsWindow
+from model.optim import AdamW, make_optimizers
+from model.parallel import ALONE, Ranks
+from model.train_step import AS_WRITTEN, Parts, Step, train_step
+from tests.model.conftest import make_config, random_batch, random_model
+from tests.model.tape import TapeRecorder
+from tests.model.test_train_step import OBJECTIVES, cut
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+NUM_STEPS = 9
+Cutter = Callable[[Batch], Sequence[Batch]]
+
+
+class Twins:
+    """The same model twice, its steps and figures: as written, and fast."""
+
+    def __init__(self, recorder: TapeRecorder | None = None, **options: object) -> None:
+        self.plain, self.fast = (random_model(**(DROPOUT | options)) for _ in range(2))
+        self.config = self.plain.config
+        self.optimizers = [make_optimizers(model, self.config) for model in (self.plain, self.fast)]
+        self.windows = [MetricsWindow(["ko"]), MetricsWindow(["ko"])]
+        self.step = FastStep(
+            self.fast, self.optimizers[1], self.config, CPU, self.windows[1], recorder=recorder
+        )
+
+    def run(self, number: int, batches: Sequence[Batch]) -> None:
+        place = Step(number, seed=5)
+        outputs, norm = train_step(self.plain, self.optimizers[0], batches, self.config, place)
+        self.windows[0].add(outputs)
+        _, fast_norm = self.step(batches, place)
+        self.norms = norm.item(), fast_norm.item()
+
+    def assert_equal(self, tolerance: float = 0.0) -> None:
+        for one, other in zip(self._tensors(0), self._tensors(1), strict=True):
+            torch.testing.assert_close(other, one, rtol=tolerance, atol=tolerance)
+        figures = [window.read() for window in self.windows]
+        assert figures[0].keys() == figures[1].keys()
+        for name, value in figures[0].items():
+            assert figures[1][name] == pytest.approx(value, rel=max(tolerance, 1e-12)), name
+        assert self.norms[1] == pytest.approx(self.norms[0], rel=max(tolerance, 1e-7))
+
+    def _tensors(self, which: int) -> list[Tensor]:
+        states = [
+            value
+            for optimizer in self.optimizers[which]
+            for state in optimizer.state.values()
+            for value in state.values()
+        ]
+        return [*(self.plain, self.fast)[which].parameters(), *states]
+
+
+def batch_of(model: ElectraPretrainer, number: int, padded: bool = False, **form: int) -> Batch:
+    return random_batch(model, seed=number, padded=padded, **form)
+
+
+# --- recorded -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_replays_do_what_steps_do(objective: str, padded: bool):
+    """Rate, draws, dropout, text and its length differ in each: none of them may be in the graph.
+
+    In the middle of electra-two-stage another network is trained.
+    """
+    recorder = TapeRecorder()
+    twins = Twins(recorder, objective=objective, **OBJECTIVES[objective])
+    last = 12 if objective == "electra-two-stage" else NUM_STEPS
+    for number in range(last):
+        twins.run(number, [batch_of(twins.plain, number, padded)])
+        twins.assert_equal()
+    num_forms = 2 if objective == "electra-two-stage" else 1
+    assert recorder.num_recorded == num_forms
+    assert recorder.num_warm == num_forms * WARM_UPS
+    assert recorder.num_replayed == last - num_forms * WARM_UPS
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "bias-corrected"},
+        {"updates": "decoupled"},
+        {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
+        {"masking": "bernoulli"},
+        {"masking": "with-replacement"},
+        {"attention": "document"},
+        {"generator": "unigram"},
+        {"max_gradient_norm": 1e-3},
+    ],
+    ids=str,
+)
+def test_replays_do_what_steps_do_with_every_option(options: dict[str, object]):
+    noise = torch.arange(1, 61).double() / 1830 if "generator" in options else None
+    twins = Twins(TapeRecorder(), noise=noise, **options)
+    for number in range(6):
+        twins.run(number, [batch_of(twins.plain, number)])
+    twins.assert_equal()
+
+
+def test_replays_do_all_micro_batches():
+    recorder = TapeRecorder()
+    twins = Twins(recorder, updates="decoupled")
+    for number in range(6):
+        twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=8), [3, 1, 4]))
+    twins.assert_equal()
+    assert recorder.num_replayed == 6 - WARM_UPS
+
+
+def test_another_length_is_another_recording():
+    recorder = TapeRecorder()
+    twins = Twins(recorder)
+    for number in range(12):
+        form = {"rows": 6, "length": 16} if number < 5 else {"rows": 3, "length": 24}
+        twins.run(number, [batch_of(twins.plain, number, **form)])
+        twins.assert_equal()
+    assert (recorder.num_recorded, recorder.num_warm) == (2, 2 * WARM_UPS)
+
+
+def test_a_recording_goes_on_after_validation_and_a_new_window():
+    twins = Twins(TapeRecorder())
+    for number in range(8):
+        twins.run(number, [batch_of(twins.plain, number)])
+        if number == 5:
+            for model, window in zip((twins.plain, twins.fast), twins.windows, strict=True):
+                with torch.no_grad():
+                    model.eval()(model.mask(batch_of(model, 99, rows=2)))
+                model.train()
+                window.reset()
+    twins.assert_equal()
+
+
+def test_two_replays_have_other_masks_and_other_dropout():
+    model = random_model(hidden_dropout_prob=0.5, warmup_steps=0, learning_rate=1e-12)
+    window = MetricsWindow(["ko"])
+    optimizers = make_optimizers(model, model.config)
+    step = FastStep(model, optimizers, model.config, CPU, window, recorder=TapeRecorder())
+    seen = []
+    for number, seed in enumerate((1, 2, 3, 4, 4, 5)):
+        batch = batch_of(model, 0)
+        draws = batch_of(model, seed).noise
+        batch = Batch(batch.input_ids, batch.token_type_ids, draws, batch.languages, batch.packed)
+        outputs, _ = step([batch], Step(number, seed=0))
+        seen.append((outputs[0].corrupted_ids.clone(), outputs[0].discriminator_logits.clone()))
+    fourth, fifth, sixth = seen[3:]
+    assert not torch.equal(fourth[0], sixth[0])
+    assert not torch.allclose(fourth[1], fifth[1], atol=1e-3)  # the same draws, another dropout
+
+
+class LeakingRecorder(TapeRecorder):
+    """Does not call anything again."""
+
+    def record(self, work: Callable[[], object]) -> Callable[[], None]:
+        super().record(work)
+        return lambda: None
+
+
+def test_a_recorder_that_does_nothing_would_be_seen():
+    twins = Twins(LeakingRecorder())
+    for number in range(5):
+        twins.run(number, [batch_of(twins.plain, number)])
+    with pytest.raises(AssertionError):
+        twins.assert_equal()
+
+
+def test_a_rate_of_the_host_would_be_seen():
+    """The tape keeps numbers as they were: so the tests above can fail."""
+    rate, weight = 1.0, torch.zeros(())
+    replay = TapeRecorder().record(lambda: weight.add_(rate))
+    assert weight == 0
+    rate = 5.0
+    replay()
+    assert weight == 1
+    with pytest.raises(RuntimeError, match="waits for the device"):
+        TapeRecorder().record(lambda: weight.item())
+
+
+class BrokenRecorder(TapeRecorder):
+    """Breaks off in the middle, as CUDA does, and nothing is done."""
+
+    def record(self, work: Callable[[], object]) -> Callable[[], None]:
+        super().record(work)
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+
+def test_what_cannot_be_recorded_goes_on_without(caplog):
+    recorder = BrokenRecorder()
+    twins = Twins(recorder, updates="decoupled")
+    for number in range(8):
+        twins.run(number, [batch_of(twins.plain, number)])
+        twins.assert_equal()
+    assert recorder.num_recorded == 1
+    assert not twins.step.is_recorded
+    warned = [of.getMessage() for of in caplog.records if "CUDA graph, which" in of.getMessage()]
+    assert len(warned) == 1
+    assert "not permitted when stream is capturing" in warned[0]
+
+
+def test_with_on_what_cannot_be_recorded_is_an_error():
+    twins = Twins(BrokenRecorder())
+    twins.step._config = twins.config.model_copy(update={"cuda_graph": "on"})
+    with pytest.raises(ValueError, match="cannot become a CUDA graph .*not permitted"):
+        for number in range(5):
+            twins.run(number, [batch_of(twins.plain, number)])
+
+
+# --- what a recording must not do -----------------------------------------------------------------
+
+
+class OnTheHost(TorchDispatchMode):
+    """Which operators touch a tensor on the CPU while all data is elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        leaves = tree_leaves((args, kwargs, result))
+        if any(isinstance(of, Tensor) and of.device.type == "cpu" for of in leaves):
+            self.found.append(str(function))
+        return result
+
+
+@pytest.mark.parametrize("updates", ["joint", "decoupled"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(objective: str, updates: str):
+    """On a device without data, "meta": reading back is an error there, and copies show."""
+    if updates == "decoupled" and objective in ("mlm", "electra-two-stage", "electra-adversarial"):
+        pytest.skip("has one update")
+    options = DROPOUT | OBJECTIVES[objective] | {"updates": updates}
+    model = random_model(objective=objective, **options).to("meta")
+    optimizers = make_optimizers(model, model.config)
+    window = MetricsWindow(["ko"], "meta")
+    batches = [batch_of(model, 0, padded=True).to(torch.device("meta"))] * 2
+    for number in (3, 4, 9):
+        with OnTheHost() as host:
+            outputs, _ = train_step(model, optimizers, batches, model.config, Step(number, 0))
+            window.add(outputs)
+        if number != 3:  # the first makes what stays
+            assert host.found == []
+
+
+# --- compiled -------------------------------------------------------------------------------------
