@@ -11,6 +11,7 @@ from benchmarks.throughput.pretrain_check import compare_with_peer
 from benchmarks.throughput.pretrain_counts import big_tensors, count_launches, record
 from benchmarks.throughput.pretrain_data import BERT_VOCAB_SIZE, Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
+from benchmarks.throughput.pretrain_loader import LoaderFigures, measure_loader
 from benchmarks.throughput.pretrain_parts import step_parts
 from benchmarks.throughput.pretrain_probe import run_probes
 from benchmarks.throughput.pretrain_timing import ceilings, ratio, step_peak_bytes, time_in_turn
@@ -117,6 +118,8 @@ def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
         figures.correct = compare_with_peer(config, bench.pool, device)
     bench.build()
     bench.time(figures)
+    figures.loader = bench.loader()
+    log(figures.loader.line())
     figures.conditions["process_peak_mb"] = peak_memory_mb()
     figures.notes += bench.notes
     figures.goals = judge(figures)
@@ -229,6 +232,13 @@ class Bench:
             preset = SIZE_PRESETS[self.settings.size]
             length = SIZE_SEQUENCE_LENGTH[self.settings.size]
             figures.schedule_tokens = preset["num_steps"] * preset["batch_size"] * length
+
+    def loader(self) -> LoaderFigures:
+        """What a run's loader costs at this shape."""
+        shape, pool = (self.batch_size, self.length), self.pool
+        return measure_loader(
+            self.config, shape, self.device, pool.vocab_size, pool.special, self.settings.run
+        )
 
     def _count(self, variant: Variant) -> tuple[int | None, int | None, int | None]:
         """Operators, views and launches of a step; a compiled one hides its operators."""

@@ -4,7 +4,6 @@ Token ids follow Zipf's law, since the gradients of the shared embedding meet in
 tokens, and a flat or constant stream would hide what that costs.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,9 @@ from torch import Tensor
 from electrify.config_pretrain import PretrainConfig
 from model.batch import Batch, Noise, SpecialTokens
 from model.data import SequenceData, noise_key, open_shards
+from model.host_batch import HostBatch
 from model.masking import num_slots
+from vocab.shard_writer import token_dtype
 
 BERT_SPECIAL = SpecialTokens(pad=0, cls=101, sep=102, mask=103)
 BERT_VOCAB_SIZE = 30_522
@@ -38,11 +39,22 @@ class Pool:
     name: str
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step on the CPU: as `StepData`, it draws its noise here."""
-        ids = self.input_ids[step % len(self.input_ids)]
-        types = self.token_type_ids[step % len(self.input_ids)]
-        noise = Noise.draw(noise_key(0, step), ids.shape[0], ids.shape[1], self.slots)
-        return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), self.packed)
+        """The batch of a step on the CPU."""
+        return self.host_batch(step).to(torch.device("cpu"))
+
+    def host_batch(self, step: int, num_parts: int = 1) -> HostBatch:
+        """The same as a run has it, for so many forward passes; the draws are made here."""
+        ids = self.input_ids[step % len(self.input_ids)].numpy()
+        types = self.token_type_ids[step % len(self.input_ids)].numpy()
+        number, length = ids.shape
+        return HostBatch.of(
+            ids.astype(token_dtype(self.vocab_size)),
+            types.astype(np.uint8),
+            np.zeros(number, np.int64),
+            Noise.draw(noise_key(0, step), number, length, self.slots),
+            self.packed,
+            number // num_parts,
+        )
 
     def tokens(self, step: int) -> int:
         """Tokens of a step that are not padding."""
@@ -122,10 +134,3 @@ def shard_pool(folder: Path, config: PretrainConfig, batch_size: int, length: in
         data.special,
         "shards of a run",
     )
-
-
-def micro_batches(batch: Batch, number: int) -> Iterator[Batch]:
-    """A batch in equal parts."""
-    size = len(batch.input_ids) // number
-    for first in range(0, size * number, size):
-        yield batch.rows(slice(first, first + size))

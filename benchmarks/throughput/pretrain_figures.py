@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.throughput.figures import FORMAT_VERSION, Goal, machine
 from benchmarks.throughput.goals import at_least, at_most
+from benchmarks.throughput.pretrain_loader import LoaderFigures
 from benchmarks.throughput.pretrain_probe import Probe
 from benchmarks.throughput.pretrain_timing import Timed, ratio
 from benchmarks.throughput.pretrain_variants import COMPILED_PEER, OURS, PEER
@@ -59,6 +60,7 @@ class PretrainFigures:
     systems: list[System] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)  # seconds of a step of ours
     ratios: dict[str, float] = field(default_factory=dict)
+    loader: LoaderFigures | None = None
     largest: list[dict[str, object]] = field(default_factory=list)  # tensors of a step of ours
     probes: list[Probe] = field(default_factory=list)
     schedule_tokens: float = math.nan

@@ -26,6 +26,7 @@ def build_pretrain_page(figures: PretrainFigures) -> TwinPage:
     _add_systems(document, figures)
     _add_ratios(document, figures)
     _add_parts(document, figures)
+    _add_loader(document, figures)
     _add_counts(document, figures)
     _add_ceilings(document, figures)
     _add_correct(document, figures)
@@ -95,6 +96,23 @@ def _add_parts(document: TwinPage, figures: PretrainFigures) -> None:
         for name, seconds in figures.parts.items()
     ]
     document.table(("part", "ms", "share"), rows)
+
+
+def _add_loader(document: TwinPage, figures: PretrainFigures) -> None:
+    if (found := figures.loader) is None:
+        return
+    document.heading("The loader alone")
+    document.paragraph(
+        f"Steps of this shape from {found.data}. In a run a thread reads, packs and draws while "
+        "the device works; the loop pins what is ready and starts the copy."
+    )
+    rows = [
+        ("read, ms of CPU a step", 1000 * found.read_cpu_seconds),
+        ("moved, ms of CPU a step", 1000 * found.move_cpu_seconds),
+        ("moved, MB a step", found.bytes / 1e6),
+        ("tokens/s", found.positions_per_second),
+    ]
+    document.table(("", "measured"), rows)
 
 
 def _add_counts(document: TwinPage, figures: PretrainFigures) -> None:

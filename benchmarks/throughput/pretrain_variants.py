@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from benchmarks.throughput.pretrain_data import Pool, micro_batches
+from benchmarks.throughput.pretrain_data import Pool
 from electrify.config_pretrain import PretrainConfig
 from model.device import synchronize
 from model.electra import ElectraPretrainer
@@ -76,8 +76,7 @@ def make_ours(
     variant = Variant(OURS, pool, _nothing, list(model.parameters()), device, started=started)
 
     def step(number: int) -> None:
-        whole = variant.pool.batch(number)
-        batches = [batch.to(device) for batch in micro_batches(whole, num_parts)]
+        batches = variant.pool.host_batch(number, num_parts).micro_batches(device)
         train_step(model, optimizers, batches, config, Step(number, SEED))
 
     variant.step = step

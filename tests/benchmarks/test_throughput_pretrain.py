@@ -13,13 +13,7 @@ from benchmarks.throughput.__main__ import main
 from benchmarks.throughput.figures import Goal
 from benchmarks.throughput.pretrain import PretrainSettings, measure_pretraining
 from benchmarks.throughput.pretrain_counts import Recorded, record
-from benchmarks.throughput.pretrain_data import (
-    BERT_SPECIAL,
-    Pool,
-    micro_batches,
-    shard_pool,
-    zipf_pool,
-)
+from benchmarks.throughput.pretrain_data import BERT_SPECIAL, Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
 from benchmarks.throughput.pretrain_parts import OTHER, WHOLE
 from benchmarks.throughput.pretrain_probe import probe_attention, probe_head, run_probes
@@ -165,7 +159,8 @@ def test_draws_differ_by_step_and_not_by_call():
     first, again, second = pool.batch(0), pool.batch(0), pool.batch(1)
     assert torch.equal(first.noise.positions, again.noise.positions)
     assert not torch.equal(first.noise.positions, second.noise.positions)
-    parts = list(micro_batches(first, 2))
+    parts = pool.host_batch(0, num_parts=2).micro_batches(CPU)
+    assert [len(part.input_ids) for part in parts] == [BATCH_SIZE // 2] * 2
     assert torch.equal(torch.cat([part.input_ids for part in parts]), first.input_ids)
 
 
@@ -251,6 +246,9 @@ def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
         assert of.launches is None
         assert (of.tokens < of.positions) == ("padded" in of.timed.name)
     assert figures.mfu(figures.systems[0]) is None
+    assert figures.loader is not None
+    assert figures.loader.positions == BATCH_SIZE * LENGTH
+    assert figures.loader.positions_per_second > 0
     assert figures.correct["generator_relative_error"] < 1e-6
     assert figures.correct["discriminator_relative_error"] < 1e-6
     assert figures.correct["word_gradient_relative_error"] < 1e-5
