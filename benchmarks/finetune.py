@@ -1,81 +1,68 @@
-"""Fine-tune one encoder on one task with one seed, and predict the reported rows.
+"""Fine-tune one encoder on one task with one seed, and predict.
 
-The protocol is `last`: a fixed number of steps, the model of the last one, no look at the reported
-rows before.
+Protocols: `last`, a fixed number of steps and the model of the last one; and
+`best-on-a-split-of-train`, the best model on rows that were taken out of the training split. The
+reported rows are not looked at before.
 """
 
-import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional as F
 
-from benchmarks.features import (
-    IGNORED_LABEL,
-    Features,
-    collate,
-    prediction_batches,
-    training_batches,
-)
-from benchmarks.heads import (
-    HEAD_DROPOUT,
-    Classifier,
+from benchmarks.encoder import (
     ModelSource,
     Variant,
+    freeze,
     load_encoder,
     prepare_encoder,
+    with_added_tokens,
 )
-from benchmarks.optim import (
-    HyperParameters,
-    build_optimizer,
-    resolve_hyper_parameters,
-    schedule,
-)
+from benchmarks.heads import HEAD_DROPOUT, EncoderWithHead
+from benchmarks.kind import Example, Features, Line, Outputs
+from benchmarks.predictions import plain, score_lines, undefined
+from benchmarks.recipe import HyperParameters, options_for, resolve_hyper_parameters
 from benchmarks.task import Task
-from electrify.config import EvaluateConfig
+from benchmarks.training import PREDICTION_BATCH_FACTOR, OnStep, Selection, Trainer
+from electrify.config_evaluate import EvaluateConfig
 
-SELECTION = "last"
-PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
 
-OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
+@dataclass(frozen=True)
+class Split:
+    """Examples with their tokenised rows."""
+
+    examples: tuple[Example, ...]
+    features: Features
 
 
 @dataclass(frozen=True)
 class TaskFeatures:
-    """A task with its tokenised rows."""
+    """A task with its tokenised splits; of those to predict, the reported one first."""
 
     task: Task
-    train: Features
-    reported: Features
+    train: Split
+    predicted: Mapping[str, Split]
+    max_length: int  # of a row, in pieces
+    selection: Split | None = None  # rows out of the training split that choose the model
 
 
 @dataclass(frozen=True)
 class Finetuned:
-    """Predictions of one fine-tuned model, and what made them."""
+    """Predictions of one fine-tuned model by split, and what made them."""
 
-    probabilities: NDArray[np.float64]  # (reported rows, labels); nan after a failed training
+    lines: Mapping[str, list[Line]]  # predictions are None after a failed training
     degenerate: str | None
     hyper_parameters: HyperParameters
     num_train_examples: int
     train_seconds: float
-    piece_predictions: tuple[NDArray[np.int64], ...] = ()  # tagging: (T,) label ids, by row
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether the model gave numbers at all."""
-        return bool(np.isfinite(self.probabilities).all())
-
-    @property
-    def predictions(self) -> NDArray[np.int64]:
-        """Most probable label id of each row (the first of equal ones)."""
-        return np.asarray(np.argmax(self.probabilities, axis=1), dtype=np.int64)
+    micro_batch_size: int  # rows at once, in the end
+    selected: Mapping[str, Any] = field(default_factory=dict)  # which model, and how it was found
 
 
 def finetune(
@@ -86,44 +73,91 @@ def finetune(
     options: EvaluateConfig,
     on_step: OnStep = lambda rows: None,
 ) -> Finetuned:
-    """Train encoder and head on `data.train`, predict `data.reported`.
+    """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     model and its control share all but the last. Global random state is as before afterwards.
     """
-    device = choose_device(options.device)
-    rows = training_rows(data.train, options.max_train_examples, seed)
+    device, task = choose_device(options.device), data.task
+    given = options_for(task, options)
+    rows = training_rows(data.train.features, given.max_train_examples, seed)
     settings = resolve_hyper_parameters(
-        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT,
+        task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT,
         choose_precision(options.precision, device),
     )  # fmt: skip
+    settings = replace(settings, max_sequence_length=data.max_length)
+    selection = _selection(data, options, settings)
     with _seeded(seed, device):
-        generator = torch.Generator().manual_seed(seed)
-        encoder = load_encoder(model, variant, seed)
-        prepare_encoder(encoder, options.dropout, device, settings.precision)
-        pooling = settings.pooling
-        classifier = Classifier(encoder, len(data.task.labels), generator, pooling).to(device)
+        network = build_network(task, model, variant, seed, settings, device)
+        trainer = Trainer(
+            network, task.kind, model.tokenizer.pad_token_id, settings,
+            f"{task.name} {variant} seed {seed}",
+            given.micro_batch_size or settings.batch_size,
+            PREDICTION_BATCH_FACTOR * settings.batch_size,
+        )  # fmt: skip
         start = time.monotonic()
-        pad_id = model.tokenizer.pad_token_id
-        degenerate = _train(classifier, data.train, rows, pad_id, settings, seed, on_step)
+        failure = trainer.train(data.train.features, rows, seed, on_step, selection)
         train_seconds = time.monotonic() - start
-        batch_size = PREDICTION_BATCH_FACTOR * settings.batch_size
-        logits = predict(classifier, data.reported, pad_id, batch_size, settings.precision)
-    pieces = tuple(row.argmax(axis=-1) for row in logits) if pooling == "none" else ()
-    # of tags: the mean over the pieces of a row, which tells a failed training
-    probabilities = np.stack([row.reshape(-1, row.shape[-1]).mean(axis=0) for row in logits])
-    if degenerate:
-        probabilities = np.full_like(probabilities, math.nan)
-    elif not np.isfinite(probabilities).all():
-        degenerate = "probabilities are not numbers"
-    elif pieces:
-        degenerate = _constant(data.task, data.reported.piece_labels, pieces)
-    else:
-        degenerate = _constant(data.task, [data.reported.labels], [probabilities.argmax(axis=1)])
-    num_orders = 2 if data.task.train_both_orders else 1
+        lines, degenerate = {}, failure
+        for position, (name, split) in enumerate(data.predicted.items()):
+            lines[name], problem = _lines(task, split, trainer.predict(split.features), failure)
+            if position == 0:
+                degenerate = failure or problem
+    num_examples = len(np.unique(data.train.features.example_of[rows]))
     return Finetuned(
-        probabilities, degenerate, settings, len(rows) // num_orders, train_seconds, pieces
+        lines, degenerate, settings, num_examples, train_seconds, trainer.micro_batch_size,
+        selection.described() if selection else {},
     )  # fmt: skip
+
+
+def build_network(
+    task: Task,
+    model: ModelSource,
+    variant: Variant,
+    seed: int,
+    settings: HyperParameters,
+    device: torch.device,
+) -> EncoderWithHead:
+    """The encoder with the task's head, drawn by the seed."""
+    generator = torch.Generator().manual_seed(seed)
+    tokenizer = with_added_tokens(model.tokenizer, task.kind.added_tokens)
+    encoder = load_encoder(model, variant, seed, len(tokenizer))
+    prepare_encoder(encoder, settings.dropout, device, settings.precision)
+    freeze(encoder, settings.freeze)
+    pooled = replace(task, pooling=settings.pooling)
+    head = task.kind.make_head(pooled, encoder, tokenizer, generator)
+    return EncoderWithHead(encoder, head).to(device)
+
+
+def _selection(
+    data: TaskFeatures, options: EvaluateConfig, settings: HyperParameters
+) -> Selection | None:
+    """What chooses the model; None for that of the last step."""
+    task, split = data.task, data.selection
+    if split is None:
+        return None
+
+    def score(trainer: Trainer) -> float:
+        lines, _ = _lines(task, split, trainer.predict(split.features), None)
+        return score_lines(task, lines)[task.headline]
+
+    steps_per_epoch = settings.num_steps / settings.num_epochs
+    every = max(1, int(steps_per_epoch / options.evaluations_per_epoch))
+    return Selection(score, every, options.patience, task.higher_is_better)
+
+
+def _lines(
+    task: Task, split: Split, outputs: list[Outputs], failure: str | None
+) -> tuple[list[Line], str | None]:
+    """The lines of a split, and what is wrong with them."""
+    is_finite = all(np.isfinite(array).all() for row in outputs for array in row.values())
+    if not is_finite:
+        outputs = [{name: np.nan_to_num(row[name]) for name in row} for row in outputs]
+    lines = plain(task.kind.lines(task, split.examples, split.features, outputs))
+    if failure or not is_finite:
+        return undefined(lines), "outputs are not numbers"
+    constant = task.kind.constant(task, lines)
+    return lines, None if constant is None else f"constant predictions: {constant}"
 
 
 def choose_device(name: str) -> torch.device:
@@ -135,83 +169,6 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def training_rows(
-    features: Features, max_train_examples: int | None, seed: int
-) -> NDArray[np.int64]:
-    """Rows to train on: all, or a sample of the examples by the seed, with both orders of each."""
-    rows = np.arange(features.num_examples)
-    if max_train_examples is not None and max_train_examples < len(rows):
-        rng = np.random.default_rng([seed, 1])
-        rows = np.sort(rng.choice(rows, max_train_examples, replace=False))
-    num_orders = len(features.labels) // features.num_examples
-    return np.concatenate([rows + order * features.num_examples for order in range(num_orders)])
-
-
-def predict(
-    classifier: Classifier, features: Features, pad_id: int, batch_size: int, precision: str
-) -> list[NDArray[np.float64]]:
-    """Probabilities of every row, in the order of the rows: (labels,) each; of tags (T, labels)."""
-    classifier.eval()
-    device = classifier.head.weight.device
-    found: list[Any] = [None] * len(features.labels)
-    with torch.inference_mode():
-        for rows in prediction_batches(features.lengths, batch_size):
-            inputs, _ = collate(features, rows, pad_id, device)
-            with _autocast(device, precision):
-                logits = classifier(inputs)
-            probabilities = F.softmax(logits.double(), dim=-1).cpu().numpy()
-            for row, values in zip(rows, probabilities, strict=True):
-                found[row] = values[: len(features.input_ids[row])] if values.ndim > 1 else values
-    return found
-
-
-def _train(
-    classifier: Classifier,
-    features: Features,
-    rows: NDArray[np.int64],
-    pad_id: int,
-    settings: HyperParameters,
-    seed: int,
-    on_step: OnStep,
-) -> str | None:
-    """Train in place; says what went wrong where the loss was not a number (training ends)."""
-    device = classifier.head.weight.device
-    optimizer = build_optimizer(classifier.encoder, classifier.head, settings)
-    peaks = [group["lr"] for group in optimizer.param_groups]
-    parameters = list(classifier.parameters())
-    rng = np.random.default_rng([seed, 2])
-    batches = training_batches(features.lengths[rows], settings.batch_size, settings.num_steps, rng)
-    classifier.train()
-    for step, batch in enumerate(batches):
-        share = schedule(step, settings.num_steps, settings.warmup_steps)
-        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
-            group["lr"] = peak * share
-        inputs, labels = collate(features, rows[batch], pad_id, device)
-        with _autocast(device, settings.precision):
-            logits = classifier(inputs)
-        loss = F.cross_entropy(
-            logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED_LABEL
-        )
-        if not math.isfinite(loss.item()):
-            return f"loss is {loss.item()} at step {step} of {settings.num_steps}"
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        on_step(len(batch))
-    return None
-
-
-def _constant(
-    task: Task, gold: Sequence[NDArray[np.int64]], predicted: Sequence[NDArray[np.int64]]
-) -> str | None:
-    """Names the one label predicted everywhere, where the rows have more than one."""
-    labels = set(np.concatenate(predicted).tolist())
-    if len(labels) > 1 or len(set(np.concatenate(gold).tolist())) < 2:
-        return None
-    return f"constant predictions: {task.labels[labels.pop()]}"
-
-
 def choose_precision(name: str, device: torch.device) -> str:
     """The precision asked for; "auto" is bf16 on a GPU and fp32 on a CPU."""
     if name != "auto":
@@ -219,9 +176,16 @@ def choose_precision(name: str, device: torch.device) -> str:
     return "bf16" if device.type == "cuda" else "fp32"
 
 
-def _autocast(device: torch.device, precision: str) -> torch.autocast:
-    """bf16 matrix products over fp32 weights, or plain fp32."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+def training_rows(
+    features: Features, max_train_examples: int | None, seed: int
+) -> NDArray[np.int64]:
+    """Rows to train on: all, or those of a sample of the examples by the seed."""
+    examples = np.unique(features.example_of)
+    if max_train_examples is None or max_train_examples >= len(examples):
+        return np.arange(len(features.example_of))
+    rng = np.random.default_rng([seed, 1])
+    chosen = rng.choice(examples, max_train_examples, replace=False)
+    return np.flatnonzero(np.isin(features.example_of, chosen))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ plain JSON: all that scores are made of, so that a file of lines can be scored a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,10 @@ class Head(nn.Module, ABC):
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """A scalar, the mean over what is learnt in the batch, in fp32."""
 
+    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
+        """What `loss` is the mean over, by which micro-batches are weighed: here, the rows."""
+        return len(batch["input_ids"])
+
 
 class Kind(ABC):
     """A sort of task. Without state: everything particular stands in the `Task`."""
@@ -74,7 +78,16 @@ class Kind(ABC):
 
     @abstractmethod
     def read(self, task: "Task", split: str, path: Path) -> Iterator[Example]:
-        """The examples of one official file in file order; `ValueError` names file and row."""
+        """The examples of one official file in file order; `ValueError` names file and row.
+
+        Of a split in `task.unlabelled` gold values are None.
+        """
+
+    def from_hub(
+        self, task: "Task", split: str, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Example]:
+        """As `read`, from the rows of `task.hub` (class labels already as their names)."""
+        raise ValueError(f"{task.name} is not read from the hub: give its official files")
 
     @abstractmethod
     def featurize(
@@ -87,14 +100,18 @@ class Kind(ABC):
     ) -> Features:
         """Token ids and labels; `train` says whether rows are for learning or for predicting.
 
-        What had to be cut is counted, and the caller warns about it.
+        What had to be cut is counted, and the caller warns about it. `tokenizer` has the kind's
+        `added_tokens`.
         """
 
     @abstractmethod
     def label_tensors(
         self, features: Features, rows: NDArray[np.int64], length: int
     ) -> dict[str, Tensor]:
-        """What the head learns from, of a batch of rows padded to `length`: each (B, ...)."""
+        """What the head reads and learns from, of rows padded to `length`: each (B, ...).
+
+        Predicting asks for them too, also where gold values are None.
+        """
 
     @abstractmethod
     def make_head(self, task: "Task", encoder: nn.Module, tokenizer: Any, generator: Any) -> Head:
@@ -114,8 +131,17 @@ class Kind(ABC):
     def score(self, task: "Task", lines: Sequence[Line]) -> dict[str, float]:
         """Every metric of the task by name, the headline first, from lines alone.
 
-        0..1 where official scripts print percent; what is undefined is nan, never 0.
+        0..1 where official scripts print percent; what is undefined is nan, never 0. Of no lines
+        at all every metric is nan (so its names are known where a training failed).
         """
+
+    def ensemble(self, task: "Task", runs: Sequence[Sequence[Line]]) -> list[Line]:
+        """One line an example out of those of several runs, which hold the same examples."""
+        raise ValueError(f"{task.name}: no ensembling for this sort of task; leave it out")
+
+    def doubts(self, task: "Task", train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
+        """What looks wrong with labels or data although nothing failed, each in words."""
+        return []
 
     def constant(self, task: "Task", lines: Sequence[Line]) -> str | None:
         """What was predicted everywhere although gold values differ, in words; None if nothing."""

@@ -1,55 +1,106 @@
-"""KLUE tasks (Park et al. 2021), as KLUE-baseline scores and trains them.
+"""KLUE tasks of labels and numbers (Park et al. 2021), as KLUE-baseline scores and trains them.
 
-Epochs are those of KLUE-baseline run_all.sh for models of base size. Its checkpoint is the best of
-several on the dev set, which is the set it then reports; here the last step is scored.
+Its checkpoint is the best of several on the dev set, which is the set it then reports.
 """
 
+from benchmarks.kinds.classification import Classification
+from benchmarks.kinds.regression import Regression
+from benchmarks.kinds.tagging import CharacterTagging
 from benchmarks.metrics.classification import accuracy, macro_f1
-from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
-from benchmarks.task import Task
+from benchmarks.metrics.regression import f1_at_3, f1_at_3_float32, pearson, spearman
+from benchmarks.metrics.tagging import (
+    NER_LABELS,
+    character_macro_f1,
+    character_macro_f1_present,
+    character_macro_f1_without_o,
+    entity_macro_f1,
+    seqeval_micro_f1,
+)
+from benchmarks.task import HubSource, Task
+
+HOMEPAGE = "https://github.com/KLUE-benchmark/KLUE"
+_HUB_SPLITS = {"train": "train", "dev": "validation"}
 
 YNAT = Task(
     name="klue-ynat",
     suite="klue",
+    kind=Classification(),
     version="1.1",
     files={
         "train": ("ynat-v1.1_train.json", "ynat-v1.1_train_part.json"),
         "dev": ("ynat-v1.1_dev.json",),
+        "test": ("ynat-v1.1_test.json",),
     },
-    file_format="json",
+    homepage=HOMEPAGE,
+    hub=HubSource(path="klue/klue", name="ynat", splits=_HUB_SPLITS),
     text_fields=("title",),
-    label_field="label",
     id_field="guid",
     labels=("정치", "경제", "사회", "생활문화", "세계", "IT과학", "스포츠"),
+    headline="macro_f1",
     metrics=(macro_f1, accuracy),
-    num_epochs=4,
+)
+
+STS = Task(
+    name="klue-sts",
+    suite="klue",
+    kind=Regression(),
+    version="1.1",
+    files={
+        "train": ("klue-sts-v1.1_train.json",),
+        "dev": ("klue-sts-v1.1_dev.json",),
+        "test": ("klue-sts-v1.1_test.json",),
+    },
+    homepage=HOMEPAGE,
+    hub=HubSource(path="klue/klue", name="sts", splits=_HUB_SPLITS),
+    text_fields=("sentence1", "sentence2"),
+    label_field="labels.real-label",
+    id_field="guid",
+    value_range=(0.0, 5.0),
+    headline="pearson",
+    metrics=(pearson, f1_at_3_float32, f1_at_3, spearman),  # the trainer passes float32
 )
 
 NLI = Task(
     name="klue-nli",
     suite="klue",
+    kind=Classification(),
     version="1.1",
-    files={"train": ("klue-nli-v1.1_train.json",), "dev": ("klue-nli-v1.1_dev.json",)},
-    file_format="json",
+    files={
+        "train": ("klue-nli-v1.1_train.json",),
+        "dev": ("klue-nli-v1.1_dev.json",),
+        "test": ("klue-nli-v1.1_test.json",),
+    },
+    homepage=HOMEPAGE,
+    hub=HubSource(path="klue/klue", name="nli", splits=_HUB_SPLITS, fields={"gold_label": "label"}),
     text_fields=("premise", "hypothesis"),
     label_field="gold_label",
     id_field="guid",
     labels=("entailment", "contradiction", "neutral"),  # not the order of MNLI
+    headline="accuracy",
     metrics=(accuracy,),
-    num_epochs=5,
 )
 
 NER = Task(
     name="klue-ner",
     suite="klue",
+    kind=CharacterTagging(),
     version="1.1",
-    files={"train": ("klue-ner-v1.1_train.tsv",), "dev": ("klue-ner-v1.1_dev.tsv",)},
-    file_format="characters",
-    text_fields=("text",),
+    files={
+        "train": ("klue-ner-v1.1_train.tsv",),
+        "dev": ("klue-ner-v1.1_dev.tsv",),
+    },
+    homepage=HOMEPAGE,
+    hub=HubSource(path="klue/klue", name="ner", splits=_HUB_SPLITS),
+    label_field="ner_tags",  # of the hub
     labels=NER_LABELS,
-    head="tagging",
-    metrics=(entity_macro_f1, character_macro_f1),
-    num_epochs=3,
+    headline="entity_macro_f1",
+    metrics=(
+        entity_macro_f1,
+        character_macro_f1,
+        character_macro_f1_without_o,
+        character_macro_f1_present,
+        seqeval_micro_f1,
+    ),
 )
 
-TASKS = (YNAT, NLI, NER)
+TASKS = (YNAT, STS, NLI, NER)

@@ -1,35 +1,20 @@
 """Official files below a data folder to checked examples.
 
-Files are found by their official name at any depth. Nothing is downloaded, normalised or skipped:
-a row that does not fit stops the run with its place.
+Files are found by their official name at any depth. Nothing is downloaded, normalised or skipped.
 """
 
 import hashlib
-import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from benchmarks.tagging import read_sentences
+from benchmarks.kind import Example
 from benchmarks.task import Task
 from electrify.artifacts import fingerprint
 
-# Share of the groups that becomes training data where a task comes with a dev file alone.
+# Share of the groups that becomes training data where a task comes with a reported file alone.
 DEV_SPLIT_TRAIN_FRACTION = 0.7
-
-
-@dataclass(frozen=True)
-class Example:
-    """One row: its id, one text or two, and the position of its label in the task's labels.
-
-    Of a tagging task `tags` holds those of the characters' labels, and `label` says nothing.
-    """
-
-    id: str
-    texts: tuple[str, ...]
-    label: int
-    tags: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,7 +22,8 @@ class TaskData:
     """The rows of a task, and where they come from.
 
     `split` names the reported rows: "dev", or "dev-split-eval" where the dev file had to serve as
-    training data too. `sha256` maps each file, relative to the data folder, to its hash.
+    training data too. `further` are splits that are scored beside it or only predicted. `sha256`
+    maps each file, relative to the data folder, to its hash.
     """
 
     train: tuple[Example, ...]
@@ -45,6 +31,12 @@ class TaskData:
     split: str
     files: tuple[Path, ...]
     sha256: dict[str, str]
+    further: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+
+    @property
+    def predicted(self) -> dict[str, tuple[Example, ...]]:
+        """The rows of every split to predict, the reported one first."""
+        return {self.split: self.reported, **self.further}
 
 
 def load_task(task: Task, data_dir: Path) -> TaskData:
@@ -54,49 +46,76 @@ def load_task(task: Task, data_dir: Path) -> TaskData:
     """
     if not data_dir.is_dir():
         raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
-    dev_path = find_file(task, "dev", data_dir)
-    if dev_path is None:
-        names = " or ".join(name for split in ("train", "dev") for name in task.files[split])
+    splits = dict.fromkeys((task.reported, *task.files))  # what cannot be done without comes first
+    paths = {split: find_files(task, split, data_dir) for split in splits}
+    if not paths[task.reported]:
+        names = " or ".join(n for s in ("train", task.reported) for n in task.files.get(s, ()))
+        where = f", from {task.homepage}" if task.homepage else ""
         raise ValueError(
-            f"{task.name}: no {' or '.join(task.files['dev'])} below {data_dir.absolute()}; "
-            f"put the official files of the task there ({names})"
+            f"{task.name}: no {' or '.join(task.files[task.reported])} below "
+            f"{data_dir.absolute()}; put the official files of the task there ({names}){where}"
         )
-    train_path = find_file(task, "train", data_dir)
-    dev = tuple(read_examples(task, "dev", dev_path))
-    if train_path is None:
-        train, reported = split_by_group(task, dev)
-        split = "dev-split-eval"
+    rows = {
+        split: tuple(example for path in found for example in read_examples(task, split, path))
+        for split, found in paths.items()
+        if found and (split == "train" or split in (*task.reported_splits, *task.unlabelled))
+    }
+    files = tuple(path for found in paths.values() for path in found)
+    sha256 = {path.relative_to(data_dir).as_posix(): fingerprint(str(path)) for path in files}
+    return split_when_untrained(task, rows, files, sha256)
+
+
+def split_when_untrained(
+    task: Task,
+    rows: Mapping[str, tuple[Example, ...]],
+    files: tuple[Path, ...],
+    sha256: dict[str, str],
+) -> TaskData:
+    """The rows of all splits as a task's data; without "train" the reported rows are divided.
+
+    Raises `ValueError` where nothing is left to learn from or to report.
+    """
+    further = dict(rows)
+    reported, split = further.pop(task.reported), task.reported
+    if "train" in further:
+        train = further.pop("train")
     else:
-        train, reported = tuple(read_examples(task, "train", train_path)), dev
-        split = "dev"
-    paths = tuple(path for path in (train_path, dev_path) if path is not None)
+        train, reported = split_by_group(task, reported)
+        split = f"{split}-split-eval"
     if not train or not reported:
         raise ValueError(
             f"{task.name}: {len(train)} training and {len(reported)} reported rows in "
-            f"{', '.join(map(str, paths))}; both need at least one"
+            f"{', '.join(map(str, files))}; both need at least one"
         )
-    sha256 = {path.relative_to(data_dir).as_posix(): fingerprint(str(path)) for path in paths}
-    return TaskData(train, reported, split, paths, sha256)
+    return TaskData(train, reported, split, files, sha256, further)
 
 
-def find_file(task: Task, split: str, data_dir: Path) -> Path | None:
-    """The split's file under its first name that is there; two files of that name are an error."""
+def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
+    """The split's file under its first name that is there, else those of its parts.
+
+    Two files of one name are an error.
+    """
     for name in task.files[split]:
-        wanted = PurePosixPath(name).parts
-        found = [
-            path
-            for path in _files_named(data_dir, wanted[-1])
-            # absolute: a data folder may itself be the named one, .../CoLA
-            if path.absolute().parts[-len(wanted) :] == wanted
-        ]
-        if len(found) > 1:
-            raise ValueError(
-                f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
-                "give --data-dir a folder with one of them"
-            )
-        if found:
-            return found[0]
-    return None
+        if found := _find(task, name, data_dir):
+            return [found]
+    parts = (_find(task, name, data_dir) for name in task.parts.get(split, ()))
+    return [path for path in parts if path is not None]
+
+
+def _find(task: Task, name: str, data_dir: Path) -> Path | None:
+    wanted = PurePosixPath(name).parts
+    found = [
+        path
+        for path in _files_named(data_dir, wanted[-1])
+        # absolute: a data folder may itself be the named one, .../CoLA
+        if path.absolute().parts[-len(wanted) :] == wanted
+    ]
+    if len(found) > 1:
+        raise ValueError(
+            f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
+            "give --data-dir a folder with one of them"
+        )
+    return found[0] if found else None
 
 
 def _files_named(data_dir: Path, name: str) -> list[Path]:
@@ -114,108 +133,25 @@ def _files_named(data_dir: Path, name: str) -> list[Path]:
 
 def read_examples(task: Task, split: str, path: Path) -> Iterator[Example]:
     """Yield the rows of one official file in file order; `ValueError` names file and row."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # MRPC's files begin with a byte order mark
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: {error}") from None
-    if task.head == "tagging":
-        yield from _tagged_examples(task, path, text)
-        return
-    rows = _json_rows if task.file_format == "json" else _tsv_rows
-    label_ids = {label: index for index, label in enumerate(task.labels)}
-    seen: dict[str, int] = {}
-    for number, row in rows(task, path, text):
-        identity = row[task.id_field] if task.id_field else f"{split}-{number}"
-        if identity in seen:
-            raise ValueError(
-                f"{path} row {number}: {task.id_field} {identity!r} is that of row {seen[identity]}"
-            )
-        seen[identity] = number
-        label = row[task.label_field]
-        if label not in label_ids:
-            raise ValueError(
-                f"{path} row {number}: unknown {task.label_field} {label!r} "
-                f"(allowed: {', '.join(task.labels)})"
-            )
-        yield Example(identity, tuple(row[field] for field in task.text_fields), label_ids[label])
-
-
-def _tagged_examples(task: Task, path: Path, text: str) -> Iterator[Example]:
-    label_ids = {label: index for index, label in enumerate(task.labels)}
-    seen: dict[str, int] = {}
-    for number, sentence in read_sentences(path, text):
-        if sentence.id in seen:
-            raise ValueError(
-                f"{path} line {number}: id {sentence.id!r} is that of line {seen[sentence.id]}"
-            )
-        seen[sentence.id] = number
-        if unknown := sorted(set(sentence.labels) - label_ids.keys()):
-            raise ValueError(
-                f"{path} line {number}: unknown label {unknown[0]!r} in sentence {sentence.id} "
-                f"(allowed: {', '.join(task.labels)})"
-            )
-        yield Example(
-            sentence.id, (sentence.text,), 0, tuple(label_ids[n] for n in sentence.labels)
-        )
-
-
-def _json_rows(task: Task, path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
-    if not isinstance(rows, list):
-        raise ValueError(f"{path} holds one {type(rows).__name__}; {task.name} is a list of rows")
-    needed = [*task.text_fields, task.label_field, *([task.id_field] if task.id_field else [])]
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict):
-            raise ValueError(f"{path} row {number}: {row!r} is not an object")
-        for field in needed:
-            if not isinstance(row.get(field), str):
-                raise ValueError(
-                    f"{path} row {number}: field {field!r} is "
-                    f"{repr(row[field]) if field in row else 'missing'}, not text"
-                )
-        yield number, row
-
-
-def _tsv_rows(task: Task, path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows by column name; numbers count from 1 and leave the header out.
-
-    Lines end at \\n only: a form feed or U+2028 inside a sentence does not end it. A quotation
-    mark is a character like any other.
-    """
-    lines = text.removesuffix("\n").split("\n") if text else []
-    cells = [line.removesuffix("\r").split("\t") for line in lines]
-    if task.has_header:
-        if not cells or tuple(cells[0]) != task.columns:
-            raise ValueError(
-                f"{path}: header is {cells[0] if cells else []}, {task.name} has "
-                f"{list(task.columns)}; a file without labels (a test set) cannot be scored"
-            )
-        cells = cells[1:]
-    for number, values in enumerate(cells, start=1):
-        if len(values) != len(task.columns):
-            raise ValueError(
-                f"{path} row {number}: {len(values)} columns, not {len(task.columns)} "
-                f"({', '.join(task.columns)})"
-            )
-        yield number, dict(zip(task.columns, values, strict=True))
+    return task.kind.read(task, split, path)
 
 
 def split_by_group(
-    task: Task, examples: Sequence[Example]
+    task: Task,
+    examples: Sequence[Example],
+    fraction: float = DEV_SPLIT_TRAIN_FRACTION,
+    salt: str = "",
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Divide rows into training and reported ones by a hash of their first text.
+    """Divide rows by a hash of their first text; the first side gets `fraction` of the groups.
 
     Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
-    nothing but that text: not on the order, the seed or the other rows.
+    nothing but that text (and `salt`): not on the order, the seed or the other rows.
     """
-    limit = int(DEV_SPLIT_TRAIN_FRACTION * 2**64)
-    train: list[Example] = []
-    reported: list[Example] = []
+    limit = int(fraction * 2**64)
+    first: list[Example] = []
+    second: list[Example] = []
     for example in examples:
-        digest = hashlib.sha256(f"{task.name}\n{example.texts[0]}".encode()).digest()
-        side = train if int.from_bytes(digest[:8], "big") < limit else reported
+        digest = hashlib.sha256(f"{salt}{task.name}\n{example.texts[0]}".encode()).digest()
+        side = first if int.from_bytes(digest[:8], "big") < limit else second
         side.append(example)
-    return tuple(train), tuple(reported)
+    return tuple(first), tuple(second)

@@ -1,100 +1,95 @@
-"""What a fine-tuned model says of the reported rows: its scores, and a file of its predictions."""
+"""Files of predictions: what they are of in the first line, then one line an example.
 
+All that scores are made of stands there, so that a file can be scored again.
+"""
+
+import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from benchmarks.features import Features
-from benchmarks.finetune import Finetuned
-from benchmarks.load import Example
-from benchmarks.tagging import character_tags, framed, inside_labels
+from benchmarks.kind import Line
 from benchmarks.task import Task
 from electrify.artifacts import write_text
 
-LabelIds = NDArray[np.int64]
+Header = Mapping[str, Any]
+_SCHEMA = 1
 
 
-def score(task: Task, gold: LabelIds, predicted: LabelIds | None) -> dict[str, float]:
-    """Every metric of the task; nan in all where the model gave no numbers (`predicted` None)."""
-    if predicted is None:
-        return {metric.__name__: math.nan for metric in task.metrics}
-    return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+def plain(lines: Sequence[Line]) -> list[Line]:
+    """The lines as they read back from a file."""
+    found: list[Line] = json.loads(json.dumps(lines))
+    return found
 
 
-def scored_labels(
-    task: Task, examples: Sequence[Example], features: Features, fitted: Finetuned
-) -> tuple[LabelIds, LabelIds | None]:
-    """Gold and predicted label ids as the metrics take them; None where there are no numbers.
-
-    One a row; of a tagging task one a character, all sentences in one chain.
-    """
-    if task.head == "classification":
-        return features.labels, fitted.predictions if fitted.is_finite else None
-    outside = len(task.labels) - 1
-    texts = [example.texts[0] for example in examples]
-    gold = [
-        framed(np.array(example.tags), text, outside, outside)
-        for example, text in zip(examples, texts, strict=True)
-    ]
-    if not fitted.is_finite:
-        return np.concatenate(gold), None
-    predicted = [
-        framed(tags, text, int(pieces[0]), int(pieces[-1]))
-        for tags, text, pieces in zip(
-            predicted_tags(task, examples, features, fitted), texts, fitted.piece_predictions,
-            strict=True,
-        )
-    ]  # fmt: skip
-    return np.concatenate(gold), np.concatenate(predicted)
+def score_lines(task: Task, lines: Sequence[Line]) -> dict[str, float]:
+    """Every metric of the task; nan in all where the model gave no numbers."""
+    if any(line["prediction"] is None for line in lines):
+        return dict.fromkeys(task.kind.score(task, []), math.nan)
+    return task.kind.score(task, lines)
 
 
-def predicted_tags(
-    task: Task, examples: Sequence[Example], features: Features, fitted: Finetuned
-) -> Iterator[LabelIds]:
-    """The predicted label ids of each sentence's characters."""
-    inside = inside_labels(task.labels)
-    rows = zip(examples, features.spans, fitted.piece_predictions, strict=True)
-    for example, spans, pieces in rows:
-        yield character_tags(pieces.tolist(), spans.tolist(), len(example.tags), inside)
+def score_splits(
+    task: Task, reported: str, lines: Mapping[str, Sequence[Line]]
+) -> dict[str, float]:
+    """Metrics of the reported split, and of further labelled ones as "<split>_<metric>"."""
+    metrics = score_lines(task, lines[reported])
+    for split in task.also_reported:
+        if split in lines:
+            scores = score_lines(task, lines[split])
+            metrics |= {f"{split}_{name}": value for name, value in scores.items()}
+    return metrics
 
 
-def write_predictions(
-    path: Path, task: Task, examples: Sequence[Example], features: Features, fitted: Finetuned
-) -> None:
-    """One line a reported row, in file order; undefined values are null."""
-    if task.head == "classification":
-        lines = list(_label_lines(task, examples, fitted))
-    else:
-        lines = list(_tag_lines(task, examples, features, fitted))
+def undefined(lines: Sequence[Line]) -> list[Line]:
+    """The lines of a model that gave no numbers: what it was asked and gold values alone."""
+    kept = ("id", "text", "gold")
+    return [{key: line[key] if key in kept else None for key in line} for line in lines]
+
+
+def prediction_path(folder: Path, task: str, variant: str, seed: int, split: str = "") -> Path:
+    """Where the predictions of one job stand; `split` is empty for the reported one."""
+    suffix = f".{split}" if split else ""
+    return folder / "predictions" / task / f"{variant}-{seed}{suffix}.jsonl"
+
+
+def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:
+    """Write `header` with the schema, the number of lines and a digest of their ids, then the
+    lines."""
+    first = {"schema": _SCHEMA, **header, "num_examples": len(lines), "ids": _ids_digest(lines)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n")
+    rows = [json.dumps(row, ensure_ascii=False) for row in ({"header": first}, *lines)]
+    write_text(path, "\n".join(rows) + "\n")
 
 
-def _label_lines(
-    task: Task, examples: Sequence[Example], fitted: Finetuned
-) -> Iterator[dict[str, object]]:
-    rows = zip(examples, fitted.probabilities, fitted.predictions, strict=True)
-    for example, probabilities, predicted in rows:
-        defined = bool(np.isfinite(probabilities).all())
-        yield {
-            "id": example.id,
-            "label": task.labels[example.label],
-            "prediction": task.labels[predicted] if defined else None,
-            "probabilities": [round(p, 6) for p in probabilities.tolist()] if defined else None,
-        }
+def read_predictions(path: Path) -> tuple[Header, list[Line]]:
+    """Header and lines of a whole file.
+
+    Raises `ValueError` for a file without a header, a damaged line, and lines that are missing,
+    doubled or of other ids than the header counts.
+    """
+    rows = []
+    text = path.read_text(encoding="utf-8").removesuffix("\n")
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} line {number} is damaged: {error}") from None
+    if not rows or not isinstance(rows[0], dict) or "header" not in rows[0]:
+        raise ValueError(f"{path} does not begin with a header; it is no file of predictions")
+    header, lines = rows[0]["header"], rows[1:]
+    ids = [line["id"] for line in lines]
+    if len(lines) != header["num_examples"] or len(set(ids)) != len(ids):
+        raise ValueError(
+            f"{path} has {len(set(ids))} predictions for {header['num_examples']} examples; a "
+            "score over some of them is none: do the job again"
+        )
+    if _ids_digest(lines) != header["ids"]:
+        raise ValueError(f"{path} holds other ids than it was written with; do the job again")
+    return header, lines
 
 
-def _tag_lines(
-    task: Task, examples: Sequence[Example], features: Features, fitted: Finetuned
-) -> Iterator[dict[str, object]]:
-    rows = zip(examples, predicted_tags(task, examples, features, fitted), strict=True)
-    for example, tags in rows:
-        yield {
-            "id": example.id,
-            "labels": [task.labels[n] for n in example.tags],
-            "predictions": [task.labels[n] for n in tags] if fitted.is_finite else None,
-        }
+def _ids_digest(lines: Sequence[Line]) -> str:
+    return hashlib.sha256("\n".join(str(line["id"]) for line in lines).encode()).hexdigest()

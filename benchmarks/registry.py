@@ -4,11 +4,18 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from benchmarks import glue, klue
+from benchmarks import glue, klue, klue_structured, korean, squad
 from benchmarks.task import Task
 
-SUITES: dict[str, tuple[Task, ...]] = {"glue": glue.TASKS, "klue": klue.TASKS}
-TASKS: dict[str, Task] = {task.name: task for tasks in SUITES.values() for task in tasks}
+SUITES: dict[str, tuple[Task, ...]] = {
+    "glue": glue.TASKS,
+    "squad": squad.SQUAD_TASKS,
+    "xquad": squad.XQUAD,
+    "klue": (*klue.TASKS, *klue_structured.TASKS, squad.KLUE_MRC),
+    "korean": (*korean.TASKS, squad.KORQUAD_1),
+}
+_APART = klue_structured.VARIANTS  # run when named alone
+TASKS: dict[str, Task] = {task.name: task for tasks in (*SUITES.values(), _APART) for task in tasks}
 _Found = TypeVar("_Found")
 
 

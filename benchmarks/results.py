@@ -17,6 +17,8 @@ def _undefined(value: Any) -> Any:
     return math.nan if value is None else value
 
 
+RESULTS = "results.jsonl"  # in a folder of results
+
 # nan is written as null (JSON has no nan) and never as 0
 Score = Annotated[float, BeforeValidator(_undefined)]
 
@@ -40,13 +42,15 @@ class Result(BaseModel):
     num_examples: int
     num_train_examples: int
     truncated_fraction: float  # of the reported rows, longer than max_sequence_length
-    selection: Literal["last"]
+    selection: Literal["last", "best-on-a-split-of-train"]
     degenerate: str | None  # why the training failed, if it did
     hyper_parameters: dict[str, Any]
     versions: dict[str, str]
     data_sha256: dict[str, str]
     git_commit: str | None
     seconds: float
+    selected: dict[str, Any] = {}  # which step won, by what score on the rows that chose it
+    notes: list[str] = []  # what looks wrong although nothing failed
 
     @property
     def job(self) -> tuple[str, str, int]:

@@ -10,9 +10,11 @@ some beside an [UNK] (KLUE-baseline issue 9). Characters cut off by the maximum 
 predicted "O", where it does not score them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +93,19 @@ def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
     """Labels as they are scored: without those of blanks, between the two of [CLS] and [SEP]."""
     is_scored = np.array([not character.isspace() for character in text], dtype=bool)
     return np.concatenate(([first], tags[is_scored], [last])).astype(np.int64)
+
+
+def most_common(chains: Sequence[Sequence[str]]) -> list[str]:
+    """At each place the label of most chains; of the first chain that has one of equals."""
+    return [Counter(labels).most_common(1)[0][0] for labels in zip(*chains, strict=True)]
+
+
+def one_label(lines: Sequence[Mapping[str, Any]]) -> str | None:
+    """The label predicted everywhere in all lines where gold labels differ; None if nothing."""
+    predicted = {str(label) for line in lines for label in line["prediction"]}
+    if len(predicted) > 1 or len({label for line in lines for label in line["gold"]}) < 2:
+        return None
+    return predicted.pop()
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:

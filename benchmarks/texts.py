@@ -22,6 +22,7 @@ from electrify.progress import log, warn
 
 _KNOWN_SUITES = (*SUITES, *(f.suite for f in EVALUATION_FILES))
 _KNOWN_TASKS = (*TASKS, *(f.task for f in EVALUATION_FILES))
+_COPIES = ("squad-2.0-span",)  # tasks on the files of another
 Row = tuple[str, str]  # split, text
 
 
@@ -70,7 +71,7 @@ def _rows_of_name(
     name: str, below: Sequence[Path], data_dir: Path | None
 ) -> Iterator[tuple[str, Row]]:
     if name in _KNOWN_SUITES:
-        tasks = [t for t in dict.fromkeys(_KNOWN_TASKS) if _suite(t) == name]
+        tasks = _tasks_of(name)
     elif name in _KNOWN_TASKS:
         tasks = [name]
     elif Path(name).expanduser().is_file():
@@ -93,18 +94,22 @@ def _rows_of_name(
     yield from ((task, row) for task, rows in found.items() for row in rows)
 
 
-def _suite(task: str) -> str:
-    if task in TASKS:
-        return TASKS[task].suite
-    return next(file.suite for file in EVALUATION_FILES if file.task == task)
+def _tasks_of(suite: str) -> list[str]:
+    names = [task.name for task in SUITES.get(suite, ()) if task.name not in _COPIES]
+    names += [file.task for file in EVALUATION_FILES if file.suite == suite]
+    return list(dict.fromkeys(names))
 
 
 def _task_rows(task: str, below: Sequence[Path]) -> Iterator[Row]:
-    """Rows of a task's evaluation files: by the harness's loader, then by the table."""
+    """Rows of a task's evaluation files: by the table, and by the harness's loader those that the
+    table does not have."""
+    in_table = {name for file in EVALUATION_FILES if file.task == task for name in file.names}
     if task in TASKS:
-        for path in _named(TASKS[task].files["dev"], below):
-            for example in read_examples(TASKS[task], "dev", path):
-                yield from (("dev", text) for text in example.texts)
+        for split in TASKS[task].reported_splits:
+            names = [name for name in TASKS[task].files[split] if name not in in_table]
+            for path in _named(names, below):
+                for example in read_examples(TASKS[task], split, path):
+                    yield from ((split, text) for text in example.texts)
     for file in EVALUATION_FILES:
         if file.task == task:
             for path in _named(file.names, below):
@@ -216,7 +221,8 @@ def _unknown(name: str) -> str:
 
 
 def _no_files(name: str, tasks: Sequence[str], below: Sequence[Path], data_dir: Path) -> str:
-    wanted = [n for task in tasks if task in TASKS for n in TASKS[task].files["dev"]]
+    known = [TASKS[task] for task in tasks if task in TASKS]
+    wanted = [n for task in known for split in task.reported_splits for n in task.files[split]]
     wanted += [n for file in EVALUATION_FILES if file.task in tasks for n in file.names]
     there = [path.relative_to(data_dir.absolute()).as_posix() for path in below]
     shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")

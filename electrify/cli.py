@@ -4,12 +4,14 @@ import argparse
 import errno
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.progress import Stopped, log, setup_logging
+from electrify.stages import CHECKPOINT_STATE
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -103,6 +105,20 @@ def _evaluate(parsed: argparse.Namespace) -> int:
         from benchmarks.golden.check import check_metrics
 
         return check_metrics(Path(parsed.check_metrics))
+    if parsed.rescore:
+        from benchmarks.rescore import rescore
+
+        return rescore(Path(parsed.rescore))
+    if parsed.ensemble:
+        from benchmarks.rescore import ensemble
+
+        ensemble(Path(parsed.ensemble))
+        return 0
+    if parsed.submission:
+        from benchmarks.submission import write_submissions
+
+        write_submissions(Path(parsed.submission))
+        return 0
     if parsed.config is None:
         raise ValueError("give a config: electrify evaluate configs/NAME.toml")
     if parsed.data_dir:
@@ -110,7 +126,14 @@ def _evaluate(parsed: argparse.Namespace) -> int:
     from benchmarks.evaluate import evaluate
 
     config = _load(parsed)
-    evaluate(config, parsed.model, parsed.overwrite)
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = None
+        if parsed.model and (Path(parsed.model) / CHECKPOINT_STATE).is_file():
+            from model.export_checkpoint import export_checkpoint
+
+            weights = Path(scratch)
+            export_checkpoint(Path(parsed.model), weights)
+        evaluate(config, parsed.model, parsed.overwrite, weights)
     if parsed.model is None:
         from model.card import add_scores
 
@@ -135,9 +158,9 @@ def _run(parsed: argparse.Namespace) -> int:
     config = _load(parsed)
     for verb in (_clean, _train_vocab, _encode, _pretrain, _export):
         verb(parsed)
-    from benchmarks.evaluate import RESULTS, evaluate, score_table
+    from benchmarks.evaluate import evaluate, score_table
     from benchmarks.report import report
-    from benchmarks.results import read_results
+    from benchmarks.results import RESULTS, read_results
     from model.card import add_scores
     from model.example import format_example, read_example
 
@@ -223,11 +246,19 @@ def _parser() -> argparse.ArgumentParser:
         "electrify evaluate configs/demo.toml --data-dir pipeline/sample",
     )  # fmt: skip
     evaluate.add_argument("config", nargs="?", help="the run's TOML file")
-    evaluate.add_argument("--model", help="a folder or hub id, in place of the run's own export")
+    evaluate.add_argument(
+        "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
+    )
     evaluate.add_argument("--data-dir", help="folder with the official task files")
     evaluate.add_argument(
         "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
     )
+    for option, text in (
+        ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
+        ("--ensemble", "score the seeds of each task of a run together and leave"),
+        ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
+    ):
+        evaluate.add_argument(option, metavar="FOLDER", help=text)
     report = _add(
         verbs, "report", _report, "a page about one run, or comparing several",
         "electrify report out/demo",

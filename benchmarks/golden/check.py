@@ -2,136 +2,187 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from benchmarks.metrics.classification import (
-    MetricFunction,
-    accuracy,
-    f1,
-    macro_f1,
-    mcc,
-    mean_of_accuracy_and_f1,
-)
-from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
+import numpy as np
 
-RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-6, 1e-9
+from benchmarks.golden import labels, ner_alignment, reading, statistics, structured
+from benchmarks.golden.adapter import Adapter, Comparison, Golden, Refused, is_error
 
-# For each task of a golden file: the metric behind each name of `expected`, and of
-# `expected_other`, with the file's scale: official scripts times 100, huggingface/evaluate 0..1.
-_Expected = Mapping[str, tuple[MetricFunction, float]]
-_ACCURACY: _Expected = {"accuracy": (accuracy, 100.0)}
-_EXPECTED: dict[str, _Expected] = {
-    "glue/cola": {"mcc": (mcc, 100.0)},
-    "glue/sst2": _ACCURACY,
-    "glue/qnli": _ACCURACY,
-    "glue/rte": _ACCURACY,
-    "glue/wnli": _ACCURACY,
-    "glue/mnli_matched": _ACCURACY,
-    "glue/mnli_mismatched": _ACCURACY,
-    "glue/mrpc": _ACCURACY,
-    "glue/qqp": _ACCURACY,
-    "klue/ynat": {"macro_f1": (macro_f1, 100.0)},
-    "klue/nli": _ACCURACY,
-    "klue/ner": {
-        "entity_macro_f1": (entity_macro_f1, 100.0),
-        "character_macro_f1": (character_macro_f1, 100.0),
-    },
+RELATIVE_TOLERANCE = 1e-6
+_WORDS_OF_NUMBERS = ("nan", "inf", "-inf")
+_LONGEST_SHOWN = 160
+
+ADAPTERS: Mapping[str, Adapter] = {
+    **labels.ADAPTERS,
+    **ner_alignment.ADAPTERS,
+    **reading.ADAPTERS,
+    **structured.ADAPTERS,
+    **statistics.ADAPTERS,
 }
-_ACCURACY_F1: _Expected = {
-    "accuracy": (accuracy, 1.0),
-    "f1": (f1, 1.0),
-    "mean_of_both_x100": (mean_of_accuracy_and_f1, 100.0),
-}
-_EXPECTED_OTHER: dict[str, _Expected] = {
-    "glue/cola": {"matthews_correlation": (mcc, 1.0)},
-    "glue/mrpc": _ACCURACY_F1,
-    "glue/qqp": _ACCURACY_F1,
-}
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What came of one file. A case agrees where all its values do and none is left out."""
+
+    num_agree: int
+    num_values: int
+    differ: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by case, a line a value
+    not_covered: Sequence[str] = ()  # cases, with the names that nothing was computed for
 
 
 def check_metrics(directory: Path) -> int:
-    """Run every golden file in `directory` whose metric the harness has; print `N agree, M differ`.
+    """Run every golden file (*.json) of a folder; print `N agree, M differ` in cases.
 
-    Files of other metrics are named as not covered. Returns the exit code: 1 if any value differs.
+    The sort of a file is its `task`. What no metric stands for is named as not covered; a folder of
+    which nothing is covered is refused. Returns the exit code: 1 if any value differs.
     """
     paths = sorted(directory.glob("*.json"))
     if not paths:
         raise ValueError(f"no golden files (*.json) in {directory}; give the folder that has them")
-    num_agree = num_differ = 0
-    not_covered = []
+    checks, unknown = [], []
     for path in paths:
-        golden = _read_golden(path)
-        names = _task_names(golden["task"])
-        if any(name not in _EXPECTED for name in names):
-            not_covered.append(path.name)
+        golden = read_golden(path)
+        adapter = find_adapter(golden["task"])
+        if adapter is None:
+            unknown.append(f"{path.name}: not covered (task {golden['task']!r})")
             continue
-        agree, differ, unknown = _check_file(golden, names[0])
-        num_agree, num_differ = num_agree + agree, num_differ + len(differ)
-        print(f"{path.name}: {agree} agree, {len(differ)} differ")
-        for line in differ:
-            print(f"  {line}")
-        if unknown:
-            not_covered.append(f"{path.name} ({', '.join(unknown)})")
-    for name in not_covered:
-        print(f"{name}: not covered")
-    print(f"{num_agree} agree, {num_differ} differ, {len(not_covered)} not covered")
-    return 1 if num_differ else 0
+        check = check_file(path, golden, adapter)
+        checks.append(check)
+        _print_file(path.name, check)
+    for line in unknown:
+        print(line)
+    agree, differ = sum(c.num_agree for c in checks), sum(len(c.differ) for c in checks)
+    missing = len(unknown) + sum(len(c.not_covered) for c in checks)
+    if not agree + differ:
+        raise ValueError(
+            f"of the {len(paths)} golden files in {directory} none has a case that is covered; "
+            f"the tasks known are {', '.join(sorted(ADAPTERS))}"
+        )
+    print(f"{agree:,} agree, {differ:,} differ, {missing:,} not covered "
+          f"({sum(c.num_values for c in checks):,} values compared)")  # fmt: skip
+    return 1 if differ else 0
 
 
-def _read_golden(path: Path) -> dict[str, Any]:
+def read_golden(path: Path) -> dict[str, Any]:
+    """A golden file, its outer form checked; `ValueError` says what is wrong with it."""
     try:
-        golden: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        golden["task"], golden["references"], golden["predictions"], golden["expected"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a golden metric file: {error!r}") from None
+        golden = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a golden metric file: {error}") from None
+    if not isinstance(golden, dict):
+        raise ValueError(f"{path} is not a golden metric file: it holds no JSON object")
+    for key, kind in (("task", str), ("references", object), ("predictions", dict),
+                      ("expected", dict)):  # fmt: skip
+        if key not in golden or not isinstance(golden[key], kind):
+            there = f"is {golden[key]!r:.40}" if key in golden else "is missing"
+            raise ValueError(f"{path} is not a golden metric file: {key!r} {there}")
+    others = golden.get("expected_other", {})
+    if not isinstance(others, dict) or not all(isinstance(b, dict) for b in others.values()):
+        raise ValueError(
+            f"{path} is not a golden metric file: 'expected_other' has no cases by source"
+        )
     return golden
 
 
-def _task_names(task: str) -> list[str]:
-    """'glue/mrpc,qqp' as 'glue/mrpc' and 'glue/qqp'."""
-    suite, _, names = task.partition("/")
-    return [f"{suite}/{name.strip()}" for name in names.split(",")]
+def find_adapter(task: str) -> Adapter | None:
+    """The adapter of a task string; "glue/mrpc,qqp" has that of both if it is one."""
+    if task in ADAPTERS:
+        return ADAPTERS[task]
+    suite, slash, names = task.partition("/")
+    found = {ADAPTERS.get(f"{suite}{slash}{name.strip()}") for name in names.split(",")}
+    return found.pop() if len(found) == 1 else None
 
 
-def _check_file(golden: Mapping[str, Any], task: str) -> tuple[int, list[str], list[str]]:
-    """Number of equal values, a line for each other one, and the names no metric stands for."""
-    blocks = [(_EXPECTED[task], golden["expected"])]
-    others = golden.get("expected_other", {})
-    blocks += [(_EXPECTED_OTHER.get(task, {}), cases) for cases in others.values()]
-    num_agree, differ, unknown = 0, [], set()
-    for known, cases in blocks:
-        for case, values in cases.items():
-            for name, value in values.items():
-                if name not in known:
-                    unknown.add(name)
-                    continue
-                function, scale = known[name]
-                ours = _score_case(golden, case, function)
-                if _agree(ours, value, scale):
-                    num_agree += 1
-                else:
-                    differ.append(f"{case} {name}: {value!r} expected, {ours!r} computed")
-    return num_agree, differ, sorted(unknown)
-
-
-def _score_case(golden: Mapping[str, Any], case: str, function: MetricFunction) -> float | None:
-    """The metric of one case; None where the input is refused."""
-    prediction, references = golden["predictions"][case], golden["references"]
-    gold = references[prediction["ref"]] if isinstance(references, dict) else references
+def check_file(path: Path, golden: Golden, adapter: Adapter) -> FileCheck:
+    """Compare every value of a file; `ValueError` where its cases lack what the task needs."""
     try:
-        return function(gold, prediction["pred"])
-    except ValueError:
-        return None
+        comparisons = list(adapter(golden))
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is not a golden file of {golden['task']!r}: {error!r} while it was read"
+        ) from error
+    blocks = [golden["expected"], *golden.get("expected_other", {}).values()]
+    wanted = Counter(item for block in blocks for item in _names(block))
+    missing = wanted - Counter((c.case, c.name) for c in comparisons)
+    not_covered: dict[str, list[str]] = defaultdict(list)
+    for case, name in missing:
+        not_covered[case].append(name)
+    differ: dict[str, list[str]] = defaultdict(list)
+    for comparison in comparisons:
+        if not agree(comparison):
+            differ[comparison.case].append(_difference(comparison))
+    agreeing = {case for block in blocks for case in block} - set(differ) - set(not_covered)
+    return FileCheck(
+        len(agreeing), len(comparisons), differ,
+        [f"{case} ({', '.join(filter(None, names))})".removesuffix(" ()")
+         for case, names in not_covered.items()],
+    )  # fmt: skip
 
 
-def _agree(ours: float | None, expected: Any, scale: float) -> bool:
-    if isinstance(expected, dict):  # {"error": name}: the official scorer stops there
-        return ours is None
-    if ours is None:
+def _names(cases: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(case, name) of every value of a block, the name as `adapter.compare_cases` gives it."""
+    return [
+        (case, name)
+        for case, expected in cases.items()
+        for name in (expected if isinstance(expected, Mapping) and not is_error(expected) else [""])
+    ]
+
+
+def agree(comparison: Comparison) -> bool:
+    """Whether what we compute is what is expected, numbers within the tolerance."""
+    return _equal(comparison.expected, comparison.computed, comparison.absolute_tolerance)
+
+
+def _equal(expected: Any, computed: Any, absolute: float) -> bool:
+    if is_error(expected) or isinstance(computed, Refused):
+        return is_error(expected) and isinstance(computed, Refused)
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(computed, Mapping)
+            and expected.keys() == computed.keys()
+            and all(_equal(value, computed[key], absolute) for key, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return (
+            isinstance(computed, list | tuple | np.ndarray)
+            and len(expected) == len(computed)
+            and all(_equal(a, b, absolute) for a, b in zip(expected, computed, strict=True))
+        )
+    if not isinstance(computed, Real) or isinstance(computed, bool) or isinstance(expected, bool):
+        return type(expected) is type(computed) and bool(expected == computed)
+    if isinstance(expected, str) and expected in _WORDS_OF_NUMBERS:
+        expected = float(expected)
+    if not isinstance(expected, Real):
         return False
-    value = float(expected)  # "nan" is written as text
-    if math.isnan(value):
-        return math.isnan(ours)
-    return math.isclose(ours * scale, value, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
+    if isinstance(expected, Integral) and isinstance(computed, Integral):
+        return int(expected) == int(computed)
+    if math.isnan(expected):
+        return math.isnan(computed)
+    return math.isclose(computed, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=absolute)
+
+
+def _difference(comparison: Comparison) -> str:
+    computed = comparison.computed
+    ours = f"refused: {computed.message}" if isinstance(computed, Refused) else repr(computed)
+    where = " ".join(filter(None, (comparison.case, comparison.name)))
+    return f"{where}: {_cut(repr(comparison.expected))} expected, {_cut(ours)} computed"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def _print_file(name: str, check: FileCheck) -> None:
+    print(f"{name}: {check.num_agree} agree, {len(check.differ)} differ")
+    for lines in check.differ.values():
+        for line in lines:
+            print(f"  {line}")
+    for case in check.not_covered:
+        print(f"  {case}: not covered")

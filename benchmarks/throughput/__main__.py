@@ -3,6 +3,7 @@
 python -m benchmarks.throughput corpus [--peer] [--json PATH] [--report DIR]
 python -m benchmarks.throughput vocab [--peer] [--json PATH] [--report DIR]
 python -m benchmarks.throughput pretrain [--device cuda] [--size base] [--peer] [--json PATH] ...
+python -m benchmarks.throughput finetune [--model DIR] [--data-dir DIR] [--peer] [--json PATH] ...
 
 Each stage's modules are imported when it is asked for: a host with a GPU need not have what reads
 and cleans text.
@@ -74,6 +75,29 @@ def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
     return _written(parsed, build_pretrain_page(figures), figures.as_json())
 
 
+def _measure_finetune(parsed: argparse.Namespace) -> TwinPage:
+    from benchmarks.throughput.finetune import FinetuneSettings, measure_finetuning
+    from benchmarks.throughput.finetune_table import build_finetune_page
+
+    try:
+        seeds = tuple(dict.fromkeys(int(seed) for seed in parsed.seeds.split(",")))
+    except ValueError:
+        raise ValueError(f"--seeds {parsed.seeds!r}: give numbers, such as 0,1,2") from None
+    for name in ("rows", "reported", "batch_size", "length"):
+        if (value := getattr(parsed, name)) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {value}: at least 1")
+    if parsed.epochs <= 0:
+        raise ValueError(f"--epochs {parsed.epochs:g}: above 0")
+    settings = FinetuneSettings(
+        parsed.peer, parsed.model, parsed.size, Path(parsed.data_dir) if parsed.data_dir else None,
+        tuple(parsed.tasks.split(",")), seeds, parsed.rows, parsed.reported, parsed.epochs,
+        parsed.batch_size, parsed.learning_rate, parsed.length, parsed.pooling, parsed.device,
+        parsed.precision,
+    )  # fmt: skip
+    figures = measure_finetuning(settings)
+    return _written(parsed, build_finetune_page(figures), figures.as_json())
+
+
 def _written(parsed: argparse.Namespace, document: TwinPage, record: object) -> TwinPage:
     """The document, after the files that were asked for are written."""
     if parsed.json:
@@ -138,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--vocab-size", type=int, default=32_000, help="pieces")
     add("--no-kiwi", action="store_true", help="leave out the vocabularies of morphemes")
     _add_pretrain(stages.add_parser("pretrain", help="steps a second, against transformers"))
+    _add_finetune(stages.add_parser("finetune", help="examples a second, against its Trainer"))
     return parser
 
 
@@ -160,6 +185,28 @@ def _add_pretrain(parser: argparse.ArgumentParser) -> None:
     add("--dropout", type=float, default=0.1)
     add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
     add("--no-ceilings", action="store_true", help="leave out the matrix product and the copy")
+
+
+def _add_finetune(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(measure=_measure_finetune)
+    _add_outputs(parser)
+    add = parser.add_argument
+    add("--peer", action="store_true", help="fine-tune with the Trainer of transformers, too")
+    add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
+    add("--size", choices=("tiny", "small", "base", "large"), default="small",
+        help="of random weights: the paper's, or tiny to try the command out")  # fmt: skip
+    add("--data-dir", metavar="DIR", help="folder with the tasks' files; without, texts made here")
+    add("--tasks", default="klue-ynat,klue-nli", help="of that folder")
+    add("--seeds", default="0,1,2,3,4", help="one fine-tuning of each system a seed")
+    add("--rows", type=int, default=2048, help="training rows")
+    add("--reported", type=int, default=1000, help="rows that are scored, at most")
+    add("--epochs", type=float, default=3.0)
+    add("--batch-size", type=int, default=32)
+    add("--learning-rate", type=float, help="the recipe's if not given")
+    add("--length", type=int, default=128, help="pieces of a row, at most")
+    add("--pooling", choices=("cls", "mean"), default="cls", help="what the head reads")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:

@@ -3,81 +3,72 @@ import pytest
 import torch
 from tokenizers import processors
 
-from benchmarks.features import (
-    POOL_BATCHES,
-    collate,
-    prediction_batches,
-    tokenize,
-    training_batches,
-)
+from benchmarks.encoder import check_tokenizer
+from benchmarks.features import POOL_BATCHES, collate, prediction_batches, training_batches
+from benchmarks.glue import MRPC
+from benchmarks.kinds.classification import LabelExample
 from benchmarks.klue import NLI, YNAT
-from benchmarks.load import Example
 
 
-@pytest.fixture
-def warnings(monkeypatch):
-    seen = []
-    monkeypatch.setattr("benchmarks.features.warn", seen.append)
-    return seen
+def tokenize(task, examples, tokenizer, max_length, train=False):
+    return task.kind.featurize(task, examples, tokenizer, max_length, train)
 
 
 def words(row, tokenizer):
     return tokenizer.convert_ids_to_tokens(row.tolist())
 
 
-def test_a_pair_has_two_token_types_and_loses_its_longer_text_first(tokenizer, warnings):
-    pair = Example("a", ("오늘 내일 새 큰 첫 국회", "증시 경찰"), 2)
-    short = Example("b", ("국회", "증시"), 0)
+def test_a_pair_has_two_token_types_and_loses_its_longer_text_first(tokenizer):
+    pair = LabelExample("a", ("오늘 내일 새 큰 첫 국회", "증시 경찰"), 2)
+    short = LabelExample("b", ("국회", "증시"), 0)
     features = tokenize(NLI, [pair, short], tokenizer, 8)
     assert words(features.input_ids[0], tokenizer) == [
         "[CLS]", "오늘", "내일", "새", "[SEP]", "증시", "경찰", "[SEP]",
     ]  # fmt: skip
     assert features.token_type_ids[0].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
-    assert features.labels.tolist() == [2, 0]
+    assert features.labels["labels"] == [2, 0]
     assert features.num_truncated == 1
-    (warning,) = warnings
-    assert "klue-nli: 1 of 2 rows (50.0 %) are longer" in warning
 
 
-def test_a_row_of_exactly_the_maximum_length_is_not_truncated(tokenizer, warnings):
-    features = tokenize(YNAT, [Example("a", ("오늘 국회",), 0)], tokenizer, 4)
+def test_a_row_of_exactly_the_maximum_length_is_not_truncated(tokenizer):
+    features = tokenize(YNAT, [LabelExample("a", ("오늘 국회",), 0)], tokenizer, 4)
     assert features.num_truncated == 0
-    assert not warnings
 
 
-def test_both_orders_put_the_swapped_pairs_behind(tokenizer):
-    pairs = [Example("a", ("국회", "증시 경찰"), 1), Example("b", ("새", "큰"), 0)]
-    features = tokenize(NLI, pairs, tokenizer, 8, both_orders=True)
-    assert (features.num_examples, len(features.input_ids)) == (2, 4)
+def test_both_orders_are_learnt_and_one_is_predicted(tokenizer):
+    pairs = [LabelExample("a", ("국회", "증시 경찰"), 1), LabelExample("b", ("새", "큰"), 0)]
+    features = tokenize(MRPC, pairs, tokenizer, 8, train=True)
+    assert features.example_of.tolist() == [0, 1, 0, 1]
     assert words(features.input_ids[2], tokenizer) == [
         "[CLS]", "증시", "경찰", "[SEP]", "국회", "[SEP]",
     ]  # fmt: skip
-    assert features.labels.tolist() == [1, 0, 1, 0]
+    assert features.labels["labels"] == [1, 0, 1, 0]
+    assert tokenize(MRPC, pairs, tokenizer, 8).example_of.tolist() == [0, 1]
 
 
 def test_a_batch_is_padded_to_its_own_longest_row(tokenizer):
     titles = ["국회", "오늘 국회 새", "오늘 내일 새 큰 국회"]
-    examples = [Example(str(n), (title,), n) for n, title in enumerate(titles)]
+    examples = [LabelExample(str(n), (title,), n) for n, title in enumerate(titles)]
     features = tokenize(YNAT, examples, tokenizer, 16)
-    inputs, labels = collate(features, np.array([1, 0]), 0, torch.device("cpu"))
-    assert inputs["input_ids"].shape == (2, 5)
-    assert inputs["attention_mask"].tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
-    assert inputs["input_ids"][1, 3:].tolist() == [0, 0]
-    assert labels.tolist() == [1, 0]
+    batch = collate(YNAT.kind, features, np.array([1, 0]), 0, torch.device("cpu"))
+    assert batch["input_ids"].shape == (2, 5)
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+    assert batch["input_ids"][1, 3:].tolist() == [0, 0]
+    assert batch["labels"].tolist() == [1, 0]
 
 
 def test_a_tokenizer_without_padding_or_without_cls_in_front_is_refused(tokenizer, model_folder):
-    example = Example("a", ("국회",), 0)
+    check_tokenizer(tokenizer)
     bare = type(tokenizer).from_pretrained(model_folder)
     bare.pad_token = None
     with pytest.raises(ValueError, match="no padding token"):
-        tokenize(YNAT, [example], bare, 8)
+        check_tokenizer(bare)
     other = type(tokenizer).from_pretrained(model_folder)
     other.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A", pair="$A $B"
     )
     with pytest.raises(ValueError, match=r"no \[CLS\] in front"):
-        tokenize(YNAT, [example], other, 8)
+        check_tokenizer(other)
 
 
 def test_training_batches_are_full_and_cover_each_epoch():

@@ -1,12 +1,14 @@
-import json
+"""Metrics against scikit-learn, scipy, counting and formulas."""
+
 import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn import metrics as reference
 
-from benchmarks.golden.check import check_metrics
 from benchmarks.metrics import classification as metrics
+from benchmarks.metrics import glue, regression, statistics, tagging
 
 
 @pytest.fixture
@@ -62,55 +64,197 @@ def test_no_rows_are_nan_and_unequal_rows_refused(metric):
         metric([0, 1], [0])
 
 
-def golden(value, task="glue/cola", **more):
-    predictions = {"tiny": {"ref": "all", "pred": [1, 0, 0, 1]}}
-    return {
-        "task": task,
-        "references": {"all": [0, 1, 1, 0]},
-        "predictions": predictions,
-        "expected": {"tiny": {"mcc": value}},
-    } | more
+def test_class_f1_is_that_of_scikit_learn(labels):
+    gold, predicted = labels
+    for undefined in (0.0, 1.0):
+        assert metrics.class_f1(gold, predicted, range(8), undefined) == pytest.approx(
+            reference.f1_score(
+                gold, predicted, labels=range(8), average=None, zero_division=undefined
+            )
+        )
 
 
-def test_check_metrics_counts_and_names_what_it_cannot_check(tmp_path, capsys):
-    other = {"scorer (0..1)": {"tiny": {"matthews_correlation": -1.0}}}
-    (tmp_path / "cola.json").write_text(json.dumps(golden(-100.0, expected_other=other)))
-    (tmp_path / "ax.json").write_text(json.dumps(golden(1.0, task="glue/ax")))
-    assert check_metrics(tmp_path) == 0
-    printed = capsys.readouterr().out
-    assert "ax.json: not covered" in printed
-    assert printed.endswith("2 agree, 0 differ, 1 not covered\n")
+def test_mcc_of_three_classes_with_any_ids(labels):
+    gold, predicted = (side % 3 * 10 - 7 for side in labels)
+    assert metrics.mcc(gold, predicted) == pytest.approx(
+        reference.matthews_corrcoef(gold, predicted)
+    )
+    assert metrics.mcc(gold, gold) == 1.0
 
 
-def test_check_metrics_fails_on_a_wrong_value(tmp_path, capsys):
-    (tmp_path / "cola.json").write_text(json.dumps(golden(-99.0)))
-    assert check_metrics(tmp_path) == 1
-    assert "tiny mcc: -99.0 expected" in capsys.readouterr().out
+@pytest.fixture(params=["plain", "ties", "scaled", "shifted", "infinite"])
+def values(request):
+    rng = np.random.default_rng(5)
+    gold = rng.uniform(0, 5, 60)
+    predicted = gold + rng.normal(0, 1, 60)
+    change = {
+        "plain": lambda x: x,
+        "ties": np.round,
+        "scaled": lambda x: 1e-7 * x,
+        "shifted": lambda x: x + 1e6,
+        "infinite": lambda x: np.where(x > 4, np.inf, x),
+    }[request.param]
+    return gold, change(predicted)
 
 
-def test_check_metrics_reads_nan_and_errors_as_such(tmp_path, capsys):
-    file = {
-        "task": "klue/ynat",
-        "references": {"none": [], "one": [1]},
-        "predictions": {
-            "empty": {"ref": "none", "pred": []},
-            "missing": {"ref": "one", "pred": []},
-            "not_empty": {"ref": "one", "pred": [1]},
-        },
-        "expected": {
-            "empty": {"macro_f1": "nan"},
-            "missing": {"macro_f1": {"error": "ValueError"}},
-            "not_empty": {"macro_f1": "nan"},
-        },
-    }
-    (tmp_path / "ynat.json").write_text(json.dumps(file))
-    assert check_metrics(tmp_path) == 1
-    assert "2 agree, 1 differ" in capsys.readouterr().out
+def test_correlations_are_those_of_scipy(values):
+    gold, predicted = values
+    with np.errstate(invalid="ignore"):
+        expected = stats.pearsonr(gold, predicted).statistic
+    assert regression.pearson(gold, predicted) == pytest.approx(expected, rel=1e-8, nan_ok=True)
+    assert regression.spearman(gold, predicted) == pytest.approx(
+        stats.spearmanr(gold, predicted).statistic
+    )
 
 
-def test_check_metrics_refuses_a_folder_without_golden_files(tmp_path):
-    with pytest.raises(ValueError, match="no golden files"):
-        check_metrics(tmp_path)
-    (tmp_path / "broken.json").write_text('{"task": "glue/cola"}')
-    with pytest.raises(ValueError, match=r"broken\.json is not a golden metric file"):
-        check_metrics(tmp_path)
+def test_correlations_without_a_value_are_nan_or_refused():
+    for constant in (0.1, 2.5):  # the mean of 0.1 seven times is not 0.1
+        assert math.isnan(regression.pearson(np.arange(7.0), [constant] * 7))
+        assert math.isnan(regression.spearman(np.arange(7.0), [constant] * 7))
+    assert math.isnan(regression.pearson([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
+    assert math.isnan(regression.spearman([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
+    assert math.isnan(regression.spearman([1.0], [1.0]))
+    with pytest.raises(ValueError, match="needs two rows or more, not 1"):
+        regression.pearson([1.0], [1.0])
+    with pytest.raises(ValueError, match=r"\(2,\) and predictions \(1,\)"):
+        regression.mse([1.0, 2.0], [1.0])
+
+
+def test_mean_of_both_correlations_and_squares():
+    gold, predicted = [0.0, 1.0, 2.0], [0.0, 1.0, 8.0]
+    pearson = regression.pearson(gold, predicted)
+    mean = regression.mean_of_pearson_and_spearman(gold, predicted)
+    assert mean == pytest.approx((pearson + 1) / 2)
+    assert regression.mse(gold, predicted) == 36 / 3
+    assert math.isnan(regression.mse([], []))
+
+
+def test_f1_at_3_of_single_precision_takes_what_rounds_to_3():
+    gold, predicted = [4.0, 4.0, 1.0], [3.0, 2.9999999, 2.9999999]
+    assert regression.f1_at_3(gold, predicted) == pytest.approx(2 / 3)
+    assert regression.f1_at_3_float32(gold, predicted) == pytest.approx(4 / 5)
+
+
+O = len(tagging.NER_LABELS) - 1  # noqa: E741
+B_PS, I_PS, B_LC, I_LC = range(4)
+
+
+def test_an_inside_label_starts_an_entity_for_the_lenient_reading_alone():
+    gold, predicted = [O, B_PS, I_PS, B_LC, O], [O, I_PS, I_PS, I_LC, O]
+    assert tagging.seqeval_micro_f1(gold, predicted) == 1.0
+    assert tagging.seqeval_macro_f1(gold, predicted) == 1.0
+    assert tagging.entity_micro_f1(gold, predicted) == 0.0
+    assert tagging.entity_macro_f1(gold, predicted) == 0.0
+
+
+def brute_force_entities(tags, is_lenient):
+    """Every stretch, taken as an entity if its labels and its neighbours make it one."""
+    found = set()
+    for start in range(len(tags)):
+        for end in range(start + 1, len(tags) + 1):
+            kind = tags[start][2:]
+            first = tags[start][0] == "B" or (
+                is_lenient
+                and tags[start][0] == "I"
+                and (start == 0 or tags[start - 1] not in (f"B-{kind}", f"I-{kind}"))
+            )
+            goes_on = all(tag == f"I-{kind}" for tag in tags[start + 1 : end])
+            if first and goes_on and (end == len(tags) or tags[end] != f"I-{kind}"):
+                found.add((kind, start, end))
+    return found
+
+
+def test_entities_are_those_of_brute_force():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        tags = [tagging.NER_LABELS[n] for n in rng.choice([0, 1, 2, 3, O], 12)]
+        assert tagging.lenient_entities(tags) == brute_force_entities(tags, is_lenient=True)
+        assert tagging.entities(tags) == brute_force_entities(tags, is_lenient=False)
+
+
+def test_characters_with_o_without_it_and_of_labels_that_occur():
+    gold, predicted = [B_PS, I_PS, O, O], [B_PS, O, O, O]
+    f1_of_o = 2 * 2 / (2 + 3)
+    assert tagging.character_macro_f1(gold, predicted) == pytest.approx((1 + 0 + f1_of_o + 10) / 13)
+    assert tagging.character_macro_f1_without_o(gold, predicted) == pytest.approx((1 + 0 + 10) / 12)
+    assert tagging.character_macro_f1_present(gold, predicted) == (1 + 0) / 2
+    assert math.isnan(tagging.character_macro_f1_present([O], [O]))
+    assert math.isnan(tagging.character_macro_f1([], []))
+
+
+def test_other_label_lists_are_taken():
+    names = ("B-LOC", "I-LOC", "O")
+    assert tagging.seqeval_micro_f1([0, 1, 2, 0], [0, 1, 2, 2], names) == pytest.approx(2 / 3)
+    assert tagging.character_macro_f1([0, 1, 2], [0, 1, 1], names) == pytest.approx(5 / 9)
+
+
+def test_overall_scores_name_what_is_missing():
+    scores = {"cola": {"accuracy": 80.0}}
+    with pytest.raises(ValueError, match="needs mcc of cola, but there is accuracy"):
+        glue.glue_9_tasks(scores)
+    with pytest.raises(ValueError, match="but there is no score of it"):
+        glue.electra_dev_8_tasks({})
+
+
+def test_intervals_by_their_formulas():
+    trials = [80.0, 82.0, 81.0, 83.0, 84.0]
+    expected = stats.t.interval(0.95, 4, np.mean(trials), stats.sem(trials))
+    mean, half_width = statistics.t_interval(trials)
+    assert (mean - half_width, mean + half_width) == pytest.approx(expected)
+    ratio = half_width / statistics.normal_interval(trials).half_width
+    assert ratio == pytest.approx(1.4165, abs=1e-4)  # as the docstring says
+    assert math.isnan(statistics.t_interval([1.0]).half_width)
+    with pytest.raises(ValueError, match="one trial or more"):
+        statistics.t_interval([])
+
+
+def test_pooled_stderr_is_that_of_all_items_where_the_means_are_equal():
+    rng = np.random.default_rng(1)
+    sets = [rng.normal(size=n) for n in (5000, 20_000)]
+    pooled = statistics.pooled_sample_stderr(
+        [statistics.mean_stderr(items) for items in sets], [len(items) for items in sets]
+    )
+    assert pooled == pytest.approx(statistics.mean_stderr(np.concatenate(sets)), rel=1e-3)
+    for arguments in (([0.1], [2, 3]), ([0.1], [1])):
+        with pytest.raises(ValueError, match="set"):
+            statistics.pooled_sample_stderr(*arguments)
+
+
+def test_bootstrap_of_the_mean_comes_near_the_closed_form_and_leaves_the_rest_out():
+    items = np.random.default_rng(2).normal(size=100).tolist()
+
+    def stderr(num_resamples):
+        return statistics.bootstrap_stderr(np.mean, items, num_resamples)
+
+    assert stderr(2000) == pytest.approx(statistics.mean_stderr(items), rel=0.05)
+    assert stderr(2999) == stderr(2000)
+    for count in (0, 1):
+        with pytest.raises(ValueError, match="resamples"):
+            stderr(count)
+
+
+def test_tests_of_a_difference_are_those_of_scipy():
+    rng = np.random.default_rng(4)
+    gold = rng.integers(0, 2, 60)
+    first, second = (np.where(rng.random(60) < p, gold, 1 - gold) for p in (0.9, 0.6))
+    only_first = int(np.sum((first == gold) & (second != gold)))
+    only_second = int(np.sum((first != gold) & (second == gold)))
+    total = only_first + only_second
+    statistic, p = statistics.mcnemar(gold, first, second)
+    assert statistic == (only_first - only_second) ** 2 / total
+    assert p == pytest.approx(stats.chi2.sf(statistic, 1), rel=1e-12)
+    exact = statistics.mcnemar_exact(gold, first, second)
+    assert exact.p == pytest.approx(stats.binomtest(only_first, total).pvalue)
+    assert exact.statistic == min(only_first, only_second)
+    assert statistics.mcnemar_exact(gold, first, first) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="right on the same items"):
+        statistics.mcnemar(gold, first, first)
+
+
+def test_rank_test_is_that_of_scipy_with_ties_and_zeros():
+    first, second = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 3.0, 2.0, 6.0, 9.0, 6.5]
+    expected = stats.wilcoxon(first, second)
+    assert statistics.wilcoxon(first, second) == (expected.statistic, expected.pvalue)
+    assert statistics.wilcoxon(first, first) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="3 scores against 2"):
+        statistics.wilcoxon([1.0, 2.0, 3.0], [1.0, 2.0])

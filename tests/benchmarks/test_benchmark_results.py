@@ -11,7 +11,7 @@ FIELDS = {
     "higher_is_better": True, "metrics": {"accuracy": 0.5}, "split": "dev", "num_examples": 10,
     "num_train_examples": 20, "truncated_fraction": 0.0, "selection": "last", "degenerate": None,
     "hyper_parameters": {"learning_rate": 1e-4}, "versions": {"torch": "2"},
-    "data_sha256": {"dev.json": "00"}, "git_commit": None, "seconds": 1.5,
+    "data_sha256": {"dev.json": "00"}, "git_commit": None, "seconds": 1.5, "selected": {}, "notes": [],
 }  # fmt: skip
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.evaluate
-from benchmarks.evaluate import evaluate, plan_jobs
+import benchmarks.jobs
+from benchmarks.evaluate import evaluate
+from benchmarks.jobs import plan_jobs
+from benchmarks.predictions import read_predictions
 from benchmarks.registry import resolve_tasks
 from benchmarks.results import read_results
 from electrify.config import RunConfig
@@ -23,13 +25,13 @@ def evaluation_folder(config: RunConfig) -> Path:
 def started(monkeypatch):
     """Jobs in the order they were started."""
     seen = []
-    real = benchmarks.evaluate.finetune
+    real = benchmarks.jobs.finetune
 
     def finetune(features, model, variant, seed, *rest):
         seen.append((variant, seed))
         return real(features, model, variant, seed, *rest)
 
-    monkeypatch.setattr(benchmarks.evaluate, "finetune", finetune)
+    monkeypatch.setattr(benchmarks.jobs, "finetune", finetune)
     return seen
 
 
@@ -48,9 +50,10 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
             "ynat/ynat-v1.1_dev.json",
         }
         path = folder / "predictions" / "klue-ynat" / f"{record.model}-{record.seed}.jsonl"
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        header, rows = read_predictions(path)
+        assert (header["task"], header["variant"]) == ("klue-ynat", record.model)
         assert [row["id"] for row in rows] == [f"dev-{n}" for n in range(42)]
-        right = sum(row["label"] == row["prediction"] for row in rows) / 42
+        right = sum(row["gold"] == row["prediction"] for row in rows) / 42
         assert right == pytest.approx(record.metrics["accuracy"])
         assert all(len(row["probabilities"]) == 7 for row in rows)
     evaluate(config, str(model_folder), overwrite=False)
@@ -64,7 +67,7 @@ def test_stopped_and_continued_equals_never_stopped(
     evaluate(config, str(model_folder), overwrite=False)
     whole = evaluation_folder(config)
     stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
-    counting = benchmarks.evaluate.finetune
+    counting = benchmarks.jobs.finetune
 
     def killed_in_the_second_job(*arguments):
         if arguments[3] == 1:
@@ -73,7 +76,7 @@ def test_stopped_and_continued_equals_never_stopped(
 
     started.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(benchmarks.evaluate, "finetune", killed_in_the_second_job)
+        patch.setattr(benchmarks.jobs, "finetune", killed_in_the_second_job)
         with pytest.raises(Stopped, match="1 of 3 jobs are saved"):
             evaluate(stopped, str(model_folder), overwrite=False)
     path = evaluation_folder(stopped) / "results.jsonl"
@@ -101,8 +104,7 @@ def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     record = json.loads((folder / "results.jsonl").read_text())
     assert record["value"] is None
     assert record["degenerate"].startswith("loss is nan")
-    predictions = (folder / "predictions/klue-ynat/pretrained-0.jsonl").read_text(encoding="utf-8")
-    line = json.loads(predictions.splitlines()[0])
+    _, [line, *_] = read_predictions(folder / "predictions/klue-ynat/pretrained-0.jsonl")
     assert (line["prediction"], line["probabilities"]) == (None, None)
     assert json.loads((folder / "manifest.json").read_text())["counts"]["degenerate"] == 1
 
@@ -119,7 +121,7 @@ def test_what_is_missing_is_named_before_any_work(make_config, model_folder, tmp
 
 def test_jobs_are_task_by_task_without_doubles(make_config):
     options = make_config(seeds=[2, 0, 2], random_init_control=True).evaluate
-    jobs = plan_jobs(options, resolve_tasks(["klue"], []))
+    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"]))
     assert [job.key for job in jobs[:4]] == [
         ("klue-ynat", "pretrained", 2),
         ("klue-ynat", "pretrained", 0),

@@ -9,38 +9,46 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import ElectraConfig, ElectraModel, RobertaConfig, RobertaModel
 
-from benchmarks.features import tokenize
-from benchmarks.finetune import TaskFeatures, choose_device, finetune, training_rows
+from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
+from benchmarks.finetune import Split, TaskFeatures, choose_device, finetune, training_rows
 from benchmarks.glue import MRPC
-from benchmarks.heads import Classifier, load_encoder, open_model, prepare_encoder
+from benchmarks.heads import EncoderWithHead, LinearHead
+from benchmarks.kinds.classification import LabelExample
 from benchmarks.klue import YNAT
-from benchmarks.load import Example, load_task
-from benchmarks.predictions import score, scored_labels
+from benchmarks.load import load_task
+from benchmarks.predictions import score_lines
 
 
 @pytest.fixture
 def model(model_folder):
-    return open_model(str(model_folder), 16)
+    return open_model(str(model_folder))
 
 
-def scores(features, fitted):
-    return score(YNAT, *scored_labels(YNAT, (), features.reported, fitted))
+def scores(fitted):
+    return score_lines(YNAT, fitted.lines["dev"])
+
+
+def probabilities(fitted):
+    return np.array([line["probabilities"] for line in fitted.lines["dev"]])
 
 
 @pytest.fixture
 def features(ynat_folder, tokenizer):
     data = load_task(YNAT, ynat_folder)
-    train, reported = (tokenize(YNAT, rows, tokenizer, 16) for rows in (data.train, data.reported))
-    return TaskFeatures(YNAT, train, reported)
+    train, reported = (
+        Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
+        for rows in (data.train, data.reported)
+    )
+    return TaskFeatures(YNAT, train, {"dev": reported}, 16)
 
 
 @pytest.mark.parametrize("variant", ["pretrained", "random-init"])
 def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_config, variant):
     fitted = finetune(features, model, variant, 0, make_config(num_epochs=20).evaluate)
-    assert scores(features, fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
+    assert scores(fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
     assert fitted.degenerate is None
     assert fitted.num_train_examples == 140
-    np.testing.assert_allclose(fitted.probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(probabilities(fitted).sum(axis=1), 1.0, atol=1e-5)
 
 
 def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_config):
@@ -53,8 +61,8 @@ def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_c
     torch.manual_seed(99)  # what ran before has no say
     again = finetune(features, model, "random-init", 3, options)
     other = finetune(features, model, "random-init", 4, options)
-    assert (first.probabilities == again.probabilities).all()
-    assert (first.probabilities != other.probabilities).any()
+    assert first.lines == again.lines
+    assert (probabilities(first) != probabilities(other)).any()
 
 
 def test_steps_are_reported_as_they_finish(features, model, make_config):
@@ -68,22 +76,23 @@ def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, 
     fitted = finetune(features, model, "pretrained", 0, options)
     assert fitted.degenerate is not None
     assert fitted.degenerate.startswith("loss is nan at step")
-    values = scores(features, fitted)
+    values = scores(fitted)
     assert all(math.isnan(value) for value in values.values())
 
 
 def test_constant_predictions_are_flagged(features, model, make_config):
-    train = replace(features.train, labels=np.full(140, 5))
+    labels = replace(features.train.features, labels={"labels": [5] * 140})
+    train = replace(features.train, features=labels)
     fitted = finetune(
         replace(features, train=train), model, "pretrained", 0, make_config().evaluate
     )
     assert fitted.degenerate == "constant predictions: IT과학"
-    assert scores(features, fitted)["accuracy"] == pytest.approx(1 / 7)
+    assert scores(fitted)["accuracy"] == pytest.approx(1 / 7)
 
 
 def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
-    examples = [Example(str(n), ("국회", "증시"), n % 2) for n in range(10)]
-    features = tokenize(MRPC, examples, tokenizer, 8, both_orders=True)
+    examples = [LabelExample(str(n), ("국회", "증시"), n % 2) for n in range(10)]
+    features = MRPC.kind.featurize(MRPC, examples, tokenizer, 8, train=True)
     rows = training_rows(features, 4, seed=0)
     assert len(rows) == 8
     assert (rows[4:] == rows[:4] + 10).all()
@@ -103,7 +112,7 @@ def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_
 
 def test_the_head_is_one_linear_layer_of_small_weights(model):
     encoder = load_encoder(model, "random-init", 0)
-    head = Classifier(encoder, 4096, torch.Generator().manual_seed(0)).head
+    head = LinearHead(encoder, 4096, torch.Generator().manual_seed(0)).linear
     assert head.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert not head.bias.any()
     assert (head.in_features, head.out_features) == (32, 4096)
@@ -114,10 +123,11 @@ def test_a_model_of_one_token_type_is_not_given_two():
         vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=16, type_vocab_size=1, max_position_embeddings=16,
     )  # fmt: skip
-    classifier = Classifier(RobertaModel(config), 2, torch.Generator())
+    encoder = RobertaModel(config)
+    classifier = EncoderWithHead(encoder, LinearHead(encoder, 2, torch.Generator()))
     inputs = {"input_ids": torch.tensor([[2, 5, 6]]), "attention_mask": torch.ones(1, 3).long()}
     inputs["token_type_ids"] = torch.tensor([[0, 0, 1]])
-    assert classifier(inputs).shape == (1, 2)
+    assert classifier(inputs)["logits"].shape == (1, 2)
 
 
 def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
@@ -128,24 +138,24 @@ def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
     weights = load_file(folder / "model.safetensors")
     del weights["electra.encoder.layer.1.output.dense.weight"]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    source = open_model(str(folder), 16)
+    source = open_model(str(folder))
     with pytest.raises(ValueError, match=r"lacks 1 weights .*encoder\.layer\.1\.output\.dense"):
         load_encoder(source, "pretrained", 0)
 
 
 def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
     with pytest.raises(ValueError, match="max_sequence_length = 64 is more than the 32 positions"):
-        open_model(str(model_folder), 64)
+        fitting_length(64, open_model(str(model_folder)), was_given=True)
     with pytest.raises(ValueError, match="no model folder"):
-        open_model(str(tmp_path / "nowhere"), 16)
+        open_model(str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match=r"cannot read a model .*needed: config\.json"):
-        open_model(str(tmp_path), 16)
+        open_model(str(tmp_path))
     for path in model_folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
     with pytest.raises(ValueError, match="has 18 ids, the model 9 embeddings"):
-        open_model(str(tmp_path), 16)
+        open_model(str(tmp_path))
 
 
 def test_a_missing_gpu_is_refused(monkeypatch):
@@ -172,12 +182,13 @@ def test_mean_pooling_is_the_mean_over_real_tokens():
             ("mean", torch.stack([states[0].mean(0), states[1, :3].mean(0)])),
         ):
             generator = torch.Generator().manual_seed(1)
-            classifier = Classifier(encoder, 3, generator, pooling).eval()
-            assert torch.allclose(classifier(inputs), classifier.head(expected), atol=1e-6)
+            head = LinearHead(encoder, 3, generator, pooling).eval()
+            logits = EncoderWithHead(encoder, head)(inputs)["logits"]
+            assert torch.allclose(logits, head.linear(expected), atol=1e-6)
 
 
 def test_dropout_is_set_where_asked_for(model_folder):
-    source = open_model(str(model_folder), 16)
+    source = open_model(str(model_folder))
     encoder = load_encoder(source, "pretrained", 0)
     prepare_encoder(encoder, 0.25, torch.device("cpu"), "fp32")
     assert {m.p for m in encoder.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
@@ -186,7 +197,7 @@ def test_dropout_is_set_where_asked_for(model_folder):
 
 
 def test_the_attention_chosen_for_bf16_on_a_cpu_changes_no_state(model_folder):
-    source = open_model(str(model_folder), 16)
+    source = open_model(str(model_folder))
     inputs = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4).long()}
     states = []
     for precision in ("fp32", "bf16"):

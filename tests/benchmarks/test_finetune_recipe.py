@@ -5,13 +5,14 @@ from transformers import AutoModel, BertConfig, ElectraConfig
 
 from benchmarks import optim
 from benchmarks.glue import COLA, RTE
-from electrify.config import EvaluateConfig
+from benchmarks.recipe import resolve_hyper_parameters
+from electrify.config_evaluate import EvaluateConfig
 
 
 def test_schedule_is_warmup_times_decay():
-    values = [optim.schedule(step, 100, 10) for step in (0, 5, 10, 55, 99)]
+    values = [optim.schedule("product", step, 100, 10) for step in (0, 5, 10, 55, 99)]
     assert values == pytest.approx([0.0, 0.5 * 0.95, 0.90, 0.45, 0.01])
-    assert optim.schedule(0, 100, 0) == 1.0
+    assert optim.schedule("product", 0, 100, 0) == 1.0
 
 
 def electra_names():
@@ -47,7 +48,7 @@ def test_what_stands_on_top_of_the_layers_has_the_top_layers_rate():
 def test_optimizer_groups_cover_every_parameter_once_and_spare_biases_from_decay():
     model, head = electra_names(), nn.Linear(16, 3)
     options = EvaluateConfig(weight_decay=0.01, learning_rate=1e-3, layer_lr_decay=0.5)
-    settings = optim.resolve_hyper_parameters(COLA, options, 16, 100, 0.1, "fp32")
+    settings = resolve_hyper_parameters(COLA, options, 16, 100, 0.1, "fp32")
     groups = optim.build_optimizer(model, head, settings).param_groups
     rates = {id(p): (g["lr"], g["weight_decay"]) for g in groups for p in g["params"]}
     assert len(rates) == sum(len(g["params"]) for g in groups)
@@ -63,16 +64,16 @@ def test_optimizer_groups_cover_every_parameter_once_and_spare_biases_from_decay
     [(128, 3e-4, 0.8), (256, 3e-4, 0.8), (768, 1e-4, 0.8), (1024, 5e-5, 0.9)],
 )
 def test_defaults_follow_the_size(hidden_size, learning_rate, decay):
-    settings = optim.resolve_hyper_parameters(RTE, EvaluateConfig(), hidden_size, 2490, 0.1, "fp32")
+    settings = resolve_hyper_parameters(RTE, EvaluateConfig(), hidden_size, 2490, 0.1, "fp32")
     assert (settings.learning_rate, settings.layer_lr_decay) == (learning_rate, decay)
     assert (settings.num_steps, settings.warmup_steps) == (778, 77)  # int(10 x 2490 / 32)
 
 
 def test_given_options_win_over_defaults():
     options = EvaluateConfig(learning_rate=1e-5, num_epochs=0.5, layer_lr_decay=1.0, batch_size=10)
-    settings = optim.resolve_hyper_parameters(COLA, options, 256, 100, 0.1, "fp32")
+    settings = resolve_hyper_parameters(COLA, options, 256, 100, 0.1, "fp32")
     assert (settings.learning_rate, settings.layer_lr_decay, settings.num_steps) == (1e-5, 1.0, 5)
-    assert optim.num_training_steps(COLA, options, 1) == 1
+    assert resolve_hyper_parameters(COLA, options, 256, 1, 0.1, "fp32").num_steps == 1
 
 
 def test_a_pooler_is_no_embedding():

@@ -1,6 +1,5 @@
 """Jobs in several processes give what they give in one, and end when asked to."""
 
-import json
 import os
 import time
 
@@ -8,6 +7,7 @@ import pytest
 
 from benchmarks.evaluate import evaluate
 from benchmarks.parallel import run_jobs
+from benchmarks.predictions import read_predictions
 from benchmarks.results import read_results
 from electrify.progress import Stopped
 
@@ -69,5 +69,4 @@ def test_predictions_do_not_depend_on_the_number_of_processes(make_config, model
 
 def probabilities(folder, seed):
     path = folder / "predictions" / "klue-ynat" / f"pretrained-{seed}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [p for line in lines for p in json.loads(line)["probabilities"]]
+    return [p for line in read_predictions(path)[1] for p in line["probabilities"]]

@@ -1,6 +1,5 @@
 """Characters, pieces and labels of KLUE-NER; the whole way by a model that learns it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from benchmarks.evaluate import evaluate
 from benchmarks.klue import NER
 from benchmarks.load import load_task, read_examples
 from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
+from benchmarks.predictions import read_predictions, score_lines
 from benchmarks.results import read_results
 from benchmarks.tagging import (
     character_tags,
@@ -131,9 +131,10 @@ def test_a_model_learns_to_tag_and_its_predictions_give_its_score(ner_config, mo
     assert (result.metric, result.split) == ("entity_macro_f1", "dev-split-eval")
     assert result.value == 1.0
     path = folder / "predictions" / "klue-ner" / "pretrained-0.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert len(rows) == result.num_examples
-    assert all(row["predictions"] == row["labels"] for row in rows)
+    _, lines = read_predictions(path)
+    assert len(lines) == result.num_examples
+    assert all(line["prediction"] == line["gold"] for line in lines)
+    assert score_lines(NER, lines) == result.metrics
 
 
 def test_splitting_keeps_every_sentence_once(ner_config):

@@ -74,7 +74,7 @@ def test_suites_tasks_and_files_together(data, tmp_path):
         "klue-dp": ["나무가 자란다."],
         "klue-wos": ["숙소를 찾아 주세요", "어느 지역인가요?"],
         "glue-cola": ["The boat sank.", "Boat the sank.", "Unseen boats float."],
-        "squad-v1": ["A context.", "A question?", "Another one?"],
+        "squad-1.1": ["A context.", "A question?", "Another one?"],
         "nsmc": ["재밌게 봤다"],
         "own": ["One text", "deep"],
     }

@@ -1,0 +1,225 @@
+"""An encoder of `transformers`: read, check, load its weights or draw fresh ones."""
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging
+
+from benchmarks.optim import layer_depth, num_layers
+from electrify.progress import warn
+
+Variant = Literal["pretrained", "random-init"]
+
+# partly typed: as Any they are the same to the type checker in every version of transformers
+_AUTO_MODEL: Any = AutoModel
+_TRANSFORMERS_LOGGING: Any = logging
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model folder (or hub name) whose config and tokenizer are read; weights come a job."""
+
+    path: str
+    config: Any
+    tokenizer: Any
+    name: str = ""  # what records say where the path is a temporary one; else the path
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest row it takes; None if it says nothing."""
+        positions = getattr(self.config, "max_position_embeddings", None)
+        if positions and getattr(self.config, "model_type", "") in _OFFSET_POSITIONS:
+            positions -= self.config.pad_token_id + 1
+        limits = [n for n in (positions, self.tokenizer.model_max_length) if n and n < 1e9]
+        return min(limits, default=None)
+
+
+# positions are counted from behind the padding id, so two embeddings are never used
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
+
+
+def open_model(path: str, name: str | None = None) -> ModelSource:
+    """Read config and tokenizer of a model folder or hub name, and check that they fit.
+
+    `name` is what records call it.
+
+    Raises `ValueError` for a folder that is no model, a tokenizer with more ids than the model has
+    embeddings, one without padding token and one with a [CLS] that it does not put first.
+    """
+    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
+    if looks_local and not Path(path).is_dir():
+        raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
+    try:
+        with _quiet_transformers():
+            config = AutoConfig.from_pretrained(path)
+            tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"cannot read a model at {path}: {str(error).splitlines()[0]} "
+            "(needed: config.json, model.safetensors and the tokenizer files)"
+        ) from error
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(
+            f"{path}: the tokenizer has {len(tokenizer)} ids, the model {config.vocab_size} "
+            "embeddings; they are not of one export"
+        )
+    check_tokenizer(tokenizer)
+    return ModelSource(path, config, tokenizer, name or path)
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Raises `ValueError` for a tokenizer without padding, or that does not put its [CLS] first."""
+    if tokenizer.pad_token_id is None:
+        raise ValueError("the tokenizer has no padding token; save one with it (pad_token)")
+    if tokenizer.cls_token_id is not None and tokenizer("")["input_ids"][:1] != [
+        tokenizer.cls_token_id
+    ]:
+        raise ValueError(
+            f"the tokenizer puts no {tokenizer.cls_token} in front of a text, which is where the "
+            "head looks; save it with its post-processor"
+        )
+
+
+def fitting_length(wanted: int, model: ModelSource, was_given: bool) -> int:
+    """The maximum length, where the model has that many positions.
+
+    A length that the user asked for and the model has not is refused (`ValueError`); the usual one
+    of a task is lowered with a warning.
+    """
+    positions = model.max_positions
+    if positions is None or wanted <= positions:
+        return wanted
+    if was_given:
+        raise ValueError(
+            f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
+            f"{model.path}"
+        )
+    warn(f"{model.path} has {positions} positions; rows are cut there and not at {wanted}")
+    return positions
+
+
+def with_added_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
+    """A copy of the tokenizer that keeps each of `tokens` whole; itself if there are none."""
+    if not tokens:
+        return tokenizer
+    extended = copy.deepcopy(tokenizer)
+    extended.add_tokens(list(tokens), special_tokens=True)
+    return extended
+
+
+def load_encoder(
+    model: ModelSource, variant: Variant, seed: int, num_ids: int | None = None
+) -> nn.Module:
+    """The encoder in float32: the saved weights, or fresh ones of the same shape from the seed.
+
+    `num_ids` are those of a tokenizer with added tokens, whose embeddings are drawn by the seed.
+    Raises `ValueError` if the folder lacks weights of the encoder: `transformers` would fill them
+    at random and the score would be of another model.
+    """
+    with _quiet_transformers(), torch.random.fork_rng(devices=[]):
+        # built on the CPU whatever the device
+        torch.manual_seed(seed)
+        if variant == "random-init":
+            encoder = _AUTO_MODEL.from_config(model.config, dtype=torch.float32)
+        else:
+            encoder = _load_weights(model)
+        if num_ids is not None and num_ids > encoder.get_input_embeddings().num_embeddings:
+            encoder.resize_token_embeddings(num_ids, mean_resizing=False)
+    assert isinstance(encoder, nn.Module)
+    return encoder
+
+
+def _load_weights(model: ModelSource) -> Any:
+    encoder, loading = _AUTO_MODEL.from_pretrained(
+        model.path, dtype=torch.float32, output_loading_info=True
+    )
+    # a pooler stands on top of the encoder and is not used here
+    missing = sorted(name for name in loading["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise ValueError(
+            f"{model.path} lacks {len(missing)} weights of its encoder, such as {missing[0]}; "
+            "export the model again"
+        )
+    return encoder
+
+
+def prepare_encoder(
+    encoder: nn.Module, dropout: float | None, device: torch.device, precision: str
+) -> None:
+    """Set what fine-tuning sets in place of the model's config.
+
+    Raises `ValueError` for a `dropout` where the encoder has no dropout modules to take it.
+    """
+    if dropout is not None:
+        modules = [module for module in encoder.modules() if isinstance(module, nn.Dropout)]
+        if not modules:
+            raise ValueError(
+                f"evaluate.dropout = {dropout}: {type(encoder).__name__} has no dropout modules; "
+                "leave it out"
+            )
+        for module in modules:
+            module.p = dropout
+    if device.type == "cpu" and precision == "bf16":
+        # torch's fused attention takes up to twice as long there, most of it in the backward pass
+        any_encoder: Any = encoder
+        any_encoder.set_attn_implementation("eager")
+
+
+def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:
+    """Keep weights as they are: none, all of them, or all but those of the last `what` layers.
+
+    What stands on top of the layers is learnt with them. Raises `ValueError` for more layers than
+    the encoder has.
+    """
+    if what == "none":
+        return
+    names = [name for name, _ in encoder.named_parameters()]
+    layers = num_layers(names)
+    learnt = 0 if what == "encoder" else what
+    assert isinstance(learnt, int)
+    if learnt > layers:
+        raise ValueError(f"evaluate.freeze = {learnt}: the encoder has {layers} layers")
+    for name, parameter in encoder.named_parameters():
+        is_learnt = what != "encoder" and layer_depth(name, layers) > layers - learnt
+        parameter.requires_grad_(is_learnt)
+
+
+def accepted_inputs(encoder: nn.Module) -> tuple[str, ...]:
+    """Which of input ids, attention mask and token types the encoder takes."""
+    config: Any = encoder.config
+    names = inspect.signature(encoder.forward).parameters
+    # models of the RoBERTa kind have one token type, whatever their tokenizer gives
+    has_types = "token_type_ids" in names and getattr(config, "type_vocab_size", 0) > 1
+    return ("input_ids", "attention_mask", *(["token_type_ids"] if has_types else []))
+
+
+def encode(encoder: nn.Module, batch: Mapping[str, Tensor], inputs: Sequence[str]) -> Tensor:
+    """The last states (B, T, H) of a batch."""
+    states: Tensor = encoder(**{name: batch[name] for name in inputs}).last_hidden_state
+    return states
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Without its bars and load report (the head of the pre-training task is left out on purpose).
+
+    What is missing is checked by `load_encoder` itself.
+    """
+    verbosity = _TRANSFORMERS_LOGGING.get_verbosity()
+    had_bar = _TRANSFORMERS_LOGGING.is_progress_bar_enabled()
+    _TRANSFORMERS_LOGGING.set_verbosity_error()
+    _TRANSFORMERS_LOGGING.disable_progress_bar()
+    try:
+        yield
+    finally:
+        _TRANSFORMERS_LOGGING.set_verbosity(verbosity)
+        if had_bar:
+            _TRANSFORMERS_LOGGING.enable_progress_bar()

@@ -1,0 +1,155 @@
+"""One job of an evaluation: one task, one model variant, one seed."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.encoder import ModelSource, Variant, fitting_length, with_added_tokens
+from benchmarks.finetune import Finetuned, Split, TaskFeatures, finetune, training_rows
+from benchmarks.kind import Example
+from benchmarks.load import TaskData, split_by_group
+from benchmarks.predictions import prediction_path, score_splits, write_predictions
+from benchmarks.recipe import max_sequence_length, options_for, resolve_hyper_parameters
+from benchmarks.results import Result
+from benchmarks.task import Task
+from benchmarks.training import OnStep
+from electrify.artifacts import git_commit, versions
+from electrify.config_evaluate import EvaluateConfig
+from electrify.progress import warn
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fine-tuning."""
+
+    task: Task
+    variant: Variant
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """As `Result.job`."""
+        return self.task.name, self.variant, self.seed
+
+    @property
+    def label(self) -> str:
+        """As it stands in log lines."""
+        return f"{self.task.name} {self.variant} seed {self.seed}"
+
+
+def plan_jobs(options: EvaluateConfig, tasks: Sequence[Task]) -> list[Job]:
+    """Every job, task by task, the pretrained model before its control."""
+    variants: list[Variant] = ["pretrained"]
+    if options.random_init_control:
+        variants.append("random-init")
+    seeds = dict.fromkeys(options.seeds)
+    return [Job(task, variant, seed) for task in tasks for variant in variants for seed in seeds]
+
+
+def prepare(
+    task: Task, data: TaskData, source: ModelSource, options: EvaluateConfig
+) -> TaskFeatures:
+    """The task's splits in pieces, with a warning for each in which something is cut."""
+    length = fitting_length(
+        max_sequence_length(task, options, source.config.hidden_size), source,
+        was_given=options_for(task, options).max_sequence_length is not None,
+    )  # fmt: skip
+    tokenizer = with_added_tokens(source.tokenizer, task.kind.added_tokens)
+
+    def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
+        features = task.kind.featurize(task, examples, tokenizer, length, train)
+        if features.num_truncated:
+            share = 100 * features.num_truncated / len(examples)
+            warn(
+                f"{task.name} {split}: {features.num_truncated:,} of {len(examples):,} examples "
+                f"({share:.1f} %) are longer than {length} pieces and were cut"
+            )
+        return Split(examples, features)
+
+    if data.split != task.reported:
+        warn(
+            f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
+            f"the other {len(data.reported):,} are reported as split {data.split!r}"
+        )
+    train, held_out = data.train, None
+    if options.selection != "last":
+        share = 1 - options.selection_fraction
+        train, chosen = split_by_group(task, data.train, share, salt="selection\n")
+        if not train or not chosen:
+            raise ValueError(
+                f"{task.name}: evaluate.selection_fraction = {options.selection_fraction} leaves "
+                f"{len(train)} rows to learn from and {len(chosen)} to choose the model by"
+            )
+        held_out = prepared("selection", chosen, train=False)
+    predicted = {name: prepared(name, rows, train=False) for name, rows in data.predicted.items()}
+    return TaskFeatures(task, prepared("train", train, train=True), predicted, length, held_out)
+
+
+def num_rows(job: Job, features: TaskFeatures, source: ModelSource, options: EvaluateConfig) -> int:
+    """Rows a job trains on, over all epochs."""
+    given = options_for(job.task, options)
+    rows = training_rows(features.train.features, given.max_train_examples, job.seed)
+    hidden_size = source.config.hidden_size
+    settings = resolve_hyper_parameters(job.task, options, hidden_size, len(rows), 0.0, "fp32")
+    return settings.num_steps * settings.batch_size
+
+
+def run_job(
+    job: Job,
+    data: TaskData,
+    features: TaskFeatures,
+    source: ModelSource,
+    options: EvaluateConfig,
+    on_step: OnStep,
+) -> tuple[Result, Finetuned]:
+    """Fine-tune, predict and score."""
+    start = time.monotonic()
+    task, reported = job.task, features.predicted[data.split]
+    fitted = finetune(features, source, job.variant, job.seed, options, on_step)
+    metrics = score_splits(task, data.split, fitted.lines)
+    lines = fitted.lines[data.split]
+    doubts = [] if fitted.degenerate else task.kind.doubts(task, features.train.examples, lines)
+    settings = fitted.hyper_parameters
+    planned = options_for(task, options).micro_batch_size or settings.batch_size
+    if fitted.micro_batch_size < min(planned, settings.batch_size):
+        doubts.append(f"out of memory: batches of {fitted.micro_batch_size} rows at once")
+    result = Result(
+        suite=task.suite,
+        task=task.name,
+        task_version=task.version,
+        model=job.variant,
+        model_path=source.name,
+        seed=job.seed,
+        metric=task.headline,
+        value=metrics[task.headline],
+        higher_is_better=task.higher_is_better,
+        metrics=metrics,
+        split=data.split,
+        num_examples=len(data.reported),
+        num_train_examples=fitted.num_train_examples,
+        truncated_fraction=reported.features.num_truncated / len(data.reported),
+        selection=options.selection,
+        selected=dict(fitted.selected),
+        degenerate=fitted.degenerate,
+        notes=doubts,
+        hyper_parameters={**asdict(settings), "micro_batch_size": fitted.micro_batch_size},
+        versions=versions(),
+        data_sha256=data.sha256,
+        git_commit=git_commit(),
+        seconds=round(time.monotonic() - start, 3),
+    )
+    return result, fitted
+
+
+def write_lines(folder: Path, result: Result, fitted: Finetuned) -> None:
+    """A file of predictions for each split."""
+    about = {
+        "suite": result.suite, "task": result.task, "task_version": result.task_version,
+        "variant": result.model, "seed": result.seed, "model_path": result.model_path,
+        "data_sha256": result.data_sha256,
+    }  # fmt: skip
+    for split, lines in fitted.lines.items():
+        further = "" if split == result.split else split
+        path = prediction_path(folder, result.task, result.model, result.seed, further)
+        write_predictions(path, {**about, "split": split}, lines)

@@ -1,0 +1,142 @@
+"""One number for a text or a pair of texts, such as how alike two sentences are."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks.features import encode_rows
+from benchmarks.heads import LinearHead
+from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.rows import Row, hub_rows, read_rows, row_id
+from benchmarks.task import Task
+
+
+@dataclass(frozen=True)
+class ValueExample(Example):
+    """A text or pair, and its gold value in the task's own range."""
+
+    value: float | None = None
+
+
+class RegressionHead(LinearHead):
+    """One output on a pooled state, learnt by the mean squared error to `values` (B,)."""
+
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Mean over the rows."""
+        return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
+
+    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
+        """Rows."""
+        return len(batch["values"])
+
+
+class Regression(Kind):
+    """[CLS] a [SEP] b [SEP], one output that learns the value scaled from its range to 0..1.
+
+    google-research/electra classification_tasks.py:332-392 does so for STS-B, (x - 0) / 5. What is
+    predicted is scaled back and not cut to the range.
+    """
+
+    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
+        """Rows of an official file; `ValueError` names the row of a value outside the range."""
+        for number, row in read_rows(task, split, path):
+            yield _example(task, split, number, row, f"{path} row {number}")
+
+    def from_hub(
+        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Example]:
+        """Rows of the hub by our field names."""
+        for number, row in hub_rows(task, split, rows):
+            yield _example(task, split, number, row, f"{task.name} {split} row {number}")
+
+    def featurize(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        tokenizer: Any,
+        max_length: int,
+        train: bool,
+    ) -> Features:
+        """One row an example, or two where the task learns both orders."""
+        low, high = task.value_range
+        values = [_value(example) for example in examples]
+        scaled = [math.nan if v is None else (v - low) / (high - low) for v in values]
+        return encode_rows(
+            [example.texts for example in examples], {"values": scaled},
+            tokenizer, max_length, train and task.train_both_orders,
+        )  # fmt: skip
+
+    def label_tensors(
+        self, features: Features, rows: NDArray[np.int64], length: int
+    ) -> dict[str, Tensor]:
+        """`values` (B,), scaled; nan where there is none."""
+        values = [features.labels["values"][row] for row in rows]
+        return {"values": torch.tensor(values, dtype=torch.float32)}
+
+    def make_head(
+        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
+    ) -> Head:
+        """One output."""
+        return RegressionHead(encoder, 1, generator, task.pooling)
+
+    def lines(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        features: Features,
+        outputs: Sequence[Outputs],
+    ) -> list[Line]:
+        """Gold and predicted value, both in the task's range."""
+        low, high = task.value_range
+        return [
+            {
+                "id": example.id,
+                "gold": _value(example),
+                "prediction": low + (high - low) * float(found["logits"][0]),
+            }
+            for example, found in zip(examples, outputs, strict=True)
+        ]
+
+    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+        """The task's metrics over values; nan of less than two rows."""
+        if len(lines) < 2:
+            return {metric.__name__: math.nan for metric in task.metrics}
+        gold = np.array([line["gold"] for line in lines], dtype=np.float64)
+        predicted = np.array([line["prediction"] for line in lines], dtype=np.float64)
+        return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+
+    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
+        """The mean of the runs' values."""
+        return [
+            lines[0] | {"prediction": float(np.mean([line["prediction"] for line in lines]))}
+            for lines in zip(*runs, strict=True)
+        ]
+
+
+def _value(example: Example) -> float | None:
+    assert isinstance(example, ValueExample)
+    return example.value
+
+
+def _example(task: Task, split: str, number: int, row: Row, place: str) -> ValueExample:
+    value = None
+    if split not in task.unlabelled:
+        text, (low, high) = row[task.label_field], task.value_range
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise ValueError(
+                f"{place}: {task.label_field} {text!r} is no number from {low:g} to {high:g}"
+            )
+    texts = tuple(row[field] for field in task.text_fields)
+    return ValueExample(row_id(task, split, number, row), texts, value)

@@ -1,0 +1,162 @@
+"""The relation between two marked entities of a sentence, as KLUE-RE has it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kind import Example, Features, Line, Outputs
+from benchmarks.kinds.classification import Classification, LabelExample, softmax
+from benchmarks.kinds.entity_markers import MARKERS, closed, entity_inputs, entity_span, marked
+from benchmarks.metrics.relations import (
+    auprc,
+    auprc_absent_as_half,
+    auprc_without_no_relation,
+    micro_f1,
+)
+from benchmarks.rows import read_json
+from benchmarks.task import Task
+
+NO_RELATION = "no_relation"
+_AREAS = (auprc, auprc_absent_as_half)
+
+
+@dataclass(frozen=True)
+class RelationExample(LabelExample):
+    """A sentence, the label of its relation, and the sentence with its entities marked."""
+
+    marked: str = ""
+
+
+class RelationExtraction(Classification):
+    """[CLS] sentence [SEP] with markers around both entities; a linear layer on [CLS].
+
+    A sentence that ends right behind an entity is read like any other (the official code stops at
+    one with an IndexError).
+    """
+
+    added_tokens = MARKERS
+
+    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
+        """Rows of an official file; `ValueError` names the row."""
+        rows = read_json(path)
+        if not isinstance(rows, list):
+            raise ValueError(f"{path} holds one {type(rows).__name__}; it should be a list of rows")
+        seen: dict[str, int] = {}
+        for number, row in enumerate(rows, start=1):
+            example = _example(task, split, row, number, f"{path} row {number}")
+            if example.id in seen:
+                raise ValueError(
+                    f"{path} row {number}: guid {example.id!r} is that of row {seen[example.id]}"
+                )
+            seen[example.id] = number
+            yield example
+
+    def from_hub(
+        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Example]:
+        """Rows of the hub, which has the fields of the official file."""
+        for number, row in enumerate(rows, start=1):
+            yield _example(task, split, row, number, f"{task.name} {split} row {number}")
+
+    def featurize(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        tokenizer: Any,
+        max_length: int,
+        train: bool,
+    ) -> Features:
+        """One row a sentence, of one segment."""
+        relations = [_relation(example) for example in examples]
+        texts = [closed(relation.marked) for relation in relations]
+        rows = entity_inputs(texts, tokenizer, max_length)
+        full = [text for text, ids in zip(texts, rows, strict=True) if len(ids) >= max_length]
+        whole = tokenizer(full, verbose=False)["input_ids"] if full else []
+        return Features(
+            input_ids=[np.array(ids, dtype=np.int32) for ids in rows],
+            token_type_ids=[np.zeros(len(ids), dtype=np.int32) for ids in rows],
+            example_of=np.arange(len(examples)),
+            labels={"labels": [relation.label for relation in relations]},
+            num_truncated=sum(len(ids) > max_length for ids in whole),
+        )
+
+    def lines(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        features: Features,
+        outputs: Sequence[Outputs],
+    ) -> list[Line]:
+        """Gold relation, the most probable one (the first of equals) and all probabilities."""
+        return [
+            _line(task, example.id, _relation(example).label, softmax(found["logits"]))
+            for example, found in zip(examples, outputs, strict=True)
+        ]
+
+    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+        """Micro F1 without `no_relation` and the areas under the precision-recall curves."""
+        if not lines:
+            names = (micro_f1, *_AREAS, auprc_without_no_relation)
+            return {metric.__name__: float("nan") for metric in names}
+        gold = np.array([task.labels.index(line["gold"]) for line in lines])
+        predicted = np.array([task.labels.index(line["prediction"]) for line in lines])
+        probabilities = np.array([line["probabilities"] for line in lines], dtype=np.float64)
+        no_relation = task.labels.index(NO_RELATION)
+        return {
+            micro_f1.__name__: micro_f1(gold, predicted, no_relation),
+            **{area.__name__: area(gold, probabilities) for area in _AREAS},
+            auprc_without_no_relation.__name__:
+                auprc_without_no_relation(gold, probabilities, no_relation),
+        }  # fmt: skip
+
+    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
+        """The mean of the runs' probabilities."""
+        found = []
+        for lines in zip(*runs, strict=True):
+            gold = None if lines[0]["gold"] is None else task.labels.index(lines[0]["gold"])
+            mean = np.mean([line["probabilities"] for line in lines], axis=0)
+            found.append(_line(task, lines[0]["id"], gold, mean))
+        return found
+
+
+def _line(task: Task, identity: str, label: int | None, probabilities: NDArray[Any]) -> Line:
+    return {
+        "id": identity,
+        "gold": None if label is None else task.labels[label],
+        "prediction": task.labels[int(np.argmax(probabilities))],
+        # significant digits, not decimals: the curves ask for the order of small ones too
+        "probabilities": [float(f"{p:.8g}") for p in probabilities.tolist()],
+    }
+
+
+def _relation(example: Example) -> RelationExample:
+    assert isinstance(example, RelationExample)
+    return example
+
+
+def _example(
+    task: Task, split: str, row: Mapping[str, Any], number: int, place: str
+) -> RelationExample:
+    sentence = row.get("sentence") if isinstance(row, Mapping) else None
+    if not isinstance(sentence, str):
+        raise ValueError(f"{place}: {row!r} has no text in the field 'sentence'")
+    spans = [entity_span(row.get(name), place) for name in ("subject_entity", "object_entity")]
+    if max(last for _, last in spans) >= len(sentence):
+        raise ValueError(f"{place}: entities {spans} in a sentence of {len(sentence)} characters")
+    label = None
+    if split not in task.unlabelled:
+        if row.get("label") not in task.labels:
+            raise ValueError(
+                f"{place}: unknown label {row.get('label')!r} (allowed: {', '.join(task.labels)})"
+            )
+        label = task.labels.index(row["label"])
+    try:
+        text = marked(sentence, *spans)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    identity = str(row.get("guid", f"{split}-{number}"))
+    return RelationExample(identity, (sentence,), label, text)

@@ -1,0 +1,177 @@
+"""One label a character, as KLUE-NER has it; `benchmarks.tagging` has the rules."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks.features import IGNORED_LABEL, encode_texts, padded
+from benchmarks.heads import LinearHead
+from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.rows import read_text
+from benchmarks.tagging import (
+    Tags,
+    character_tags,
+    framed,
+    inside_labels,
+    most_common,
+    one_label,
+    piece_tags,
+    read_sentences,
+)
+from benchmarks.task import Task
+
+
+@dataclass(frozen=True)
+class TaggedExample(Example):
+    """A sentence, and the position of each character's label in the task's labels."""
+
+    tags: tuple[int, ...] | None = None
+
+
+class CharacterTagging(Kind):
+    """A linear layer on every piece; the label of O stands last among the task's labels."""
+
+    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
+        """Sentences of a file of characters; `ValueError` names the line."""
+        label_ids = {label: index for index, label in enumerate(task.labels)}
+        seen: dict[str, int] = {}
+        for number, sentence in read_sentences(path, read_text(path)):
+            if sentence.id in seen:
+                raise ValueError(
+                    f"{path} line {number}: id {sentence.id!r} is that of line {seen[sentence.id]}"
+                )
+            seen[sentence.id] = number
+            if unknown := sorted(set(sentence.labels) - label_ids.keys()):
+                raise ValueError(
+                    f"{path} line {number}: unknown label {unknown[0]!r} in sentence {sentence.id} "
+                    f"(allowed: {', '.join(task.labels)})"
+                )
+            tags = tuple(label_ids[name] for name in sentence.labels)
+            yield TaggedExample(sentence.id, (sentence.text,), tags)
+
+    def from_hub(
+        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Example]:
+        """Rows of the hub: `tokens`, which are characters, and the labels of each."""
+        for number, row in enumerate(rows, start=1):
+            tokens, labels = row["tokens"], row[task.label_field]
+            if len(tokens) != len(labels) or any(len(token) != 1 for token in tokens):
+                raise ValueError(
+                    f"{task.name} {split} row {number} has {len(labels)} labels for "
+                    f"{len(tokens)} tokens, which should be characters"
+                )
+            tags = tuple(task.labels.index(label) for label in labels)
+            yield TaggedExample(f"{split}-{number}", ("".join(tokens),), tags)
+
+    def featurize(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        tokenizer: Any,
+        max_length: int,
+        train: bool,
+    ) -> Features:
+        """One row a sentence; a piece learns the label of its first character."""
+        texts = [example.texts for example in examples]
+        encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
+        outside = len(task.labels) - 1
+        labels = [
+            piece_tags(_tags(example), spans.tolist(), outside)
+            for example, spans in zip(examples, encoded.spans, strict=True)
+        ]
+        return Features(
+            input_ids=encoded.input_ids,
+            token_type_ids=encoded.token_type_ids,
+            example_of=np.arange(len(examples)),
+            labels={"labels": labels},
+            num_truncated=int(encoded.was_cut.sum()),
+            details={"spans": encoded.spans},
+        )
+
+    def label_tensors(
+        self, features: Features, rows: NDArray[np.int64], length: int
+    ) -> dict[str, Tensor]:
+        """`labels` (B, T), `IGNORED_LABEL` at padding."""
+        labels = [features.labels["labels"][row] for row in rows]
+        return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
+
+    def make_head(
+        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
+    ) -> Head:
+        """One output a label, on every piece."""
+        return LinearHead(encoder, len(task.labels), generator, "none")
+
+    def lines(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        features: Features,
+        outputs: Sequence[Outputs],
+    ) -> list[Line]:
+        """Labels of all characters, and those of [CLS] and [SEP] ("frame")."""
+        inside = inside_labels(task.labels)
+        found = []
+        rows = zip(examples, features.details["spans"], outputs, strict=True)
+        for example, spans, output in rows:
+            pieces = output["logits"][: len(spans)].argmax(axis=-1)
+            tags, text = _tags(example), example.texts[0]
+            predicted = character_tags(pieces.tolist(), spans.tolist(), len(tags), inside)
+            found.append(
+                {
+                    "id": example.id,
+                    "text": text,
+                    "gold": [task.labels[n] for n in tags],
+                    "prediction": [task.labels[n] for n in predicted],
+                    "frame": [task.labels[pieces[0]], task.labels[pieces[-1]]],
+                }
+            )
+        return found
+
+    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+        """The task's metrics over label ids, all sentences in one chain."""
+        gold, predicted = _chains(task, lines)
+        return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+
+    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
+        """For each character the label of most runs, of the first run among equals."""
+        return [
+            lines[0]
+            | {
+                name: most_common([line[name] for line in lines])
+                for name in ("prediction", "frame")
+            }
+            for lines in zip(*runs, strict=True)
+        ]
+
+    def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
+        """The one label that every character got."""
+        return one_label(lines)
+
+
+def _chains(task: Task, lines: Sequence[Line]) -> tuple[Tags, Tags]:
+    ids = {label: number for number, label in enumerate(task.labels)}
+    outside = task.labels[-1]
+    gold: list[Tags] = []
+    predicted: list[Tags] = []
+    for line in lines:
+        for chain, tags, frame in (
+            (gold, line["gold"], [outside, outside]),
+            (predicted, line["prediction"], line["frame"]),
+        ):
+            labels = np.array([ids[label] for label in tags], dtype=np.int64)
+            first, last = (ids[label] for label in frame)
+            chain.append(framed(labels, line["text"], first, last))
+    empty = np.zeros(0, dtype=np.int64)
+    return np.concatenate([empty, *gold]), np.concatenate([empty, *predicted])
+
+
+def _tags(example: Example) -> tuple[int, ...]:
+    assert isinstance(example, TaggedExample)
+    assert example.tags is not None
+    return example.tags

@@ -1,0 +1,85 @@
+"""GLUE over its tasks: the score of each, the overall scores, and the diagnostic set.
+
+`Scores` are by task, then by metric, all on one scale (0..1 or percent), tasks named "cola",
+"sst2", "mrpc", "stsb", "qqp", "mnli_matched", "mnli_mismatched", "qnli", "rte", "wnli". No code of
+the leaderboard is public; its definition gives the published 80.5 of BERT-large and 78.3 of
+BERT-base from their rows (Wang et al. 2019; Devlin et al. 2019).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.metrics.classification import Labels, checked, mcc
+
+Scores = Mapping[str, Mapping[str, float]]
+
+# what stands for a task on the leaderboard: the mean of these metrics of these parts
+_PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "cola": {"cola": ("mcc",)},
+    "sst2": {"sst2": ("accuracy",)},
+    "mrpc": {"mrpc": ("f1", "accuracy")},
+    "stsb": {"stsb": ("pearson", "spearman")},
+    "qqp": {"qqp": ("f1", "accuracy")},
+    "mnli": {"mnli_matched": ("accuracy",), "mnli_mismatched": ("accuracy",)},
+    "qnli": {"qnli": ("accuracy",)},
+    "rte": {"rte": ("accuracy",)},
+    "wnli": {"wnli": ("accuracy",)},
+}
+# the dev columns of the ELECTRA paper (Clark et al. 2020): no WNLI, one metric a task
+_ELECTRA_METRICS = {
+    "cola": "mcc", "sst2": "accuracy", "mrpc": "accuracy", "stsb": "spearman", "qqp": "accuracy",
+    "mnli_matched": "accuracy", "qnli": "accuracy", "rte": "accuracy",
+}  # fmt: skip
+
+
+def task_scores(scores: Scores) -> dict[str, float]:
+    """One number for each of the nine tasks: the mean of its metrics, MNLI that of both its sets.
+
+    The diagnostic set counts for nothing. Raises `ValueError` for a task or metric that is missing.
+    """
+    return {name: _task_score(scores, name) for name in _PARTS}
+
+
+def glue_9_tasks(scores: Scores) -> float:
+    """The leaderboard's overall score: the mean of the nine numbers of `task_scores`."""
+    return float(np.mean(list(task_scores(scores).values())))
+
+
+def glue_8_tasks_without_wnli(scores: Scores) -> float:
+    """`glue_9_tasks` without WNLI, as many papers have it; the scores of WNLI need not be there."""
+    return float(np.mean([_task_score(scores, name) for name in _PARTS if name != "wnli"]))
+
+
+def electra_dev_8_tasks(scores: Scores) -> float:
+    """The dev mean of the ELECTRA paper: MCC, Spearman, accuracy; MNLI matched only; no WNLI."""
+    return float(np.mean([_value(scores, *item) for item in _ELECTRA_METRICS.items()]))
+
+
+def diagnostic_mcc(
+    gold: Labels, predicted: Labels, tags: Mapping[str, Sequence[int]]
+) -> dict[str, float]:
+    """AX: Matthews correlation of the three classes (R_3) over all rows and over those of each tag.
+
+    `tags` has the row numbers of each tag. The leaderboard reports the first.
+    """
+    first, second = checked(gold, predicted)
+    scores = {"mcc": mcc(first, second)}
+    for tag, numbers in tags.items():
+        rows = np.asarray(numbers, dtype=np.int64)
+        scores[f"mcc_tag_{tag}"] = mcc(first[rows], second[rows])
+    return scores
+
+
+def _task_score(scores: Scores, name: str) -> float:
+    parts = _PARTS[name].items()
+    return float(np.mean([_value(scores, part, metric) for part, used in parts for metric in used]))
+
+
+def _value(scores: Scores, task: str, metric: str) -> float:
+    if task not in scores or metric not in scores[task]:
+        raise ValueError(
+            f"the mean over GLUE needs {metric} of {task}, but there is "
+            f"{', '.join(scores[task]) if task in scores else 'no score of it'}"
+        )
+    return scores[task][metric]

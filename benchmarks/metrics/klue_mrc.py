@@ -1,0 +1,136 @@
+"""Metrics of KLUE-MRC, as KLUE-baseline klue_baseline/metrics computes them (0..1, not percent).
+
+`functional.py` (`klue_mrc_em`, `klue_mrc_rouge_w`) and `utils.py`; KLUE-baseline takes the
+checkpoint of the best ROUGE-W.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from benchmarks.metrics import korquad
+from benchmarks.metrics.squad import (
+    DELETE_PUNCTUATION,
+    Answers,
+    Predictions,
+    check_predicted,
+    mean,
+)
+
+QUESTION_TYPES = (1, 2, 3)  # paraphrase, several sentences needed, unanswerable
+
+# utils.py:8: the brackets close too early, so that it asks for one mark followed by these four
+_PATTERN = re.compile("['\"《》<>〈〉]" + re.escape("()‘’"))
+
+_Score = Callable[[str, str], float]
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, no ASCII punctuation, single blanks.
+
+    The pattern meant to blank Korean brackets and quotes matches no text that people write, so
+    they stay.
+    """
+    text = _PATTERN.sub(" ", text.lower())
+    return " ".join(text.translate(DELETE_PUNCTUATION).split())
+
+
+def exact_match(prediction: str, answer: str) -> float:
+    """1 if both are the same text when normalised."""
+    return float(normalize_answer(prediction) == normalize_answer(answer))
+
+
+def rouge_w(prediction: str, answer: str) -> float:
+    """F1 of the longest common substring of characters, which KLUE calls ROUGE-W.
+
+    Found by `difflib` with its rule for junk: of a gold answer of 200 characters or more, those
+    that make up over 1 % of it are not looked for, so that the longest substring may be missed.
+    Beside an empty gold answer only an empty prediction is right.
+    """
+    return _substring_f1(normalize_answer(prediction), normalize_answer(answer), autojunk=True)
+
+
+def rouge_w_without_autojunk(prediction: str, answer: str) -> float:
+    """`rouge_w` with the longest common substring that there is, however long the answer."""
+    return _substring_f1(normalize_answer(prediction), normalize_answer(answer), autojunk=False)
+
+
+def exact_match_without_brackets(prediction: str, answer: str) -> float:
+    """`exact_match` with brackets and quotes as blanks, which is what KLUE's pattern was meant for.
+
+    The marks are those of KorQuAD's script, from which the pattern is taken.
+    """
+    return float(korquad.normalize_answer(prediction) == korquad.normalize_answer(answer))
+
+
+def rouge_w_without_brackets(prediction: str, answer: str) -> float:
+    """`rouge_w_without_autojunk` with brackets and quotes as blanks."""
+    prediction, answer = korquad.normalize_answer(prediction), korquad.normalize_answer(answer)
+    return _substring_f1(prediction, answer, autojunk=False)
+
+
+_OFFICIAL: dict[str, _Score] = {"rouge_w": rouge_w, "exact_match": exact_match}
+_CORRECTED: dict[str, _Score] = {
+    "rouge_w_without_autojunk": rouge_w_without_autojunk,
+    "rouge_w_without_brackets": rouge_w_without_brackets,
+    "exact_match_without_brackets": exact_match_without_brackets,
+}
+
+
+def klue_mrc(
+    gold: Answers, predictions: Predictions, question_types: Mapping[str, int] | None = None
+) -> dict[str, float]:
+    """`rouge_w`, `exact_match`, both by question type, and the corrected ones; nan over nothing.
+
+    A question without gold answer has the gold answer "". With `question_types`, by question id,
+    there are `rouge_w_type1` and so on, nan for a type that no question has. Raises `ValueError`
+    for a question without prediction or of an unknown type; other predicted ids are ignored.
+    """
+    check_predicted(gold, predictions, "prediction")
+    scores = {
+        name: _best(gold, predictions, score) for name, score in (_OFFICIAL | _CORRECTED).items()
+    }
+    result = {name: mean(list(scores[name].values())) for name in _OFFICIAL}
+    if question_types is not None:
+        for question in gold:
+            if question_types.get(question) not in QUESTION_TYPES:
+                raise ValueError(
+                    f"question {question!r} is of type {question_types.get(question)!r}; "
+                    "KLUE-MRC has the types 1, 2 and 3"
+                )
+        for kind in QUESTION_TYPES:
+            for name in _OFFICIAL:
+                of_type = [s for q, s in scores[name].items() if question_types[q] == kind]
+                result[f"{name}_type{kind}"] = mean(of_type)
+    return result | {name: mean(list(scores[name].values())) for name in _CORRECTED}
+
+
+def klue_mrc_of_predicted(gold: Answers, predictions: Predictions) -> dict[str, float]:
+    """`exact_match` and `rouge` over the questions that have a prediction, the others left out.
+
+    `evaluate_for_klue_mrc` (utils.py:62), KLUE's second scorer. What is left out raises the mean:
+    not for reporting.
+    """
+    kept = {question: answers for question, answers in gold.items() if question in predictions}
+    exact, rouge = (_best(kept, predictions, score) for score in (exact_match, rouge_w))
+    return {"exact_match": mean(list(exact.values())), "rouge": mean(list(rouge.values()))}
+
+
+def _best(gold: Answers, predictions: Predictions, score: _Score) -> dict[str, float]:
+    """By question the best score over its gold answers."""
+    return {
+        question: max(score(predictions[question], answer) for answer in _or_empty(answers))
+        for question, answers in gold.items()
+    }
+
+
+def _or_empty(answers: Sequence[str]) -> Sequence[str]:
+    return answers or ("",)
+
+
+def _substring_f1(prediction: str, answer: str, autojunk: bool) -> float:
+    if not prediction or not answer:
+        return float(prediction == answer)
+    matcher = SequenceMatcher(None, prediction, answer, autojunk=autojunk)
+    size = matcher.find_longest_match(0, len(prediction), 0, len(answer)).size
+    return 2 * size / (len(prediction) + len(answer))

@@ -1,0 +1,259 @@
+"""Metrics of SQuAD 1.1 and 2.0 as the official scripts compute them, 0..1 in place of percent.
+
+1.1: the official evaluate-v1.1.py as google-research/electra finetune/qa/squad_official_eval_v1.py
+has it; 2.0: rajpurkar/SQuAD-explorer evaluate-v2.0.py (the same code as electra's
+finetune/qa/squad_official_eval.py up to reading and writing). Gold answers, predictions and
+no-answer values are mappings by question id; the order of the gold mapping is that of the file.
+"""
+
+import itertools
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+Answers = Mapping[str, Sequence[str]]  # question id -> the texts of its gold answers
+Predictions = Mapping[str, str]  # question id -> answer; "" says that there is none
+NoAnswerValues = Mapping[str, float]  # question id -> the higher, the less there is an answer
+
+DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, without ASCII punctuation (no blank in its place) and a/an/the, single blanks.
+
+    Curly quotes, full-width marks and accents stay.
+    """
+    text = text.lower().translate(DELETE_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def overlap_f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
+    """F1 of two bags of tokens, 0 where nothing is shared, also if both are empty."""
+    num_shared = (Counter(predicted) & Counter(gold)).total()
+    return 2 * num_shared / (len(predicted) + len(gold)) if num_shared else 0.0
+
+
+def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
+    """`exact_match` and `f1` of SQuAD 1.1, means over all questions, nan over none.
+
+    A question without prediction counts 0, other predicted ids are ignored. Two answers of which
+    nothing is left when normalised match exactly but have F1 0; `f1_empty_as_match`, not of the
+    official script, counts them 1. Raises `ValueError` for a question without gold answer.
+    """
+    return best_over_answers(
+        gold,
+        predictions,
+        {"exact_match": _exact, "f1": _overlap, "f1_empty_as_match": _overlap_or_both_empty},
+    )
+
+
+def best_over_answers(
+    gold: Answers,
+    predictions: Predictions,
+    functions: Mapping[str, Callable[[str, str], float]],
+) -> dict[str, float]:
+    """Mean over questions of each `function(prediction, answer)`, the best over the gold answers.
+
+    A question without prediction counts 0. Raises `ValueError` for one without gold answer.
+    """
+    for question, answers in gold.items():
+        if not answers:
+            raise ValueError(
+                f"question {question!r} has no gold answer; score a set with unanswerable "
+                "questions as SQuAD 2.0"
+            )
+    return {
+        name: mean(
+            [
+                max(function(predictions[question], answer) for answer in answers)
+                if question in predictions
+                else 0.0
+                for question, answers in gold.items()
+            ]
+        )
+        for name, function in functions.items()
+    }
+
+
+def squad_v2(
+    gold: Answers,
+    predictions: Predictions,
+    na_probs: NoAnswerValues | None = None,
+    na_prob_thresh: float = 1.0,
+) -> dict[str, float]:
+    """Every value of the official script of SQuAD 2.0 under its name.
+
+    An answer whose value in `na_probs` is greater than `na_prob_thresh` is taken as "" for `exact`,
+    `f1` and the same of questions with (`HasAns_`) and without (`NoAns_`) gold answers, which are
+    left out where there is no such question; `total`s are counts. Whether a question has an answer
+    is decided by its list of gold answers; of these, texts that normalise to nothing are not
+    compared with.
+
+    With `na_probs` there are also `best_exact`, `best_f1` and the thresholds they are found at
+    (`_best_threshold`; found on the very rows they are of), and the average precisions
+    `pr_exact_ap`, `pr_f1_ap` and `pr_oracle_ap` (which the script computes only where it draws
+    the curves). Not of the official script: `best_exact_reachable`, `best_f1_reachable` and their
+    thresholds (`_best_reachable`).
+
+    Raises `ValueError` for a question without prediction, and where `na_probs` has not the ids of
+    the questions: the script stops there with a `KeyError`. Over no questions every value is nan.
+    """
+    _check_ids(gold, predictions, na_probs)
+    if not gold:
+        return dict.fromkeys(("exact", "f1", "total"), math.nan)
+    has_answer = {question: bool(answers) for question, answers in gold.items()}
+    raw: dict[str, dict[str, float]] = {"exact": {}, "f1": {}}
+    for question, answers in gold.items():
+        kept = [answer for answer in answers if normalize_answer(answer)] or [""]
+        prediction = predictions[question]
+        raw["exact"][question] = max(_exact(prediction, answer) for answer in kept)
+        raw["f1"][question] = max(_overlap_or_both_empty(prediction, answer) for answer in kept)
+    final = raw
+    if na_probs is not None:
+        dropped = {question for question in gold if na_probs[question] > na_prob_thresh}
+        final = {
+            name: {q: float(not has_answer[q]) if q in dropped else s for q, s in scores.items()}
+            for name, scores in raw.items()
+        }
+    result = _means(final, list(gold))
+    for prefix, wanted in (("HasAns_", True), ("NoAns_", False)):
+        questions = [question for question, has in has_answer.items() if has is wanted]
+        if questions:
+            result |= {prefix + name: v for name, v in _means(final, questions).items()}
+    if na_probs is not None:
+        result |= _over_thresholds(raw, predictions, na_probs, has_answer)
+    return result
+
+
+def mean(values: Sequence[float]) -> float:
+    """nan over nothing."""
+    return sum(values) / len(values) if values else math.nan
+
+
+def check_predicted(gold: Answers, predictions: Mapping[str, object], what: str) -> None:
+    """Raise `ValueError` if a question of `gold` is not in `predictions`."""
+    if missing := [question for question in gold if question not in predictions]:
+        raise ValueError(
+            f"{len(missing)} of {len(gold)} questions have no {what}, such as {missing[0]!r}; "
+            "give one for every question"
+        )
+
+
+def _check_ids(gold: Answers, predictions: Predictions, na_probs: NoAnswerValues | None) -> None:
+    check_predicted(gold, predictions, "prediction")
+    if na_probs is None:
+        return
+    check_predicted(gold, na_probs, "no-answer value")
+    if unknown := [question for question in na_probs if question not in gold]:
+        raise ValueError(
+            f"{len(unknown)} no-answer values are of no question, such as {unknown[0]!r}; "
+            "give one for every question and no other"
+        )
+
+
+def _exact(prediction: str, answer: str) -> float:
+    return float(normalize_answer(prediction) == normalize_answer(answer))
+
+
+def _overlap(prediction: str, answer: str) -> float:
+    return overlap_f1(normalize_answer(prediction).split(), normalize_answer(answer).split())
+
+
+def _overlap_or_both_empty(prediction: str, answer: str) -> float:
+    predicted, gold = normalize_answer(prediction), normalize_answer(answer)
+    if not predicted or not gold:
+        return float(predicted == gold)
+    return overlap_f1(predicted.split(), gold.split())
+
+
+def _means(scores: Mapping[str, Mapping[str, float]], questions: Sequence[str]) -> dict[str, float]:
+    means = {name: mean([values[q] for q in questions]) for name, values in scores.items()}
+    return {**means, "total": float(len(questions))}
+
+
+def _over_thresholds(
+    raw: Mapping[str, Mapping[str, float]],
+    predictions: Predictions,
+    na_probs: NoAnswerValues,
+    has_answer: Mapping[str, bool],
+) -> dict[str, float]:
+    order = sorted(na_probs, key=na_probs.__getitem__)  # stable: equal values in file order
+    result: dict[str, float] = {}
+    for name, scores in raw.items():
+        best, threshold = _best_threshold(order, scores, predictions, na_probs, has_answer)
+        result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+    for name, scores in raw.items():
+        best, threshold = _best_reachable(order, scores, na_probs, has_answer)
+        result |= {f"best_{name}_reachable": best, f"best_{name}_reachable_thresh": threshold}
+    if any(has_answer.values()):
+        oracle = {question: float(has) for question, has in has_answer.items()}
+        for name, scores in (*raw.items(), ("oracle", oracle)):
+            result[f"pr_{name}_ap"] = _average_precision(order, scores, na_probs, has_answer)
+    return result
+
+
+def _best_threshold(
+    order: Sequence[str],
+    scores: Mapping[str, float],
+    predictions: Predictions,
+    na_probs: NoAnswerValues,
+    has_answer: Mapping[str, bool],
+) -> tuple[float, float]:
+    """The best mean score by the official sweep, and its threshold.
+
+    From nothing answered, which is given the threshold 0.0 whatever the values are, one question
+    after the other is answered, the lowest value first. The sweep may stop between questions of
+    one value, where no threshold can; an answer to an unanswerable question costs 1 even if it
+    normalises to nothing and so counts as right.
+    """
+    score = best = float(sum(not has for has in has_answer.values()))
+    threshold = 0.0
+    for question in order:
+        if has_answer[question]:
+            score += scores[question]
+        elif predictions[question]:
+            score -= 1
+        if score > best:
+            best, threshold = score, na_probs[question]
+    return best / len(scores), threshold
+
+
+def _best_reachable(
+    order: Sequence[str],
+    scores: Mapping[str, float],
+    na_probs: NoAnswerValues,
+    has_answer: Mapping[str, bool],
+) -> tuple[float, float]:
+    """The best mean score that some threshold gives, and the threshold (the lowest of the best)."""
+    score = best = float(sum(not has for has in has_answer.values()))
+    threshold = math.nextafter(na_probs[order[0]], -math.inf)
+    for value, questions in itertools.groupby(order, key=na_probs.__getitem__):
+        score += sum(scores[question] - (not has_answer[question]) for question in questions)
+        if score > best:
+            best, threshold = score, value
+    return best / len(scores), threshold
+
+
+def _average_precision(
+    order: Sequence[str],
+    scores: Mapping[str, float],
+    na_probs: NoAnswerValues,
+    has_answer: Mapping[str, bool],
+) -> float:
+    """Area under the precision-recall curve of answering, by steps at each distinct value.
+
+    A right answer is a partly true positive where its score is between 0 and 1; recall is over the
+    questions that have an answer.
+    """
+    num_answerable = sum(has_answer.values())
+    num_answered, num_right, recall, area = 0, 0.0, 0.0, 0.0
+    for _, questions in itertools.groupby(order, key=na_probs.__getitem__):
+        for question in questions:
+            num_answered += 1
+            num_right += scores[question] if has_answer[question] else 0.0
+        area += num_right / num_answered * (num_right / num_answerable - recall)
+        recall = num_right / num_answerable
+    return area

@@ -1,0 +1,173 @@
+"""Metrics of relations, trees and dialogue states: quirks of the official code, and corrections."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import auc, f1_score, precision_recall_curve
+
+from benchmarks.metrics.dialogue import joint_goal_acc, pooled_slot_f1, slot_micro_f1
+from benchmarks.metrics.parsing import (
+    FIRST_MERGED_LABEL,
+    Arcs,
+    las,
+    las_macro_f1,
+    las_macro_f1_unmerged,
+    las_macro_f1_without_wrong_head_class,
+    las_micro_f1,
+    uas_macro_f1,
+    uas_micro_f1,
+)
+from benchmarks.metrics.relations import (
+    auprc,
+    auprc_absent_as_half,
+    auprc_without_no_relation,
+    micro_f1,
+)
+
+RARE, RARER = FIRST_MERGED_LABEL, FIRST_MERGED_LABEL + 3
+
+
+def random_relations(num_labels=5, count=80):
+    rng = np.random.default_rng(3)
+    gold = rng.integers(0, num_labels, count)
+    scores = rng.random((count, num_labels)) + 0.5 * np.eye(num_labels)[gold]
+    return gold, scores / scores.sum(axis=1, keepdims=True)
+
+
+def test_relation_f1_is_the_micro_average_over_the_relations():
+    gold, probabilities = random_relations()
+    predicted = probabilities.argmax(axis=1)
+    expected = f1_score(gold, predicted, labels=[1, 2, 3, 4], average="micro")
+    assert micro_f1(gold, predicted) == pytest.approx(expected)
+    assert micro_f1(gold, predicted, no_relation=4) == pytest.approx(
+        f1_score(gold, predicted, labels=[0, 1, 2, 3], average="micro")
+    )
+
+
+def test_relation_f1_without_any_relation_is_0():
+    assert micro_f1([0, 0], [0, 0]) == 0.0
+
+
+def test_area_is_the_mean_over_all_labels():
+    gold, probabilities = random_relations()
+    areas = []
+    for label in range(5):
+        precision, recall, _ = precision_recall_curve(gold == label, probabilities[:, label])
+        areas.append(auc(recall, precision))
+    assert auprc(gold, probabilities) == pytest.approx(np.mean(areas))
+    assert auprc_without_no_relation(gold, probabilities) == pytest.approx(np.mean(areas[1:]))
+
+
+def test_area_of_equal_probabilities_is_half_way_from_the_base_rate_to_1():
+    gold = np.repeat(np.arange(4), 5)
+    assert auprc(gold, np.full((20, 4), 0.25)) == pytest.approx((0.25 + 1) / 2)
+
+
+def test_a_label_without_gold_rows_makes_the_area_undefined():
+    gold, probabilities = random_relations()
+    rows = gold != 2
+    gold, probabilities = gold[rows], probabilities[rows]
+    assert math.isnan(auprc(gold, probabilities))
+    left = [0, 1, 3, 4]
+    renumbered = np.searchsorted(left, gold)
+    mean_of_left = auprc(renumbered, probabilities[:, left])
+    assert auprc_absent_as_half(gold, probabilities) == pytest.approx((4 * mean_of_left + 0.5) / 5)
+    assert auprc_without_no_relation(gold, probabilities) == pytest.approx(
+        auprc_without_no_relation(renumbered, probabilities[:, left])
+    )
+
+
+def test_probabilities_that_are_not_numbers_give_no_area():
+    gold, probabilities = random_relations()
+    probabilities[0, 1] = math.nan
+    assert math.isnan(auprc(gold, probabilities))
+
+
+@pytest.mark.parametrize(
+    ("gold", "shape", "message"),
+    [([0, 1], (3, 2), "shape"), ([0, 1], (2,), "shape"), ([0, 2], (2, 2), "go from 0 to 2")],
+)
+def test_probabilities_that_do_not_fit_are_refused(gold, shape, message):
+    with pytest.raises(ValueError, match=message):
+        auprc(gold, np.zeros(shape))
+
+
+def test_one_wrong_head_adds_a_class_of_its_own():
+    gold = Arcs([2, 0, 2, 3, 0], [0, 2, 3, 5, 2])
+    wrong = Arcs([2, 0, 3, 3, 0], [0, 2, 3, 5, 2])
+    assert las_micro_f1(gold, wrong) == las(gold, wrong) == pytest.approx(0.8)
+    # classes 0, 2, 5 are right, 3 is missed, that of wrong heads is never gold
+    assert las_macro_f1(gold, wrong) == pytest.approx(3 / 5)
+    assert las_macro_f1_without_wrong_head_class(gold, wrong) == pytest.approx(3 / 4)
+    # heads as classes: 0 right, 2 once of twice, 3 once beside a false one
+    assert uas_macro_f1(gold, wrong) == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+    assert uas_micro_f1(gold, wrong) == pytest.approx(0.8)
+
+
+def test_rare_labels_are_one_class_officially():
+    gold, swapped = Arcs([2, 0], [RARE, 1]), Arcs([2, 0], [RARER, 1])
+    assert las_macro_f1(gold, swapped) == las_micro_f1(gold, swapped) == 1.0
+    assert las_macro_f1_without_wrong_head_class(gold, swapped) == 1.0
+    assert las(gold, swapped) == 0.5
+    assert las_macro_f1_unmerged(gold, swapped) == pytest.approx(1 / 3)
+
+
+def test_corrected_macro_f1_is_that_of_scikit_learn_over_the_real_labels():
+    rng = np.random.default_rng(4)
+    gold = Arcs(rng.integers(0, 9, 200), rng.integers(0, 20, 200))
+    same = rng.random(200) < 0.7
+    predicted = Arcs(
+        np.where(same, gold.heads, rng.integers(0, 9, 200)),
+        np.where(rng.random(200) < 0.7, gold.labels, rng.integers(0, 20, 200)),
+    )
+    labels = np.where(gold.heads == predicted.heads, predicted.labels, 99)
+    expected = f1_score(
+        gold.labels, labels, labels=range(20), average="macro", zero_division=np.nan
+    )
+    assert las_macro_f1_unmerged(gold, predicted) == pytest.approx(expected)
+
+
+def test_no_words_have_no_macro_f1_and_a_micro_f1_of_0():
+    nothing = Arcs(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    assert uas_micro_f1(nothing, nothing) == las_micro_f1(nothing, nothing) == 0.0
+    for metric in (uas_macro_f1, las_macro_f1, las_macro_f1_without_wrong_head_class):
+        assert math.isnan(metric(nothing, nothing))
+
+
+def test_heads_of_another_number_of_words_are_refused():
+    with pytest.raises(ValueError, match="shape"):
+        uas_micro_f1(Arcs([1, 2], [0, 0]), Arcs([1], [0]))
+
+
+GOLD = [[], ["a-b-1"], ["a-b-1", "a-c-2", "a-d-3"]]
+
+
+def test_slot_f1_is_officially_a_mean_over_turns():
+    predicted = [[], ["a-b-9"], ["a-b-1", "a-c-2"]]
+    of_last = 2 * 1.0 * (2 / 3) / (1.0 + 2 / 3)
+    assert slot_micro_f1(GOLD, predicted) == pytest.approx((1 + 0 + of_last) / 3)
+    assert pooled_slot_f1(GOLD, predicted) == pytest.approx(2 * 2 / (4 + 3))
+    assert joint_goal_acc(GOLD, predicted) == pytest.approx(1 / 3)
+
+
+def test_order_does_not_matter_and_what_is_said_twice_counts_twice():
+    assert joint_goal_acc([["a-b-1", "a-c-2"]], [["a-c-2", "a-b-1", "a-b-1"]]) == 1.0
+    # the wrong value twice: precision 1/3, recall 1
+    assert slot_micro_f1([["a-b-1"]], [["a-b-1", "a-b-2", "a-b-2"]]) == pytest.approx(0.5)
+    assert pooled_slot_f1([["a-b-1"]], [["a-b-1", "a-b-2", "a-b-2"]]) == pytest.approx(2 / 3)
+
+
+def test_an_empty_state_is_right_or_wrong_as_a_whole():
+    assert slot_micro_f1([[], []], [[], ["a-b-1"]]) == 0.5
+    assert pooled_slot_f1([[]], [[]]) == 1.0
+
+
+def test_no_turns_score_0_officially():
+    assert joint_goal_acc([], []) == slot_micro_f1([], []) == 0.0
+    assert math.isnan(pooled_slot_f1([], []))
+
+
+def test_states_of_another_number_of_turns_are_refused():
+    with pytest.raises(ValueError, match="1 gold states and 2 predicted"):
+        slot_micro_f1([[]], [[], []])
