@@ -23,6 +23,7 @@ from benchmarks.results import (
     summarize,
 )
 from benchmarks.submission import write_submissions
+from benchmarks.suite_scores import overall
 from benchmarks.task import Task
 from electrify.artifacts import run_stage
 from electrify.config import RunConfig
@@ -53,6 +54,8 @@ def evaluate(
     """
     options = config.evaluate
     tasks = resolve_tasks(options.suites, options.tasks)
+    if options.tasks_options:
+        resolve_tasks((), tuple(options.tasks_options))  # refuses a name that is no task's
     data = {task.name: _load(task, _data_dir(options, tasks)) for task in tasks}
     files = [path for found in data.values() for path in found.files]
     stage = evaluate_stage(config, model, files)
@@ -157,4 +160,5 @@ def score_table(results: Sequence[Result]) -> list[str]:
             f"{task:<14} {metrics[task]:<10} {model:<26} {summary.mean:7.4f} {summary.sd:7.4f} "
             f"{summary.num_seeds:5}{note}"
         )
+    lines += [f"{name}, {model}: {mean:.4f}" for (name, model), mean in overall(results).items()]
     return lines

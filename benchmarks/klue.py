@@ -8,14 +8,7 @@ from benchmarks.kinds.regression import Regression
 from benchmarks.kinds.tagging import CharacterTagging
 from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.metrics.regression import f1_at_3, f1_at_3_float32, pearson, spearman
-from benchmarks.metrics.tagging import (
-    NER_LABELS,
-    character_macro_f1,
-    character_macro_f1_present,
-    character_macro_f1_without_o,
-    entity_macro_f1,
-    seqeval_micro_f1,
-)
+from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
 from benchmarks.task import HubSource, Task
 
 HOMEPAGE = "https://github.com/KLUE-benchmark/KLUE"
@@ -94,13 +87,7 @@ NER = Task(
     label_field="ner_tags",  # of the hub
     labels=NER_LABELS,
     headline="entity_macro_f1",
-    metrics=(
-        entity_macro_f1,
-        character_macro_f1,
-        character_macro_f1_without_o,
-        character_macro_f1_present,
-        seqeval_micro_f1,
-    ),
+    metrics=(entity_macro_f1, character_macro_f1),
 )
 
 TASKS = (YNAT, STS, NLI, NER)

@@ -14,7 +14,7 @@ SUITES: dict[str, tuple[Task, ...]] = {
     "klue": (*klue.TASKS, *klue_structured.TASKS, squad.KLUE_MRC),
     "korean": (*korean.TASKS, squad.KORQUAD_1),
 }
-_APART = klue_structured.VARIANTS  # run when named alone
+_APART = (*klue_structured.VARIANTS, *squad.VARIANTS)  # run when named alone
 TASKS: dict[str, Task] = {task.name: task for tasks in (*SUITES.values(), _APART) for task in tasks}
 _Found = TypeVar("_Found")
 

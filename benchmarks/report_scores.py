@@ -120,14 +120,22 @@ def _add_score_tables(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     )  # fmt: skip
     document.paragraph(
         f"Untrained: the same network with random weights, fine-tuned alike. {RULE} "
-        "Selection: the last step of every seed is scored; no checkpoint was chosen on the "
-        "reported examples."
+        f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
     )
     for score in scores:
         if found := _degenerate(score):
             document.paragraph(f"Degenerate: {score.label}, {found}; what each did stands below.")
     _add_bars(document, scores)
     _add_seeds(document, scores)
+
+
+def _selection(scores: Sequence[TaskScore]) -> str:
+    if {result.selection for score in scores for result in score.results} == {"last"}:
+        return "the last step of every seed is scored"
+    return (
+        "each record names the step that is scored, the last or the best on held-out training "
+        "examples"
+    )
 
 
 def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:

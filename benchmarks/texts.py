@@ -22,7 +22,6 @@ from electrify.progress import log, warn
 
 _KNOWN_SUITES = (*SUITES, *(f.suite for f in EVALUATION_FILES))
 _KNOWN_TASKS = (*TASKS, *(f.task for f in EVALUATION_FILES))
-_COPIES = ("squad-2.0-span",)  # tasks on the files of another
 Row = tuple[str, str]  # split, text
 
 
@@ -95,7 +94,7 @@ def _rows_of_name(
 
 
 def _tasks_of(suite: str) -> list[str]:
-    names = [task.name for task in SUITES.get(suite, ()) if task.name not in _COPIES]
+    names = [task.name for task in SUITES.get(suite, ())]
     names += [file.task for file in EVALUATION_FILES if file.suite == suite]
     return list(dict.fromkeys(names))
 

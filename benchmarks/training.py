@@ -119,12 +119,17 @@ class Trainer:
         """Parts are weighed by their labels, so that the sum is the gradient of the whole."""
         self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
         parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
-        counts = [self.network.head.num_labels(part) for part in parts]
-        total, whole = 0.0, max(1, sum(counts))
-        for part, count in zip(parts, counts, strict=True):
+        shares = [1.0]
+        if len(parts) > 1:
+            counts = [self.network.head.num_labels(part) for part in parts]
+            shares = [count / max(1, sum(counts)) for count in counts]
+        total = 0.0
+        for part, share in zip(parts, shares, strict=True):
+            if share == 0.0:  # nothing to learn from in it
+                continue
             with self._autocast():
                 outputs = self.network(part)
-            loss = self.network.head.loss(outputs, part) * (count / whole if len(parts) > 1 else 1)
+            loss = self.network.head.loss(outputs, part) * share
             value = loss.item()
             if not math.isfinite(value):
                 return value

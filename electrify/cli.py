@@ -249,7 +249,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
     )
-    evaluate.add_argument("--data-dir", help="folder with the official task files")
+    evaluate.add_argument(
+        "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
+    )
     evaluate.add_argument(
         "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
     )

@@ -112,7 +112,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 def _known_keys(location: Sequence[str | int]) -> list[str]:
     model: type[BaseModel] = RunConfig
     for part in location:
-        if isinstance(part, int):
+        if part not in model.model_fields:  # a place in a list, or a name that the user chose
             continue
         annotation = model.model_fields[part].annotation
         nested = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]

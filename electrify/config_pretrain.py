@@ -48,8 +48,8 @@ class PretrainConfig(Section):
     # weights to go on from: a run's folder, or `transformers` folders of the two networks
     initial_model: str | None = None
     initial_generator: str | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
+    device: Literal["auto", "cpu", "cuda", "xla"] = "auto"  # xla: TPU
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 but on the CPU
     # how a step runs, not what it computes; auto: where it pays, on CUDA; on: an error if it fails
     compile: Literal["auto", "on", "off"] = "auto"  # by torch.compile
     cuda_graph: Literal["auto", "on", "off"] = "auto"  # recorded once, then replayed as one
@@ -103,6 +103,8 @@ class PretrainConfig(Section):
     checkpoint_every_steps: Count = 1000
     keep_checkpoints: Count = 2
     checkpoint_dir: str | None = None  # a folder or address (gs://...) that also gets checkpoints
+    # a run's folder or address (gs://...): its vocab/ and shards/ are copied where there are none
+    inputs_dir: str | None = None
     wandb_project: str | None = None  # figures also go to this Weights & Biases project
 
     @property

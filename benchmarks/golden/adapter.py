@@ -9,6 +9,7 @@ what is left out as not covered, so that nothing agrees by silence.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+WORDS_OF_NUMBERS = ("nan", "inf", "-inf")  # how files write floats that JSON has not
 Golden = Mapping[str, Any]  # one file: task, references, predictions, expected, ...
 
 

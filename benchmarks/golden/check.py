@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.golden import labels, ner_alignment, reading, statistics, structured
-from benchmarks.golden.adapter import Adapter, Comparison, Golden, Refused, is_error
+from benchmarks.golden.adapter import (
+    WORDS_OF_NUMBERS,
+    Adapter,
+    Comparison,
+    Golden,
+    Refused,
+    is_error,
+)
 
 RELATIVE_TOLERANCE = 1e-6
-_WORDS_OF_NUMBERS = ("nan", "inf", "-inf")
 _LONGEST_SHOWN = 160
 
 ADAPTERS: Mapping[str, Adapter] = {
@@ -157,7 +163,7 @@ def _equal(expected: Any, computed: Any, absolute: float) -> bool:
         )
     if not isinstance(computed, Real) or isinstance(computed, bool) or isinstance(expected, bool):
         return type(expected) is type(computed) and bool(expected == computed)
-    if isinstance(expected, str) and expected in _WORDS_OF_NUMBERS:
+    if isinstance(expected, str) and expected in WORDS_OF_NUMBERS:
         expected = float(expected)
     if not isinstance(expected, Real):
         return False

@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks.golden.adapter import Adapter, Comparison, Golden, attempt, compare_cases
+from benchmarks.golden.adapter import (
+    WORDS_OF_NUMBERS,
+    Adapter,
+    Comparison,
+    Golden,
+    attempt,
+    compare_cases,
+)
 from benchmarks.metrics.classification import (
     MetricFunction,
     accuracy,
@@ -67,7 +74,14 @@ def rows(golden: Golden, case: str) -> tuple[list[Any], list[Any]]:
 
 
 def _numbers(values: list[Any]) -> list[Any]:
-    return [float(value) if isinstance(value, str) else value for value in values]
+    return [float(value) if value in WORDS_OF_NUMBERS else value for value in values]
+
+
+def _accuracy_of_glue(gold: list[int], predicted: list[int]) -> float:
+    """ELECTRA's `AccuracyScorer`, which divides by the number of rows."""
+    if not gold and not predicted:
+        raise ValueError("there are no rows to take the accuracy of")
+    return accuracy(gold, predicted)
 
 
 def _tags(golden: Golden) -> Iterator[Comparison]:
@@ -110,8 +124,8 @@ def _overall(golden: Golden) -> Iterator[Comparison]:
 
 
 _CORRELATIONS = {"pearson": percent(pearson), "spearman": percent(spearman), "mse": mse}
-_CLASSIFICATION = of_rows(
-    {"accuracy": percent(accuracy), "mcc": percent(mcc), "macro_f1": percent(macro_f1)},
+_OF_GLUE = of_rows(
+    {"accuracy": percent(_accuracy_of_glue), "mcc": percent(mcc)},
     {
         "matthews_correlation": mcc,
         "accuracy": accuracy,
@@ -119,12 +133,12 @@ _CLASSIFICATION = of_rows(
         "mean_of_both_x100": percent(mean_of_accuracy_and_f1),
     },
 )
-_OF_ROWS = (
-    "glue/cola", "glue/sst2", "glue/qnli", "glue/rte", "glue/wnli", "glue/mnli_matched",
-    "glue/mnli_mismatched", "glue/mrpc", "glue/qqp", "klue/ynat", "klue/nli",
-)  # fmt: skip
+_OF_KLUE = of_rows({"accuracy": percent(accuracy), "macro_f1": percent(macro_f1)})
+_GLUE = ("cola", "sst2", "qnli", "rte", "wnli", "mnli_matched", "mnli_mismatched", "mrpc", "qqp")
 ADAPTERS: Mapping[str, Adapter] = {
-    **dict.fromkeys(_OF_ROWS, _CLASSIFICATION),
+    **{f"glue/{name}": _OF_GLUE for name in _GLUE},
+    "klue/ynat": _OF_KLUE,
+    "klue/nli": _OF_KLUE,
     "glue/stsb": of_rows(_CORRELATIONS, {"pearson": pearson, "spearmanr": spearman}),
     "glue/ax": _diagnostics,
     "glue/overall": _overall,

@@ -1,4 +1,11 @@
-"""One label a character, as KLUE-NER has it; `benchmarks.tagging` has the rules."""
+"""One label a character, as KLUE-NER has it; `benchmarks.tagging` has the rules.
+
+A line holds the labels of characters by the tokenizer's offsets, and beside them those by the
+official alignment wherever that one differs: beside [UNK]s, and where characters are cut off. The
+official metrics are made of the latter, corrected ones of the former. One difference to the
+official code is left: the frame's end is the label of [SEP] and not of the last padded position,
+which the harness does not compute.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +20,14 @@ from torch import Tensor, nn
 from benchmarks.features import IGNORED_LABEL, encode_texts, padded
 from benchmarks.heads import LinearHead
 from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.metrics.klue_ner_alignment import official_character_labels
+from benchmarks.metrics.tagging import (
+    character_macro_f1_present,
+    character_macro_f1_without_o,
+    seqeval_micro_f1,
+)
 from benchmarks.rows import read_text
 from benchmarks.tagging import (
-    Tags,
     character_tags,
     framed,
     inside_labels,
@@ -25,6 +37,8 @@ from benchmarks.tagging import (
     read_sentences,
 )
 from benchmarks.task import Task
+
+_CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,10 @@ class CharacterTagging(Kind):
             example_of=np.arange(len(examples)),
             labels={"labels": labels},
             num_truncated=int(encoded.was_cut.sum()),
-            details={"spans": encoded.spans},
+            details={
+                "spans": encoded.spans,
+                "pieces": [] if train else [_pieces(text, tokenizer) for (text,) in texts],
+            },
         )
 
     def label_tensors(
@@ -117,58 +134,100 @@ class CharacterTagging(Kind):
         """Labels of all characters, and those of [CLS] and [SEP] ("frame")."""
         inside = inside_labels(task.labels)
         found = []
-        rows = zip(examples, features.details["spans"], outputs, strict=True)
-        for example, spans, output in rows:
+        details = features.details
+        rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
+        for example, spans, words, output in rows:
             pieces = output["logits"][: len(spans)].argmax(axis=-1)
             tags, text = _tags(example), example.texts[0]
             predicted = character_tags(pieces.tolist(), spans.tolist(), len(tags), inside)
-            found.append(
-                {
-                    "id": example.id,
-                    "text": text,
-                    "gold": [task.labels[n] for n in tags],
-                    "prediction": [task.labels[n] for n in predicted],
-                    "frame": [task.labels[pieces[0]], task.labels[pieces[-1]]],
-                }
-            )
+            line: Line = {
+                "id": example.id,
+                "text": text,
+                "gold": [task.labels[n] for n in tags],
+                "prediction": [task.labels[n] for n in predicted],
+                "frame": [task.labels[pieces[0]], task.labels[pieces[-1]]],
+            }
+            official = None if words is None else _official(task, text, tags, pieces, words)
+            if official is not None and official != _chains(task, [line]):
+                gold, labels = ([task.labels[n] for n in chain] for chain in official)
+                line["official"] = {"gold": gold, "prediction": labels}
+            found.append(line)
         return found
 
     def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics over label ids, all sentences in one chain."""
+        """The task's metrics by the official alignment, and corrected ones by the offsets, where
+        the labels of [CLS] and [SEP] do not count; all sentences in one chain."""
         gold, predicted = _chains(task, lines)
-        return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+        scores = {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+        outside = [task.labels[-1]] * 2
+        gold, predicted = _chains(
+            task, [{**line, "frame": outside, "official": None} for line in lines]
+        )
+        scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in task.metrics}
+        return scores | {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
 
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """For each character the label of most runs, of the first run among equals."""
-        return [
-            lines[0]
-            | {
+        found = []
+        for lines in zip(*runs, strict=True):
+            voted = {
                 name: most_common([line[name] for line in lines])
                 for name in ("prediction", "frame")
             }
-            for lines in zip(*runs, strict=True)
-        ]
+            kept = {name: value for name, value in lines[0].items() if name != "official"}
+            found.append(kept | voted)
+        return found
 
     def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
         """The one label that every character got."""
         return one_label(lines)
 
 
-def _chains(task: Task, lines: Sequence[Line]) -> tuple[Tags, Tags]:
+def _chains(task: Task, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
+    """Gold and predicted label ids as they are scored, all sentences behind one another."""
     ids = {label: number for number, label in enumerate(task.labels)}
-    outside = task.labels[-1]
-    gold: list[Tags] = []
-    predicted: list[Tags] = []
+    outside = ids[task.labels[-1]]
+    gold: list[int] = []
+    predicted: list[int] = []
     for line in lines:
+        if official := line.get("official"):
+            gold += [ids[label] for label in official["gold"]]
+            predicted += [ids[label] for label in official["prediction"]]
+            continue
+        first, last = (ids[label] for label in line["frame"])
         for chain, tags, frame in (
-            (gold, line["gold"], [outside, outside]),
-            (predicted, line["prediction"], line["frame"]),
+            (gold, line["gold"], (outside, outside)),
+            (predicted, line["prediction"], (first, last)),
         ):
             labels = np.array([ids[label] for label in tags], dtype=np.int64)
-            first, last = (ids[label] for label in frame)
-            chain.append(framed(labels, line["text"], first, last))
-    empty = np.zeros(0, dtype=np.int64)
-    return np.concatenate([empty, *gold]), np.concatenate([empty, *predicted])
+            chain += framed(labels, line["text"], *frame).tolist()
+    return gold, predicted
+
+
+def _pieces(text: str, tokenizer: Any) -> dict[str, list[str]] | None:
+    """The pieces of each word between blanks; None for a tokenizer that is no WordPiece, for which
+    there is no official alignment."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or type(backend.model).__name__ != "WordPiece":
+        return None
+    return {word: tokenizer.tokenize(word) for word in text.split(" ")}
+
+
+def _official(
+    task: Task,
+    text: str,
+    tags: Sequence[int],
+    pieces: NDArray[np.int64],
+    words: Mapping[str, list[str]],
+) -> tuple[list[int], list[int]] | None:
+    """Gold and predicted chain of one sentence; None where the official code stops."""
+    try:
+        predicted, gold = official_character_labels(
+            text, tags, pieces.tolist(), words.__getitem__, task.labels
+        )
+    except ValueError:
+        return None
+    return gold, predicted
 
 
 def _tags(example: Example) -> tuple[int, ...]:

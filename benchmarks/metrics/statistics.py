@@ -2,7 +2,7 @@
 
 The values of the tools that others' figures come from, under what those tools do, and beside them
 the tests that hold for few trials: `t_interval`, `mcnemar_exact`. What cannot be computed raises
-`ValueError`; `nan` is an interval of one trial.
+`ValueError`; an interval of fewer than two trials is `nan`.
 """
 
 import math
@@ -37,7 +37,8 @@ class Significance(NamedTuple):
 def normal_interval(trials: Sequence[float]) -> Interval:
     """Mean over trials +- 1.96 standard errors; too narrow for few trials, see `t_interval`.
 
-    EuroEval src/euroeval/scores.py `aggregate_scores`; the half width is `nan` of one trial.
+    EuroEval src/euroeval/scores.py `aggregate_scores`; the half width of one trial is `nan`, and of
+    no trials both are.
     """
     return _interval(trials, NORMAL_QUANTILE_95)
 
@@ -50,10 +51,8 @@ def t_interval(trials: Sequence[float]) -> Interval:
 
 
 def _interval(trials: Sequence[float], quantile: float) -> Interval:
-    if not len(trials):
-        raise ValueError("an interval needs the score of one trial or more, not none")
     if len(trials) < 2:
-        return Interval(float(trials[0]), math.nan)
+        return Interval(float(trials[0]) if len(trials) else math.nan, math.nan)
     standard_error = float(np.std(trials, ddof=1)) / math.sqrt(len(trials))
     return Interval(float(np.mean(trials)), quantile * standard_error)
 

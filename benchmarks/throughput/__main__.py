@@ -57,10 +57,11 @@ def _measure_vocab(parsed: argparse.Namespace) -> TwinPage:
 
 
 def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
-    from benchmarks.throughput.pretrain import PretrainSettings, measure_pretraining
+    from benchmarks.throughput.pretrain import measure_pretraining
+    from benchmarks.throughput.pretrain_settings import PretrainSettings
     from benchmarks.throughput.pretrain_table import build_pretrain_page
 
-    for name in ("batch_size", "micro_batches", "rounds", "steps"):
+    for name in ("batch_size", "micro_batches", "rounds", "steps", "band_steps"):
         if (value := getattr(parsed, name)) is not None and value < 1:
             raise ValueError(f"--{name.replace('_', '-')} {value}: at least 1")
     if not 0 <= parsed.dropout < 1:
@@ -69,7 +70,8 @@ def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
         parsed.device, parsed.size, parsed.peer, not parsed.no_compiled_peer, parsed.probe,
         Path(parsed.run) if parsed.run else None, parsed.batch_size, parsed.length,
         parsed.micro_batches, parsed.rounds, parsed.steps, parsed.dropout, parsed.precision,
-        with_ceilings=not parsed.no_ceilings,
+        with_ceilings=not parsed.no_ceilings, fast=parsed.fast,
+        band_steps=parsed.band_steps if parsed.band else 0,
     )  # fmt: skip
     figures = measure_pretraining(settings)
     return _written(parsed, build_pretrain_page(figures), figures.as_json())
@@ -183,6 +185,10 @@ def _add_pretrain(parser: argparse.ArgumentParser) -> None:
     add("--rounds", type=int, help="of all systems in turn")
     add("--steps", type=int, help="of each system in a round")
     add("--dropout", type=float, default=0.1)
+    add("--fast", choices=("auto", "on", "off"), default="auto",
+        help="ours as a run on the device, compiled in any case, or as written")  # fmt: skip
+    add("--band", action="store_true", help="also compare loss curves, as written and fast")
+    add("--band-steps", type=int, default=500, help="of each curve")
     add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
     add("--no-ceilings", action="store_true", help="leave out the matrix product and the copy")
 
@@ -193,7 +199,7 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--peer", action="store_true", help="fine-tune with the Trainer of transformers, too")
     add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
-    add("--size", choices=("tiny", "small", "base", "large"), default="small",
+    add("--size", choices=("tiny", "small", "base", "large"), default="tiny",
         help="of random weights: the paper's, or tiny to try the command out")  # fmt: skip
     add("--data-dir", metavar="DIR", help="folder with the tasks' files; without, texts made here")
     add("--tasks", default="klue-ynat,klue-nli", help="of that folder")

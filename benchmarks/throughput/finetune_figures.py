@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.results import Summary
 from benchmarks.scores import Comparison, Sample, compare
@@ -24,6 +24,10 @@ class Run:
     examples_per_second: float  # by the clock
     examples_per_cpu_second: float  # by the seconds of all threads of this process
     seconds: float  # of all of it: building, training and predicting
+
+    def rate(self, clock: Literal["wall", "cpu"]) -> float:
+        """Examples a second of that clock."""
+        return self.examples_per_second if clock == "wall" else self.examples_per_cpu_second
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class System:
     def scores(self) -> Sample:
         """Headline by seed."""
         values = {run.seed: run.value for run in self.runs}
-        sd = statistics.stdev(values.values()) if len(values) > 1 else math.nan
+        has_sd = len(values) > 1 and all(map(math.isfinite, values.values()))
+        sd = statistics.stdev(values.values()) if has_sd else math.nan
         return Sample(values, Summary(statistics.fmean(values.values()), sd, len(values)))
 
 
@@ -75,15 +80,13 @@ class TaskFigures:
         """The system of this name, if it was measured."""
         return next((system for system in self.systems if system.name == name), None)
 
-    def ratio(self, name: str) -> float | None:
+    def ratio(self, name: str, clock: Literal["wall", "cpu"] = "wall") -> float | None:
         """How many times as fast ours is: the median over seeds of the ratio there."""
         ours, other = self.system(OURS), self.system(name)
         if ours is None or other is None:
             return None
-        return statistics.median(
-            a.examples_per_second / b.examples_per_second
-            for a, b in zip(ours.runs, other.runs, strict=True)
-        )
+        pairs = zip(ours.runs, other.runs, strict=True)
+        return statistics.median(one.rate(clock) / two.rate(clock) for one, two in pairs)
 
     def difference(self, name: str) -> Comparison | None:
         """The scores of ours against those of another, by the rule of the reports."""
@@ -113,7 +116,8 @@ class FinetuneFigures:
                     "spread": system.spread,
                     "mean": _finite(system.scores.summary.mean),
                     "sd": _finite(system.scores.summary.sd),
-                    "times_as_fast": None if system.name == OURS else task.ratio(system.name),
+                    "ratio_of_ours": task.ratio(system.name),
+                    "cpu_time_ratio_of_ours": task.ratio(system.name, "cpu"),
                 }
                 for run in column["runs"]:
                     run["value"] = _finite(run["value"])

@@ -1,22 +1,26 @@
 """How fast a step of pretraining is, beside what a user of `transformers` would write."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
+from benchmarks.throughput.pretrain_band import Band, measure_band
 from benchmarks.throughput.pretrain_check import compare_with_peer
-from benchmarks.throughput.pretrain_counts import big_tensors, count_launches, record
-from benchmarks.throughput.pretrain_data import BERT_VOCAB_SIZE, Pool, shard_pool, zipf_pool
+from benchmarks.throughput.pretrain_counts import big_tensors, record
+from benchmarks.throughput.pretrain_data import Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
+from benchmarks.throughput.pretrain_kernels import profile_steps
 from benchmarks.throughput.pretrain_loader import LoaderFigures, measure_loader
 from benchmarks.throughput.pretrain_parts import step_parts
 from benchmarks.throughput.pretrain_probe import run_probes
+from benchmarks.throughput.pretrain_settings import BAND_SHAPE_ON_CPU, PretrainSettings
+from benchmarks.throughput.pretrain_text import sample_pool
 from benchmarks.throughput.pretrain_timing import ceilings, ratio, step_peak_bytes, time_in_turn
 from benchmarks.throughput.pretrain_variants import (
     AGAIN,
+    AS_WRITTEN,
+    COMPILED_ONLY,
     COMPILED_PEER,
     OURS,
     PADDED,
@@ -36,64 +40,9 @@ from model.electra import ElectraPretrainer
 from model.flops import flops_per_token
 from model.mfu import peak_flops
 
-Size = Literal["tiny", "small", "base", "large"]
-# of no paper: for trying the command out
-_TINY = SIZE_PRESETS["small"] | {
-    "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2,
-    "embedding_size": 16, "generator_hidden_fraction": 0.5,
-}  # fmt: skip
-# sequences a step and their length. A step of Base has 256 sequences and one of Large 2,048:
-# these are what fits beside the peers
-_SHAPES: dict[str, dict[str, tuple[int, int]]] = {
-    "cuda": {"tiny": (4, 32), "small": (128, 128), "base": (64, 512), "large": (16, 512)},
-    "cpu": {"tiny": (4, 32), "small": (16, 128), "base": (2, 512), "large": (1, 512)},
-}
 _PAPER_SHAPES = {"small": (128, 128), "base": (256, 512), "large": (2048, 512)}
 _ROUNDS = {"cuda": (8, 20, 10), "cpu": (5, 2, 1)}  # rounds, steps in each, steps of warm-up
 _LARGE_ELEMENTS = 100_000
-
-
-@dataclass(frozen=True)
-class PretrainSettings:
-    """What is measured; None is the device's own choice."""
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    size: Size = "small"
-    with_peer: bool = False
-    with_compiled_peer: bool = True  # where there is a peer
-    with_probes: bool = False
-    run: Path | None = None  # the folder of a run, whose shards are read
-    batch_size: int | None = None
-    length: int | None = None
-    micro_batches: int = 1  # also time a step in so many parts
-    rounds: int | None = None
-    steps: int | None = None
-    dropout: float = 0.1
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    vocab_size: int = BERT_VOCAB_SIZE
-    with_ceilings: bool = True
-
-    def config(self) -> PretrainConfig:
-        """The paper's values of the size."""
-        preset = _TINY if self.size == "tiny" else SIZE_PRESETS[self.size] | {"size": self.size}
-        chosen = {
-            "device": self.device, "precision": self.precision, "hidden_dropout_prob": self.dropout,
-            "attention_probs_dropout_prob": self.dropout,
-        }  # fmt: skip
-        return PretrainConfig.model_validate(preset | chosen)
-
-    def shape(self, device: torch.device) -> tuple[int, int]:
-        """Sequences a step and their length; `ValueError` if the parts do not fit."""
-        batch_size, length = _SHAPES[device.type][self.size]
-        batch_size, length = self.batch_size or batch_size, self.length or length
-        if batch_size % self.micro_batches:
-            raise ValueError(
-                f"--micro-batches {self.micro_batches} of {batch_size} sequences: the number of "
-                "sequences must divide by it"
-            )
-        if not 16 <= length <= 512:
-            raise ValueError(f"--length {length}: from 16 to the model's 512 positions")
-        return batch_size, length
 
 
 def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
@@ -116,6 +65,8 @@ def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
     if settings.with_peer:
         log("ours against the peer in fp64")
         figures.correct = compare_with_peer(config, bench.pool, device)
+    if settings.band_steps:
+        figures.band = measure_curves(settings, device)
     bench.build()
     bench.time(figures)
     figures.loader = bench.loader()
@@ -124,6 +75,16 @@ def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
     figures.notes += bench.notes
     figures.goals = judge(figures)
     return figures
+
+
+def measure_curves(settings: PretrainSettings, device: torch.device) -> Band:
+    """Loss curves as written and fast, on real text: of a run, or the bundled sample."""
+    config = settings.band_config(device)
+    shape = BAND_SHAPE_ON_CPU if device.type == "cpu" else settings.shape(device)
+    pool = shard_pool(settings.run, config, *shape) if settings.run else None
+    return measure_band(
+        config, pool or sample_pool(config, *shape), device, settings.band_steps, settings.with_peer
+    )
 
 
 class Bench:
@@ -137,7 +98,8 @@ class Bench:
         self.pool = self._pool(packed=True)
         self.variants: list[Variant] = []
         self.notes: list[str] = []
-        self.model: ElectraPretrainer | None = None
+        self.visible: tuple[Variant, ElectraPretrainer] | None = None
+        self.how = ""  # ours runs
         rounds, steps, self.num_warmup = _ROUNDS[device.type]
         self.num_rounds, self.num_steps = settings.rounds or rounds, settings.steps or steps
 
@@ -174,6 +136,12 @@ class Bench:
         parts, with_peer = self.settings.micro_batches, self.settings.with_peer
         padded = None if self.settings.run else self._pool(packed=False)
         self._add(OURS, self._ours)
+        if self.variants and (step := self.variants[0].fast_step) is not None:
+            self.how = step.how()
+            if step.is_compiled and step.is_recorded:
+                self._add(COMPILED_ONLY, lambda: self._ours(cuda_graph="off"))
+            if self.variants[0].is_fast:
+                self._add(AS_WRITTEN, lambda: self._ours(compile="off", cuda_graph="off"))
         if parts > 1:
             self._add(f"{OURS}, {parts} micro-batches", lambda: self._ours(parts))
         if not self.variants:
@@ -187,10 +155,11 @@ class Bench:
             if with_peer:
                 self._add(PEER_PADDED, lambda: self._peer(padded, compiled=False))
 
-    def _ours(self, num_parts: int = 1) -> Variant:
-        variant, model = make_ours(self.config, self.pool, self.device, num_parts)
-        if not self.variants:
-            self.model = model
+    def _ours(self, num_parts: int = 1, **options: str) -> Variant:
+        config = self.config.model_copy(update=options)
+        variant, model = make_ours(config, self.pool, self.device, num_parts)
+        if num_parts == 1:  # the last one made is the one whose operators can be seen
+            self.visible = variant, model
         return variant
 
     def _peer(self, pool: Pool, compiled: bool) -> Variant:
@@ -211,8 +180,9 @@ class Bench:
     def time(self, figures: PretrainFigures) -> None:
         """All in turn, ours twice so that the noise is seen; then counts, memory and parts."""
         log(f"{self.num_rounds} rounds of {self.num_steps} steps of {len(self.variants)} systems")
-        ours, model = self.variants[0], self.model
-        assert model is not None
+        ours = self.variants[0]
+        assert self.visible is not None
+        visible, model = self.visible
         timed = time_in_turn(
             [*self.variants, ours], self.num_rounds, self.num_steps, self.num_warmup
         )
@@ -223,11 +193,14 @@ class Bench:
         for variant, found in zip(self.variants, timed, strict=True):
             system = System(
                 found, variant.pool.name, self.batch_size * self.length, variant.tokens(), flops,
-                variant.first_seconds, step_peak_bytes(variant), *self._count(variant),
+                variant.first_seconds, variant.recorded_seconds, step_peak_bytes(variant),
+                *_count(variant),
             )  # fmt: skip
             figures.systems.append(system)
-        figures.largest = big_tensors(record(lambda: ours.run(1)), _LARGE_ELEMENTS)
-        figures.parts = step_parts(ours, model, max(3, self.num_steps))
+        figures.on_device = profile_steps(ours.run, self.device)
+        figures.largest = big_tensors(record(lambda: visible.run(1)), _LARGE_ELEMENTS)
+        figures.parts = step_parts(visible, model, max(3, self.num_steps))
+        figures.conditions["how"] = self.how
         if self.settings.size != "tiny":
             preset = SIZE_PRESETS[self.settings.size]
             length = SIZE_SEQUENCE_LENGTH[self.settings.size]
@@ -240,13 +213,17 @@ class Bench:
             self.config, shape, self.device, pool.vocab_size, pool.special, self.settings.run
         )
 
-    def _count(self, variant: Variant) -> tuple[int | None, int | None, int | None]:
-        """Operators, views and launches of a step; a compiled one hides its operators."""
-        launches = count_launches(lambda: variant.run(1), self.device)
-        if variant.name == COMPILED_PEER:
-            return None, None, launches
-        found = record(lambda: variant.run(1))
-        return found.working, found.free.total(), launches
+
+def _count(variant: Variant) -> tuple[int | None, int | None, float | None, float | None]:
+    """Operators and views of a step, which a compiled one hides; on a GPU what is started there,
+    and the calls that start it."""
+    on_device = profile_steps(variant.run, variant.device)
+    started = None if on_device is None else on_device.num_launches
+    calls = None if on_device is None else on_device.num_host_calls
+    if variant.is_fast:
+        return None, None, started, calls
+    found = record(lambda: variant.run(1))
+    return found.working, found.free.total(), started, calls
 
 
 def _device_name(device: torch.device) -> str:

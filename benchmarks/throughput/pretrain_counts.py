@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 # what touches no element: no kernel is launched for it
 _FREE = {
     "detach", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
-    "_unsafe_view", "lift_fresh", "alias",
+    "_unsafe_view", "lift_fresh", "alias", "promote_types",
     "_local_scalar_dense", "_record_function_enter_new", "_record_function_exit",
 }  # fmt: skip
 
@@ -78,21 +78,6 @@ def record(work: Callable[[], object]) -> Recorded:
     with recorder:
         work()
     return recorder.found
-
-
-def count_launches(work: Callable[[], object], device: torch.device) -> int | None:
-    """Kernels and copies that one call puts on a GPU; None on the CPU."""
-    if device.type != "cuda":
-        return None
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profiler:
-        work()
-        torch.cuda.synchronize(device)
-    events = list(profiler.events() or ())
-    # spans that only name a range on the device are no launches
-    return sum(
-        "CUDA" in str(event.device_type) and not event.is_user_annotation for event in events
-    )
 
 
 def big_tensors(recorded: Recorded, least_elements: int) -> list[dict[str, object]]:

@@ -63,15 +63,12 @@ def watched(model: ElectraPretrainer, watch: Stopwatch) -> Iterator[None]:
     parts: list[tuple[Any, str, str]] = [
         (model, "mask", "mask"),
         (model, "generator_states", "generator"),
-        (model, "generator_logits", "generator head"),
-        (objectives, "token_losses", "cross-entropy"),
-        (objectives, "is_most_likely", "hits of the generator"),
-        (objectives, "sample_tokens", "sampling"),
+        (objectives, "predict_chosen_tokens", "generator head"),  # loss, samples and gradients too
         (model, "main_states", "discriminator"),
         (model, "detection_logits", "discriminator head"),
         (torch.autograd, "backward", "backward"),
-        (torch.nn.utils, "clip_grad_norm_", "clip"),
-        (AdamW, "step", "optimizer"),
+        (torch.nn.utils, "get_total_norm", "gradient norm"),
+        (AdamW, "step", "optimizer"),  # and clipping
     ]
     with ExitStack() as stack:
         for owner, attribute, name in parts:

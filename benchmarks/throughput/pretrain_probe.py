@@ -9,20 +9,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.throughput.pretrain_timing import seconds_of
+from model.attention import BACKENDS, AttentionWork, attention_pass
 
 HEAD_SIZE = 64  # of every size of ELECTRA
 LENGTHS = (128, 512)
 WIDTHS = (30_522, 30_528)  # BERT's vocabulary, and the next multiple of 64
-BACKENDS = {
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "math": SDPBackend.MATH,
-}
 _REPEATS = 20
 _INNER = 10  # calls between two waits for the device, so that launches overlap
 
@@ -48,7 +41,10 @@ def probe_attention(
     dropouts: Sequence[float] = (0.1, 0.0),
     repeats: int = _REPEATS,
 ) -> list[Probe]:
-    """Forward and backward of each backend, with and without dropout, no mask."""
+    """Forward and backward of each backend, with and without dropout, no mask.
+
+    The same passes that a run chooses its backend by; here each call is started by the host.
+    """
     found = []
     for length in lengths:
         shape = max(1, tokens // length), num_heads, length, HEAD_SIZE
@@ -57,35 +53,10 @@ def probe_attention(
         for dropout in dropouts:
             detail = f"{shape[0]} x {num_heads} heads x {length} x {HEAD_SIZE}, dropout {dropout:g}"
             for name, backend in BACKENDS.items():
-                work = _attention(shape, dropout, backend, device, dtype)
+                work = attention_pass(AttentionWork(shape, dropout), backend, device, dtype)
                 probe = _timed("attention", name, detail, work, flops, device, repeats)
                 found.append(probe)
     return found
-
-
-def _attention(
-    shape: tuple[int, ...],
-    dropout: float,
-    backend: SDPBackend,
-    device: torch.device,
-    dtype: torch.dtype,
-) -> Callable[[], None]:
-    # as the model has them: the heads lie inside a row of each token
-    batch, heads, length, size = shape
-
-    def fresh() -> Tensor:
-        made = torch.randn(batch, length, heads, size, device=device, dtype=dtype)
-        return made.transpose(1, 2).requires_grad_()
-
-    query, key, value = (fresh() for _ in range(3))
-    gradient = torch.randn(batch, length, heads, size, device=device, dtype=dtype).transpose(1, 2)
-
-    def work() -> None:
-        with sdpa_kernel(backend):
-            attended = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-        torch.autograd.grad(attended, (query, key, value), gradient)
-
-    return work
 
 
 def probe_head(

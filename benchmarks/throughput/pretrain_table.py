@@ -1,6 +1,7 @@
 """The figures of the pretraining benchmark as tables."""
 
 from benchmarks.throughput.figures import machine
+from benchmarks.throughput.pretrain_band import WINDOW
 from benchmarks.throughput.pretrain_figures import PACKAGES, PretrainFigures, System
 from benchmarks.throughput.pretrain_parts import WHOLE
 from benchmarks.throughput.pretrain_variants import AGAIN
@@ -12,8 +13,15 @@ _RATIOS = {
     "cpu_time_ratio_to_peer": "by processor time, against peer_hf_eager",
     "ratio_to_compiled_peer": "by the clock, against peer_hf_compiled",
     "cpu_time_ratio_to_compiled_peer": "by processor time, against peer_hf_compiled",
+    "ratio_to_as_written": "by the clock, against itself neither compiled nor recorded",
+    "cpu_time_ratio_to_as_written": "by processor time, against the same",
+    "ratio_to_compiled_only": "by the clock, against itself compiled and not recorded",
+    "cpu_time_ratio_to_compiled_only": "by processor time, against the same",
     f"ratio_to_{AGAIN}": "by the clock, against itself: the noise of this run",
 }
+
+
+_KERNELS, _NAME = 20, 90  # rows of the longest, letters of a name
 
 
 def build_pretrain_page(figures: PretrainFigures) -> TwinPage:
@@ -25,7 +33,9 @@ def build_pretrain_page(figures: PretrainFigures) -> TwinPage:
     add_goals(document, figures.goals)
     _add_systems(document, figures)
     _add_ratios(document, figures)
+    _add_band(document, figures)
     _add_parts(document, figures)
+    _add_kernels(document, figures)
     _add_loader(document, figures)
     _add_counts(document, figures)
     _add_ceilings(document, figures)
@@ -47,7 +57,8 @@ def _add_conditions(document: TwinPage, figures: PretrainFigures) -> None:
         f"{of['vocab_size']:,} pieces, {of['data']}, {of['precision']}, dropout {of['dropout']:g}. "
         f"{of['rounds']} rounds of {of['steps_per_round']} steps of each system in turn in one "
         f"process, after {of['warmup_steps']} and a first step. A step is all of an update with "
-        "the copy of its ids, draws and masking, forward and backward, clipping and AdamW."
+        "the copy of its ids, draws and masking, forward and backward, clipping, AdamW and, of "
+        f"ours, the sums of its figures. Ours: {of.get('how') or 'as written'}."
     )
     for note in figures.notes:
         document.paragraph(note)
@@ -59,12 +70,13 @@ def _add_systems(document: TwinPage, figures: PretrainFigures) -> None:
         "Medians over rounds; spread: slowest less fastest round, over the median. MFU: products "
         "that the objective needs, the head at masked positions only, for every system alike, by "
         "the peak of the data sheet. Memory: of a step with weights and moments; on a GPU only. "
-        "Hours: of the size's whole schedule at this rate."
+        "First step, recorded: from before the model was built to the end of its first step, and "
+        "of the first that was a replay. Hours: of the size's whole schedule at this rate."
     )
     rows = [_system_row(figures, system) for system in figures.systems]
     headers = (
         "", "data", "ms / step", "spread", "CPU ms / step", "tokens/s", "without padding", "MFU",
-        "of measured matmul", "peak memory, MB", "first step, s", "schedule, h",
+        "of measured matmul", "peak memory, MB", "first step, s", "recorded, s", "schedule, h",
     )  # fmt: skip
     document.table(headers, rows)
 
@@ -75,7 +87,7 @@ def _system_row(figures: PretrainFigures, system: System) -> tuple[object, ...]:
         timed.name, system.data, 1000 * timed.seconds, timed.spread, 1000 * timed.cpu_seconds,
         system.positions_per_second, system.tokens_per_second, figures.mfu(system),
         figures.of_matmul(system), None if peak is None else peak / 1e6, system.first_seconds,
-        figures.hours(system),
+        system.recorded_seconds, figures.hours(system),
     )  # fmt: skip
 
 
@@ -89,13 +101,49 @@ def _add_ratios(document: TwinPage, figures: PretrainFigures) -> None:
 
 
 def _add_parts(document: TwinPage, figures: PretrainFigures) -> None:
-    document.heading("A step of ours, part by part")
+    document.heading("A step of ours as it is written, part by part")
     whole = figures.parts.get(WHOLE)
     rows = [
         (name, 1000 * seconds, seconds / whole if whole else None)
         for name, seconds in figures.parts.items()
     ]
     document.table(("part", "ms", "share"), rows)
+
+
+def _add_kernels(document: TwinPage, figures: PretrainFigures) -> None:
+    if (found := figures.on_device) is None:
+        return
+    document.heading("A step of ours, kernel by kernel")
+    document.paragraph("As the profiler saw them on the GPU; what each is for, by its name.")
+    for title, kernels in (("", found.by_kind()), ("The longest", found.kernels[:_KERNELS])):
+        rows = [
+            (kernel.name[:_NAME], kernel.count, 1e6 * kernel.seconds,
+             kernel.seconds / found.seconds)
+            for kernel in kernels
+        ]  # fmt: skip
+        document.table(("", "runs a step", "microseconds", "share"), rows, title)
+
+
+def _add_band(document: TwinPage, figures: PretrainFigures) -> None:
+    if (band := figures.band) is None:
+        return
+    document.heading("Loss curves of the fast path and of the plain one")
+    document.paragraph(
+        f"{band.num_steps} steps of {band.about}, {len(band.plain)} seeds each. Plain: as written. "
+        f"Fast: {band.how}. Points are means of {WINDOW} steps; the band goes from the least to "
+        "the greatest of the plain path's seeds; what has to lie in it is the mean of the fast "
+        "path's. The same seeds have the same weights, text and masks, and other dropout."
+    )
+    rows = [(name.replace("_", " "), value) for name, value in band.figures().items()]
+    document.table(("", ""), rows)
+    series = {
+        f"{path}, seed {seed}": [
+            ((i + 0.5) * WINDOW, point) for i, point in enumerate(band.smoothed(curve))
+        ]
+        for path, curves in (("plain", band.plain), ("fast", band.fast), ("peer", band.peer))
+        for seed, curve in enumerate(curves)
+    }
+    document.line_plot("Training loss", series, "step", "loss")
 
 
 def _add_loader(document: TwinPage, figures: PretrainFigures) -> None:
@@ -119,10 +167,11 @@ def _add_counts(document: TwinPage, figures: PretrainFigures) -> None:
     document.heading("Operators")
     document.paragraph(
         "What a step dispatches; views and bare allocations touch no element. Launches: kernels "
-        "and copies that the profiler sees on a GPU. A compiled step hides its operators."
+        "and copies that the profiler sees on a GPU, and the calls of the host that started them. "
+        "A compiled or recorded step hides its operators."
     )
-    rows = [(s.timed.name, s.operators, s.views, s.launches) for s in figures.systems]
-    document.table(("", "operators", "views", "launches"), rows)
+    rows = [(s.timed.name, s.operators, s.views, s.launches, s.host_calls) for s in figures.systems]
+    document.table(("", "operators", "views", "launches", "host calls"), rows)
     largest = [
         (" x ".join(f"{size:,}" for size in _sizes(of["shape"])), of["type"], of["count"])
         for of in figures.largest[:12]

@@ -76,7 +76,10 @@ def ratio(one: Timed, other: Timed, clock: Literal["wall", "cpu"] = "wall") -> f
 
 
 def step_peak_bytes(variant: Variant) -> int | None:
-    """Peak memory of a step with the variant's own weights and moments; CUDA only."""
+    """Peak memory of a step with the variant's own weights and moments; CUDA only.
+
+    A recorded step allocates nothing, but keeps what it needs for itself.
+    """
     if variant.device.type != "cuda":
         return None
     synchronize(variant.device)
@@ -84,7 +87,8 @@ def step_peak_bytes(variant: Variant) -> int | None:
     torch.cuda.reset_peak_memory_stats(variant.device)
     variant.run(1)
     synchronize(variant.device)
-    return torch.cuda.max_memory_allocated(variant.device) - before + variant.own_bytes()
+    peak = torch.cuda.max_memory_allocated(variant.device) - before
+    return peak + variant.recorded_bytes() + variant.own_bytes()
 
 
 def seconds_of(work: Callable[[], object], device: torch.device, repeats: int) -> float:

@@ -9,13 +9,18 @@ from torch import Tensor, nn
 
 from benchmarks.throughput.pretrain_data import Pool
 from electrify.config_pretrain import PretrainConfig
+from model.attention import any_backend
 from model.device import synchronize
 from model.electra import ElectraPretrainer
+from model.fast_step import WARM_UPS, FastStep
+from model.metrics import MetricsWindow
 from model.optim import make_optimizers
-from model.train_step import Step, train_step
+from model.train_step import Step
 
-OURS = "electrify"
+OURS = "electrify"  # as `electrify pretrain` runs on the device
 AGAIN = "electrify, again"
+AS_WRITTEN = "electrify, as written"  # neither compiled nor recorded
+COMPILED_ONLY = "electrify, compiled, no graph"
 PADDED = "electrify, padded"
 PEER = "peer_hf_eager"
 PEER_PADDED = "peer_hf_eager, padded"
@@ -35,6 +40,8 @@ class Variant:
     device: torch.device
     num_steps: int = 0  # done
     first_seconds: float | None = None  # from before the model was built to after its first step
+    recorded_seconds: float | None = None  # to after the first replay of a recorded step
+    fast_step: FastStep | None = None  # of ours
     started: float = field(default_factory=time.perf_counter)
 
     def run(self, num_steps: int) -> None:
@@ -48,6 +55,22 @@ class Variant:
         self.run(1)
         synchronize(self.device)
         self.first_seconds = time.perf_counter() - self.started
+        if self.fast_step is not None and self.fast_step.is_recorded:
+            self.run(WARM_UPS)  # the last of them records
+            synchronize(self.device)
+            self.recorded_seconds = time.perf_counter() - self.started
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether its operators are hidden in compiled code or a recording."""
+        step = self.fast_step
+        return self.name == COMPILED_PEER or (
+            step is not None and (step.is_compiled or step.is_recorded)
+        )
+
+    def recorded_bytes(self) -> int:
+        """What a recording keeps for itself."""
+        return self.fast_step.recorded_bytes if self.fast_step is not None else 0
 
     def tokens(self) -> float:
         """Tokens of a step that are not padding, the mean over the pool."""
@@ -69,15 +92,18 @@ def make_model(config: PretrainConfig, pool: Pool) -> ElectraPretrainer:
 def make_ours(
     config: PretrainConfig, pool: Pool, device: torch.device, num_parts: int = 1
 ) -> tuple[Variant, ElectraPretrainer]:
-    """`model.train_step` in `num_parts` micro-batches, with the model it trains."""
+    """Steps as a run takes them, in `num_parts` micro-batches, with the model they train."""
     started = time.perf_counter()
     model = make_model(config, pool).to(device)
     optimizers = make_optimizers(model, config)
     variant = Variant(OURS, pool, _nothing, list(model.parameters()), device, started=started)
+    window = MetricsWindow([pool.name], device)
+    fast_step = FastStep(model, optimizers, config, device, window)
+    variant.fast_step = fast_step
 
     def step(number: int) -> None:
         batches = variant.pool.host_batch(number, num_parts).micro_batches(device)
-        train_step(model, optimizers, batches, config, Step(number, SEED))
+        fast_step(batches, Step(number, SEED))
 
     variant.step = step
     return variant, model
@@ -109,7 +135,8 @@ def make_peer(
         data = variant.pool
         ids, types = (move(of, number) for of in (data.input_ids, data.token_type_ids))
         batch = PeerBatch(ids, types, data.packed)
-        peer_step(called, optimizer, batch, config, data.special, number)
+        with any_backend():  # not the one that ours has chosen
+            peer_step(called, optimizer, batch, config, data.special, number)
 
     variant.step = step
     return variant, peer

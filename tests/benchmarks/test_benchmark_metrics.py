@@ -204,8 +204,7 @@ def test_intervals_by_their_formulas():
     ratio = half_width / statistics.normal_interval(trials).half_width
     assert ratio == pytest.approx(1.4165, abs=1e-4)  # as the docstring says
     assert math.isnan(statistics.t_interval([1.0]).half_width)
-    with pytest.raises(ValueError, match="one trial or more"):
-        statistics.t_interval([])
+    assert all(map(math.isnan, statistics.t_interval([])))
 
 
 def test_pooled_stderr_is_that_of_all_items_where_the_means_are_equal():

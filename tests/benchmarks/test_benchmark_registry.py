@@ -20,7 +20,7 @@ def test_headlines_and_epochs_are_the_official_ones():
         "glue-cola": ("mcc", 3), "glue-sst2": ("accuracy", 3), "glue-mrpc": ("accuracy", 3),
         "glue-stsb": ("spearman", 10), "glue-qqp": ("accuracy", 3), "glue-mnli": ("accuracy", 3),
         "glue-qnli": ("accuracy", 3), "glue-rte": ("accuracy", 10), "glue-wnli": ("accuracy", 3),
-        "squad-1.1": ("f1", 2), "squad-2.0": ("f1", 2), "squad-2.0-span": ("f1", 2),
+        "squad-1.1": ("f1", 2), "squad-2.0": ("f1", 2),
         "klue-ynat": ("macro_f1", 4), "klue-sts": ("pearson", 4), "klue-nli": ("accuracy", 5),
         "klue-ner": ("entity_macro_f1", 3), "klue-re": ("micro_f1", 3),
         "klue-dp": ("las_macro_f1", 10), "klue-mrc": ("rouge_w", 5),

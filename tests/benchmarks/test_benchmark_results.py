@@ -4,6 +4,7 @@ import math
 import pytest
 
 from benchmarks.results import Result, append_result, differences, read_results, summarize
+from benchmarks.suite_scores import overall
 
 FIELDS = {
     "suite": "klue", "task": "klue-nli", "task_version": "1.1", "model": "pretrained",
@@ -11,7 +12,8 @@ FIELDS = {
     "higher_is_better": True, "metrics": {"accuracy": 0.5}, "split": "dev", "num_examples": 10,
     "num_train_examples": 20, "truncated_fraction": 0.0, "selection": "last", "degenerate": None,
     "hyper_parameters": {"learning_rate": 1e-4}, "versions": {"torch": "2"},
-    "data_sha256": {"dev.json": "00"}, "git_commit": None, "seconds": 1.5, "selected": {}, "notes": [],
+    "data_sha256": {"dev.json": "00"}, "git_commit": None, "seconds": 1.5, "selected": {},
+    "notes": [],
 }  # fmt: skip
 
 
@@ -88,3 +90,25 @@ def test_differences_are_paired_by_seed():
     assert (gain.mean, gain.num_seeds) == (pytest.approx(0.4), 2)
     assert gain.sd == pytest.approx(math.sqrt(0.02))
     assert differences(records[:3]) == {}
+
+
+def glue(task, model="pretrained", **metrics):
+    return result(suite="glue", task=f"glue-{task}", model=model, metrics=metrics)
+
+
+def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
+    records = [
+        glue("cola", mcc=0.4), glue("sst2", accuracy=0.9), glue("stsb", spearman=0.8, pearson=0.6),
+        glue("mrpc", accuracy=0.8, f1=0.9), glue("qqp", accuracy=0.8, f1=0.7),
+        glue("qnli", accuracy=0.9), glue("rte", accuracy=0.5), glue("rte", accuracy=0.7),
+        glue("mnli", accuracy=0.7),
+    ]  # fmt: skip
+    electra = (0.4 + 0.9 + 0.8 + 0.8 + 0.8 + 0.9 + 0.6 + 0.7) / 8
+    name = "GLUE, 8 tasks as the ELECTRA paper"
+    assert overall(records) == {(name, "pretrained"): pytest.approx(electra)}
+    records[-1] = glue("mnli", accuracy=0.7, dev_mismatched_accuracy=0.6)
+    records.append(glue("wnli", accuracy=0.5))
+    nine = (0.4 + 0.9 + 0.7 + 0.85 + 0.75 + 0.9 + 0.6 + 0.65 + 0.5) / 9
+    assert overall(records)["GLUE, 9 tasks", "pretrained"] == pytest.approx(nine)
+    assert overall(records[:-2]) == {}
+    assert overall([result()]) == {}

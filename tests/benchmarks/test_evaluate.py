@@ -97,6 +97,67 @@ def timeless(folder):
     ]
 
 
+def write_rows(folder: Path) -> None:
+    """Three sorts of tasks, one of them with further splits, out of the tokenizer's words."""
+    words = ["국회", "증시", "경찰", "여행", "오늘"]
+    pairs = [(a, b) for a in words for b in words]
+    labels = ("neutral", "entailment", "contradiction")
+    rows = {
+        "MNLI/{}.tsv": ["sentence1\tsentence2\tgold_label"]
+        + [f"{a}\t{b}\t{labels[n % 3]}" for n, (a, b) in enumerate(pairs)],
+        "STS-B/{}.tsv": ["sentence1\tsentence2\tscore"]
+        + [f"{a}\t{b}\t{n % 6}" for n, (a, b) in enumerate(pairs)],
+        "naver-ner/{}.tsv": [f"{a} {b}\tORG-B O" for a, b in pairs],
+    }
+    names = {"MNLI": ("train", "dev_matched", "dev_mismatched", "test_matched")}
+    for pattern, lines in rows.items():
+        for name in names.get(pattern.split("/")[0], ("train", "dev", "test")):
+            path = folder / pattern.format(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("manifest.json", "results.jsonl")
+    }
+
+
+def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
+    make_config, model_folder, started, monkeypatch, tmp_path
+):
+    write_rows(tmp_path / "data")
+    config = make_config(
+        tasks=["glue-mnli", "glue-stsb", "korean-naver-ner"], data_dir=str(tmp_path / "data"),
+        num_epochs=2, max_sequence_length=8,
+    )  # fmt: skip
+    evaluate(config, str(model_folder), overwrite=False)
+    whole = evaluation_folder(config)
+    assert len(started) == 3
+    stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
+    started.clear()
+    counting = benchmarks.jobs.finetune
+
+    def killed_in_its_second_job(*arguments):
+        if len(started) % 2 == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return counting(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(benchmarks.jobs, "finetune", killed_in_its_second_job)
+        for saved in (1, 2):
+            with pytest.raises(Stopped, match=f"{saved} of 3 jobs are saved"):
+                evaluate(stopped, str(model_folder), overwrite=False)
+    evaluate(stopped, str(model_folder), overwrite=False)
+    assert timeless(evaluation_folder(stopped)) == timeless(whole)
+    found = files_of(evaluation_folder(stopped))
+    assert found == files_of(whole)
+    assert "submission/pretrained-0/glue.zip" in found
+    assert "predictions/glue-mnli/pretrained-0.dev_mismatched.jsonl" in found
+
+
 def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
     evaluate(config, str(model_folder), overwrite=False)
@@ -117,6 +178,31 @@ def test_what_is_missing_is_named_before_any_work(make_config, model_folder, tmp
     with pytest.raises(ValueError, match="run first: electrify export CONFIG"):
         evaluate(make_config(), None, overwrite=False)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_tasks_own_options_shape_its_jobs(make_config, model_folder):
+    config = make_config(num_epochs=2, tasks_options={"klue-ynat": {"num_epochs": 1.0}})
+    evaluate(config, str(model_folder), overwrite=False)
+    (result,) = read_results(evaluation_folder(config) / "results.jsonl")
+    assert result.hyper_parameters["num_steps"] == 10
+    with pytest.raises(ValueError, match="unknown task 'klue-ynta'; did you mean klue-ynat"):
+        evaluate(make_config(tasks_options={"klue-ynta": {}}), str(model_folder), overwrite=False)
+
+
+def test_the_protocol_stands_in_the_record(make_config, model_folder):
+    config = make_config(selection="best-on-a-split-of-train", num_epochs=2, micro_batch_size=7)
+    evaluate(config, str(model_folder), overwrite=False)
+    (result,) = read_results(evaluation_folder(config) / "results.jsonl")
+    assert result.selection == "best-on-a-split-of-train"
+    assert set(result.selected) == {"step", "value", "num_evaluations", "last_step"}
+    assert result.num_train_examples < 140  # a part of them chose the step
+    assert result.num_examples == 42
+    assert result.hyper_parameters["micro_batch_size"] == 7
+    with pytest.raises(ValueError, match=r"selection_fraction = 0\.001 leaves 140 rows"):
+        evaluate(
+            make_config(selection="best-on-a-split-of-train", selection_fraction=0.001),
+            str(model_folder), overwrite=True,
+        )  # fmt: skip
 
 
 def test_jobs_are_task_by_task_without_doubles(make_config):

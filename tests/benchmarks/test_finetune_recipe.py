@@ -1,11 +1,12 @@
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, BertConfig, ElectraConfig
+from transformers import AutoModel, BertConfig, ElectraConfig, get_linear_schedule_with_warmup
 
 from benchmarks import optim
 from benchmarks.glue import COLA, RTE
-from benchmarks.recipe import resolve_hyper_parameters
+from benchmarks.recipe import recipe_for, resolve_hyper_parameters
+from benchmarks.registry import TASKS
 from electrify.config_evaluate import EvaluateConfig
 
 
@@ -67,6 +68,72 @@ def test_defaults_follow_the_size(hidden_size, learning_rate, decay):
     settings = resolve_hyper_parameters(RTE, EvaluateConfig(), hidden_size, 2490, 0.1, "fp32")
     assert (settings.learning_rate, settings.layer_lr_decay) == (learning_rate, decay)
     assert (settings.num_steps, settings.warmup_steps) == (778, 77)  # int(10 x 2490 / 32)
+
+
+TABLE = [  # task, width, recipe: rate, layer decay, schedule, warm-up, epochs, batch, length
+    ("glue-stsb", 768, "auto", (1e-4, 0.8, "product", 0.1, 10, 32, 128)),
+    ("squad-2.0", 256, "auto", (3e-4, 0.8, "product", 0.1, 2, 32, 512)),
+    ("squad-2.0-span", 1024, "auto", (5e-5, 0.9, "product", 0.1, 2, 32, 512)),
+    ("klue-ynat", 768, "auto", (5e-5, 1.0, "linear", 0.1, 4, 32, 128)),
+    ("klue-ynat", 1024, "auto", (5e-5, 1.0, "linear", 0.2, 4, 32, 128)),
+    ("klue-sts", 1024, "auto", (2e-5, 1.0, "linear", 0.1, 4, 32, 128)),
+    ("klue-ner", 768, "auto", (5e-5, 1.0, "linear", 0.0, 3, 32, 510)),
+    ("klue-ner", 1024, "auto", (1e-5, 1.0, "linear", 0.0, 3, 8, 510)),
+    ("klue-re", 1024, "auto", (2e-5, 1.0, "linear", 0.2, 10, 16, 256)),
+    ("klue-dp-without-pos", 768, "auto", (5e-5, 1.0, "linear", 0.1, 10, 32, 256)),
+    ("klue-mrc", 768, "auto", (3e-5, 1.0, "linear", 0.0, 5, 16, 510)),
+    ("klue-wos", 1024, "auto", (2e-5, 1.0, "linear", 0.1, 5, 16, 510)),
+    ("korean-nsmc", 256, "auto", (5e-5, 1.0, "linear", 0.0, 10, 32, 128)),
+    ("korean-paws-x", 256, "auto", (3e-5, 1.0, "linear", 0.0, 15, 64, 128)),
+    ("korean-kornli", 768, "auto", (5e-5, 1.0, "linear", 0.0, 15, 64, 128)),
+    ("korean-korquad", 768, "auto", (5e-5, 1.0, "linear", 0.0, 7, 8, 512)),
+    # of other authors: their rates, the task's own epochs and lengths
+    ("klue-ner", 256, "electra", (3e-4, 0.8, "product", 0.1, 3, 32, 510)),
+    ("korean-paws-x", 768, "klue", (5e-5, 1.0, "linear", 0.1, 15, 32, 128)),
+    ("glue-rte", 768, "koelectra", (5e-5, 1.0, "linear", 0.0, 10, 32, 128)),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "recipe", "expected"), TABLE)
+def test_recipes_are_the_published_ones(name, width, recipe, expected):
+    found = recipe_for(TASKS[name], width, recipe)
+    assert (
+        found.learning_rate, found.layer_lr_decay, found.schedule, found.warmup_fraction,
+        found.num_epochs, found.batch_size, found.max_sequence_length,
+    ) == expected  # fmt: skip
+
+
+def test_the_linear_schedule_is_that_of_transformers():
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    theirs = get_linear_schedule_with_warmup(optimizer, 10, 100)
+    for step in range(100):
+        assert optim.schedule("linear", step, 100, 10) == pytest.approx(
+            optimizer.param_groups[0]["lr"]
+        )
+        optimizer.step()
+        theirs.step()
+
+
+def test_a_tasks_own_options_win_over_those_of_all_tasks():
+    options = EvaluateConfig(
+        learning_rate=1e-3, batch_size=8, tasks_options={"glue-cola": {"batch_size": 4}}
+    )
+    cola, rte = (
+        resolve_hyper_parameters(task, options, 256, 100, 0.1, "fp32") for task in (COLA, RTE)
+    )
+    assert (cola.learning_rate, cola.batch_size, cola.num_steps) == (1e-3, 4, 75)
+    assert (rte.learning_rate, rte.batch_size) == (1e-3, 8)
+
+
+def test_the_released_layer_decay_is_off_by_one():
+    """google-research/electra: the top of three layers has decay^2, the embeddings decay^5."""
+    names = [name for name, _ in electra_names().named_parameters()]
+    released = optim.learning_rate_scales(names, 0.8, "released")
+    paper = optim.learning_rate_scales(names, 0.8, "paper")
+    assert released["encoder.layer.2.output.dense.weight"] == pytest.approx(0.64)
+    assert released["embeddings.word_embeddings.weight"] == pytest.approx(0.8**5)
+    assert all(released[name] == pytest.approx(0.8 * paper[name]) for name in names)
 
 
 def test_given_options_win_over_defaults():

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.golden.wordpiece import word_pieces
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import NER_LABELS
-from benchmarks.tagging import character_tags, framed, inside_labels, piece_tags
+from benchmarks.tagging import character_tags, inside_labels, piece_tags
 
 O = len(NER_LABELS) - 1  # noqa: E741
 SYLLABLES = "가나다라마바사아자차"
@@ -33,14 +33,16 @@ def both_ways(text, tags, tokenizer, rng):
     predicted = rng.integers(0, len(NER_LABELS), LENGTH).tolist()
     official = official_character_labels(text, tags, predicted, tokenize, NER_LABELS)
     spans = [(0, 0), *tokenizer.encode(text, add_special_tokens=False).offsets, (0, 0)]
-    blanks = [n for n, character in enumerate(text) if character == " "]
     found = character_tags(predicted[: len(spans)], spans, len(text), inside_labels(NER_LABELS))
-    ours = framed(found, blanks, predicted[0], predicted[-1])
+    ours = framed(found.tolist(), text, predicted[0], predicted[-1])
     pieces = official_piece_labels(text, tags, tokenize, LENGTH, O)
     assert len(pieces) == len(spans)
-    return official, (ours.tolist(), framed(np.array(tags), blanks, O, O).tolist()), (
-        pieces, piece_tags(tags, spans, O).tolist()
-    )  # fmt: skip
+    ours_and_gold = ours, framed(tags, text, O, O)
+    return official, ours_and_gold, (pieces, piece_tags(tags, spans, O).tolist())
+
+
+def framed(tags, text, first, last):
+    return [first, *(tag for tag, mark in zip(tags, text, strict=True) if mark != " "), last]
 
 
 def test_without_an_unknown_word_both_ways_are_one():

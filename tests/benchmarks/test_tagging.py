@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluate import evaluate
+from benchmarks.kinds.tagging import TaggedExample
 from benchmarks.klue import NER
 from benchmarks.load import load_task, read_examples
+from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
 from benchmarks.predictions import read_predictions, score_lines
 from benchmarks.results import read_results
@@ -95,6 +97,56 @@ def test_f1_by_hand():
     # PS labels 1, B-LC 0, O 4/5, and nine labels that are nowhere count 1
     assert character_macro_f1(gold, half) == pytest.approx((2 + 0 + 0.8 + 9) / 13)
     assert np.isnan(entity_macro_f1([O], [O]))
+
+
+def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16):
+    example = TaggedExample("a", (text,), tuple(tags))
+    features = NER.kind.featurize(NER, [example], tokenizer, max_length, train=False)
+    num_pieces = len(features.input_ids[0])
+    logits = np.eye(len(NER_LABELS))[piece_labels[:num_pieces]]
+    return NER.kind.lines(NER, [example], features, [{"logits": logits}])
+
+
+def test_without_unknown_pieces_both_alignments_are_one(tokenizer):
+    # [CLS] 국회 오늘 [SEP]
+    (line,) = tagged_lines(tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, O])
+    assert "official" not in line
+    assert line["prediction"] == line["gold"] == ["B-LC", "I-LC", "O", "O", "O"]
+    scores = NER.kind.score(NER, [line])
+    assert scores["entity_macro_f1"] == scores["entity_macro_f1_by_offsets"] == 1.0
+
+
+def test_characters_cut_off_are_not_scored_officially_and_count_as_o_otherwise(tokenizer):
+    tags = [O, O, O, B_LC, I_LC]
+    (line,) = tagged_lines(tokenizer, "오늘 국회", tags, [O, O, O], max_length=3)
+    assert line["official"] == {"gold": ["O"] * 4, "prediction": ["O"] * 4}
+    scores = NER.kind.score(NER, [line])
+    assert np.isnan(scores["entity_macro_f1"])
+    assert scores["entity_macro_f1_by_offsets"] == 0.0
+
+
+def test_the_official_alignment_stands_beside_an_unknown_piece(tokenizer):
+    """국회 and ! are one word: a known piece of two characters beside an [UNK]."""
+    text, tags, labels = "국회! 오늘", [B_LC, I_LC, O, O, O, O], [O, B_LC, O, O, O]
+    (line,) = tagged_lines(tokenizer, text, tags, labels)
+    words = {"국회!": ["국회", "[UNK]"], "오늘": ["오늘"]}
+    predicted, gold = official_character_labels(text, tags, labels, words.get, NER_LABELS)
+    assert line["official"] == {
+        "gold": [NER_LABELS[n] for n in gold], "prediction": [NER_LABELS[n] for n in predicted],
+    }  # fmt: skip
+    assert line["prediction"] == [NER_LABELS[n] for n in tags]
+    scores = NER.kind.score(NER, [line])
+    assert scores["character_macro_f1"] == character_macro_f1(gold, predicted)
+    assert scores["character_macro_f1_by_offsets"] == 1.0
+    assert scores["character_macro_f1"] < 1.0
+
+
+def test_labels_of_cls_and_sep_count_in_the_official_scores_alone(tokenizer):
+    (line,) = tagged_lines(tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [B_PS, B_LC, O, O])
+    assert line["frame"] == ["B-PS", "O"]
+    scores = NER.kind.score(NER, [line])
+    assert scores["entity_macro_f1"] == 0.5  # an entity of a type that is nowhere in gold
+    assert scores["entity_macro_f1_by_offsets"] == 1.0
 
 
 @pytest.fixture

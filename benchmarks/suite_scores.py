@@ -1,0 +1,56 @@
+"""Overall scores of a suite from the results of its tasks."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+
+from benchmarks.metrics.glue import (
+    Scores,
+    electra_dev_8_tasks,
+    glue_8_tasks_without_wnli,
+    glue_9_tasks,
+)
+from benchmarks.results import Result
+
+_MEANS: Mapping[str, Callable[[Scores], float]] = {
+    "GLUE, 8 tasks as the ELECTRA paper": electra_dev_8_tasks,
+    "GLUE, 9 tasks": glue_9_tasks,
+    "GLUE, 8 tasks without WNLI": glue_8_tasks_without_wnli,
+}
+_MISMATCHED = "dev_mismatched_"
+
+
+def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
+    """By (name, model): the overall scores whose tasks are all there, of means over seeds."""
+    scores: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for result in results:
+        if result.suite != "glue":
+            continue
+        of_model = scores.setdefault(result.model, {})
+        for task, metrics in _parts(result).items():
+            for metric, value in metrics.items():
+                of_model.setdefault(task, {}).setdefault(metric, []).append(value)
+    found = {}
+    for model, tasks in scores.items():
+        means = {
+            task: {name: statistics.fmean(values) for name, values in metrics.items()}
+            for task, metrics in tasks.items()
+        }
+        for name, mean in _MEANS.items():
+            try:
+                found[name, model] = mean(means)
+            except ValueError:  # a task is missing
+                continue
+    return found
+
+
+def _parts(result: Result) -> dict[str, dict[str, float]]:
+    """A result's metrics under the names of `metrics.glue`, where MNLI's two sets are two tasks."""
+    name = result.task.removeprefix("glue-")
+    if name != "mnli":
+        return {name: result.metrics}
+    mismatched = {
+        metric.removeprefix(_MISMATCHED): value
+        for metric, value in result.metrics.items()
+        if metric.startswith(_MISMATCHED)
+    }
+    return {"mnli_matched": result.metrics, "mnli_mismatched": mismatched}
