@@ -1,9 +1,10 @@
 # Everything a fresh machine needs is Python 3.11 or 3.12 and make.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+TPU_BIN := .venv-tpu/bin
 CONFIG ?= configs/demo.toml
 
-.PHONY: demo test check setup clean-venv
+.PHONY: demo test check setup clean-venv tpu-env test-tpu
 
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
@@ -28,5 +29,17 @@ setup: .venv/ready
 	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt
 	touch $@
 
-clean-venv:  ## remove the virtual environment
-	rm -rf .venv
+tpu-env: .venv-tpu/ready  ## an environment of its own for TPU: docs/tpu.md
+
+# torch_xla works with the torch of its own number alone, here an older one than .venv has
+.venv-tpu/ready: pyproject.toml constraints-tpu.txt
+	test -x $(TPU_BIN)/python || $(PYTHON) -m venv .venv-tpu
+	$(TPU_BIN)/python -m pip install -q -e '.[tpu]' pytest -c constraints-tpu.txt
+	touch $@
+
+test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself under this torch
+	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model
+	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/test_golden_curve.py tests/model/test_train_step.py tests/model/test_pretrain.py
+
+clean-venv:  ## remove the virtual environments
+	rm -rf .venv .venv-tpu

@@ -6,6 +6,7 @@ for some hundredths of a second, when a run begins or its sequences get another 
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import torch
@@ -130,28 +131,36 @@ def _is_right(
     )
 
 
-def use_fastest(seconds: Mapping[str, float | None]) -> str:
-    """Enable the fastest backend for all that follows; its name.
+def fastest(seconds: Mapping[str, float | None]) -> str | None:
+    """The backend of the least seconds; None where all refuse."""
+    known = {name: of for name, of in seconds.items() if of is not None}
+    return min(known, key=lambda name: known[name]) if known else None
+
+
+def enable(chosen: str | None) -> None:
+    """Use one backend for what follows in this process; None leaves it to torch.
 
     "math", which takes everything, stays on: what the chosen one refuses is left to it, such as the
     last, smaller batch of a validation.
     """
-    known = {name: of for name, of in seconds.items() if of is not None}
-    if not known:
-        return "torch's choice"
-    chosen = min(known, key=lambda name: known[name])
+    if chosen is None:
+        return
     torch.backends.cuda.enable_flash_sdp(chosen == "flash")
     torch.backends.cuda.enable_cudnn_sdp(chosen == "cudnn")
     torch.backends.cuda.enable_mem_efficient_sdp(chosen == "efficient")
     torch.backends.cuda.enable_math_sdp(True)
     # compiled code is kept between processes, and torch does not see that it was for another choice
     torch.compiler.config.cache_key_tag = f"attention by {chosen}"
-    return chosen
 
 
-def in_words(chosen: str, seconds: Mapping[str, float | None]) -> str:
+def any_backend() -> AbstractContextManager[None]:
+    """Around work for which torch shall choose, as if nothing had been enabled here."""
+    return sdpa_kernel(list(BACKENDS.values()))
+
+
+def in_words(chosen: str | None, seconds: Mapping[str, float | None]) -> str:
     """`attention by flash (ms a step: flash 0.41, cudnn refused)`, for a log."""
     told = ", ".join(
         f"{name} {'refused' if of is None else f'{1000 * of:.2f}'}" for name, of in seconds.items()
     )
-    return f"attention by {chosen} (ms a step: {told})"
+    return f"attention by {chosen or 'what torch chooses'} (ms a step: {told})"

@@ -6,6 +6,8 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
+from model.device import spread
+
 
 @dataclass(frozen=True)
 class SpecialTokens:
@@ -46,9 +48,11 @@ class Noise:
 
     def to(self, device: torch.device) -> "Noise":
         """Move; from the CPU to itself is free."""
-        return Noise(
-            *(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self))
-        )
+        return Noise(*(spread(getattr(self, field.name), device) for field in fields(self)))
+
+    def filled_up(self, num_sequences: int) -> "Noise":
+        """With draws for sequences of padding."""
+        return Noise(*(_filled_up(getattr(self, f.name), num_sequences) for f in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,27 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """Move; from the CPU to itself is free."""
         return Batch(
-            self.input_ids.to(device, non_blocking=True),
-            self.token_type_ids.to(device, non_blocking=True),
+            spread(self.input_ids, device),
+            spread(self.token_type_ids, device),
             self.noise.to(device),
-            self.languages.to(device, non_blocking=True),
+            spread(self.languages, device),
             self.packed,
         )
+
+    def filled_up(self, num_sequences: int, pad: int) -> "Batch":
+        """With sequences of padding alone, which count for nothing, up to a number of sequences."""
+        return Batch(
+            _filled_up(self.input_ids, num_sequences, pad),
+            _filled_up(self.token_type_ids, num_sequences),
+            self.noise.filled_up(num_sequences),
+            _filled_up(self.languages, num_sequences),
+            self.packed,
+        )
+
+
+def _filled_up(rows: Tensor, number: int, value: int = 0) -> Tensor:
+    more = rows.new_full((number - len(rows), *rows.shape[1:]), value)
+    return torch.cat([rows, more]) if len(more) else rows
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,14 @@ from torch import Tensor, nn
 from electrify.artifacts import fingerprint, write_json
 from electrify.config import RunConfig
 from electrify.progress import is_main_process, warn
-from electrify.stages import CHECKPOINT_STATE, checkpoints, output_dir, pretrain_options
+from electrify.stages import (
+    CHECKPOINT_STATE,
+    KEEPING_OPTIONS,
+    checkpoints,
+    output_dir,
+    pretrain_options,
+)
+from model.device import overwrite
 from model.optim import AdamW
 from model.parallel import on_first, placed_as
 from vocab.shards import TokenShards
@@ -162,7 +169,8 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: s
     """`ValueError` naming the first thing in which a checkpoint is of another run."""
     pairs = [(name, found.get(name), wanted[name]) for name in wanted if name != "options"]
     theirs, ours = found.get("options", {}), wanted.get("options", {})
-    pairs += [(f"option {k}", theirs.get(k), ours.get(k)) for k in sorted({*theirs, *ours})]
+    options = sorted({*theirs, *ours} - set(KEEPING_OPTIONS))  # some were not of those earlier
+    pairs += [(f"option {k}", theirs.get(k), ours.get(k)) for k in options]
     for name, is_there, should_be in pairs:
         if is_there != should_be:
             raise ValueError(
@@ -210,10 +218,9 @@ def newest(folder: Path) -> Path:
 
 
 def own_tensors(model: nn.Module) -> Tensors:
-    """The model's state, not copied; a tensor that has several names stands under its first."""
-    parts = (*model.named_parameters(), *model.named_buffers())
-    first_names = {name for name, _ in parts}
-    return {name: t for name, t in model.state_dict().items() if name in first_names}
+    """The tensors of the model's state themselves; one that has several names has its first."""
+    parts = dict((*model.named_parameters(), *model.named_buffers()))
+    return {name: parts[name] for name in model.state_dict() if name in parts}
 
 
 def model_tensors(model: nn.Module) -> Tensors:
@@ -250,7 +257,7 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
                 "Pretrain with the config that it was made with"
             )
     for name, tensor in own.items():
-        tensor.copy_(placed_as(tensors[name], tensor))
+        overwrite(tensor, placed_as(tensors[name], tensor))
 
 
 def restore_optimizers(
@@ -264,7 +271,7 @@ def restore_optimizers(
         number, kind, name = key.split("/", 2)
         parameter = parameters[name]
         # a copy, since what safetensors returns may be the file itself, mapped; moments live beside
-        # their parameter, the count of steps on the CPU
+        # their parameter; the optimiser takes the count of steps to its device
         copied = value.clone()
         optimizers[int(number)].state[parameter][kind] = (
             placed_as(copied, parameter) if value.dim() else copied

@@ -27,6 +27,10 @@ def is_compiled(config: PretrainConfig, device: torch.device, ranks: Ranks) -> b
             'pretrain.compile = "on" with parallel = "fsdp": weights in parts run as written; set '
             'compile to "auto" or parallel to "ddp"'
         )
+    if config.compile == "on" and device.type == "xla":
+        raise ValueError(
+            'pretrain.compile = "on" on XLA: XLA compiles every step itself; set compile to "auto"'
+        )
     if config.compile == "auto":
         return device.type == "cuda" and not in_parts
     return config.compile == "on"
@@ -52,7 +56,8 @@ def compile_parts(
     """All parts without a graph break, anew for each shape and stage; and the sums of figures.
 
     Compilation happens at the first call and in the first backward pass. With several processes the
-    network inside DDP is compiled, since DDP's own forward is Python that cannot be. The optimiser
+    network inside DDP is compiled, since DDP's own forward is Python that cannot be; torch cuts it
+    where DDP's buckets end, so that gradients are exchanged during the backward pass. The optimiser
     needs no compiler: it is one pass over everything.
     """
     import torch._dynamo

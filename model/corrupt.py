@@ -8,6 +8,8 @@ several slots may point to one position.
 import torch
 from torch import Tensor
 
+from model.ordered import insertion_index
+
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
 _FORBIDDEN = 1000.0  # taken off a logit: its probability is 0 in fp32
 
@@ -69,20 +71,20 @@ def draw_tokens(weights: Tensor, sums: Tensor, uniforms: Tensor) -> Tensor:
     they would lose tokens rarer than 1e-7.
     """
     size = weights.shape[-1]
-    block = _draw_index(sums, uniforms[..., :1])[..., None] * _BLOCK_TOKENS
+    # a draw lies below the total: the clamps are for weights that are not finite
+    block = _draw_index(sums, uniforms[..., :1]).clamp(max=sums.shape[-1] - 1)
+    block = block[..., None] * _BLOCK_TOKENS
     ids = block + torch.arange(_BLOCK_TOKENS, device=weights.device)
     inside = weights.gather(-1, ids.clamp(max=size - 1)).masked_fill(ids >= size, 0)
     token = block.squeeze(-1) + _draw_index(inside, uniforms[..., 1:])
-    return token.clamp(max=size - 1)  # for weights that are not finite
+    return token.clamp(max=size - 1)
 
 
 def _draw_index(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """An index a row with probability in proportion to `weights` (..., K) >= 0: shape (...)."""
+    """An index a row with probability in proportion to `weights` (..., K) >= 0: shape (...), K
+    where they are not finite."""
     cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
-    draws = (uniforms * cumulative[..., -1:]).contiguous()
-    # a draw lies below 1, so below the total: the clamp is for weights that are not finite
-    index = torch.searchsorted(cumulative, draws, right=True).squeeze(-1)
-    return index.clamp(max=weights.shape[-1] - 1)
+    return insertion_index(cumulative, uniforms * cumulative[..., -1:]).squeeze(-1)
 
 
 def cumulative_of(probabilities: Tensor) -> Tensor:
@@ -106,7 +108,7 @@ def sample_from_table(cumulative: Tensor, uniforms: Tensor) -> Tensor:
     The first id whose sum exceeds the draw: one of probability 0 has the sum of the id before it
     and is never drawn.
     """
-    return torch.searchsorted(cumulative, uniforms.contiguous(), right=True)
+    return insertion_index(cumulative, uniforms)
 
 
 def replace_tokens(

@@ -1,24 +1,45 @@
-"""Where a model runs: device, precision, seeds. The only file that may know about accelerators."""
+"""Where a model runs: device, precision, seeds. The only file that may know about accelerators.
+
+XLA, which is how torch reaches a TPU, works otherwise than a GPU. Operators are only noted down;
+`end_step` compiles what was noted, or finds that it has compiled the same before, and starts it.
+What varies from step to step must therefore stand in tensors, and those that outlive a step must
+lie on the device in the same way each time: `place` and `overwrite` see to that. One process drives
+all chips of a machine (SPMD): every tensor is on all of them, but the rows of a batch, which
+`spread` gives out, and the compiler adds what the chips must exchange.
+"""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from electrify.config_pretrain import PretrainConfig
 
+_INSTALL = 'in an environment of its own run make tpu-env, or pip install -e ".[tpu]"'
+_AXIS = "rows"  # of the mesh of XLA devices, which has no other
+Module = TypeVar("Module", bound=nn.Module)
+
 
 def resolve_device(name: str) -> torch.device:
-    """`auto` is CUDA where there is one, else the CPU; each process of `torchrun` has its GPU."""
+    """`auto` is CUDA where there is one, else a TPU, else the CPU.
+
+    Each process of `torchrun` has its GPU; all chips of a TPU are one device, of one process.
+    """
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "xla" if _finds_tpu() else "cpu"
     if name == "cuda":
         torch.set_float32_matmul_precision("high")
         return _own_gpu()
-    return torch.device(name)
+    return _xla().device if name == "xla" else torch.device(name)
 
 
 def _own_gpu() -> torch.device:
@@ -35,11 +56,123 @@ def _own_gpu() -> torch.device:
     return torch.device("cuda", number)
 
 
+@dataclass(frozen=True)
+class _Xla:
+    """torch_xla after its start."""
+
+    device: torch.device
+    kind: str  # "TPU v4", or "XLA on the CPU"
+    num_devices: int
+    mesh: Any  # of all devices, in a row
+
+    def mark(self, tensor: Tensor, axis: str | None) -> None:
+        """Cut a tensor along its first dimension, one part a device, or with None copy it."""
+        from torch_xla.distributed import spmd
+
+        rest = (None,) * (tensor.dim() - (axis is not None))
+        spmd.mark_sharding(tensor, self.mesh, rest if axis is None else (axis, *rest))
+
+
+@cache
+def _xla() -> _Xla:
+    """Start torch_xla, once a process; `ValueError` if there is nothing that it can run on."""
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise ValueError(
+            'device = "xla" drives all chips of a machine from one process: start electrify '
+            "without torchrun"
+        )
+    asked = os.environ.get("PJRT_DEVICE", "TPU")
+    if asked not in ("TPU", "CPU"):
+        raise ValueError(f"PJRT_DEVICE = {asked!r}: XLA is used on TPU and, to try it out, on CPU")
+    with _torch_xla() as tpu:
+        if asked == "TPU" and tpu.num_available_chips() == 0:
+            raise ValueError(
+                'device = "xla": no TPU found on this machine. On a TPU VM see that no other '
+                "program holds the chips and that /sys/bus/pci is visible (docs/tpu.md); elsewhere "
+                'set device = "auto", or PJRT_DEVICE=CPU in the environment, which runs XLA on the '
+                "CPU, slowly, to try it out"
+            )
+    os.environ["PJRT_DEVICE"] = asked
+    import torch_xla
+    from torch_xla import runtime
+    from torch_xla.distributed import spmd
+
+    runtime.use_spmd()
+    if runtime.process_count() > 1:
+        raise ValueError(
+            f"this TPU has {runtime.process_count()} machines: a run uses the chips of one. Take a "
+            "TPU of one machine, such as v4-8, v5litepod-8 or v6e-8"
+        )
+    number = runtime.global_runtime_device_count()
+    mesh = spmd.Mesh(np.arange(number), (number,), (_AXIS,))
+    kind = _tpu_type() if asked == "TPU" else "XLA on the CPU"
+    return _Xla(torch_xla.device(), kind, number, mesh)
+
+
+def _tpu_type() -> str:
+    """As `TPU v5litepod`; the machine's metadata server knows it."""
+    from torch_xla._internal import tpu
+
+    try:
+        return f"TPU {tpu.get_tpu_type()}"
+    except Exception:  # no such server: in a container, or another host's
+        return "TPU"
+
+
+def _finds_tpu() -> bool:
+    """Whether torch_xla is installed and there are chips, unless PJRT_DEVICE says otherwise."""
+    if _version("torch_xla") is None or os.environ.get("PJRT_DEVICE", "TPU") != "TPU":
+        return False
+    with _torch_xla() as tpu:
+        return bool(tpu.num_available_chips())
+
+
+@contextmanager
+def _torch_xla() -> Iterator[Any]:
+    """Import torch_xla, for what it knows of chips before any is used."""
+    own, its = _version("torch"), _version("torch_xla")
+    if its is None:
+        raise ValueError(f'device = "xla": torch_xla is not installed; {_INSTALL}')
+    if own is None or own.split(".")[:2] != its.split(".")[:2]:
+        raise ValueError(
+            f"torch {own} and torch_xla {its} do not fit: torch_xla works with the torch of its "
+            f'own number alone; {_INSTALL}, or set device = "cpu"'
+        )
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a line of GSPMD's future a compilation
+    asked = os.environ.get("PJRT_DEVICE")
+    os.environ.setdefault("PJRT_DEVICE", "TPU")  # else it says on the root logger what it takes
+    try:
+        from torch_xla._internal import tpu
+
+        yield tpu
+    finally:
+        if asked is None:
+            del os.environ["PJRT_DEVICE"]
+
+
+def _version(name: str) -> str | None:
+    """Of an installed distribution; None where there is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def num_devices(device: torch.device) -> int:
+    """Accelerators that this process drives: all of XLA, else one."""
+    return _xla().num_devices if device.type == "xla" else 1
+
+
 def precision_of(config: PretrainConfig, device: torch.device) -> Literal["fp32", "bf16"]:
-    """That of matrix products: `auto` is bf16 on CUDA, fp32 on the CPU."""
+    """That of matrix products: `auto` is bf16 on CUDA and TPU, fp32 on the CPU."""
     if config.precision == "auto":
-        return "bf16" if device.type == "cuda" else "fp32"
+        has_bf16 = device.type == "cuda" or (device.type == "xla" and _on_tpu())
+        return "bf16" if has_bf16 else "fp32"
     return config.precision
+
+
+def _on_tpu() -> bool:
+    return _xla().kind.startswith("TPU")
 
 
 def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextManager[object]:
@@ -56,13 +189,86 @@ def seed_dropout(seed: int, step: int, micro_step: int, rank: int = 0) -> None:
     On the CPU torch uses the lowest 32 bits of a seed: all that it is made of must reach them.
     """
     mixed = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB
-    torch.manual_seed((mixed + micro_step) % 2**63)
+    mixed = (mixed + micro_step) % 2**63
+    torch.manual_seed(mixed)
+    if _xla.cache_info().currsize:  # it runs, and has a generator of its own
+        import torch_xla
+
+        torch_xla.manual_seed(mixed)
+
+
+def place_model(model: Module, device: torch.device) -> Module:
+    """Move a model; on all XLA devices."""
+    model.to(device)
+    for tensor in (*model.parameters(), *model.buffers()):
+        place(tensor, device)
+    return model
+
+
+def place(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on the device; the same one on all XLA devices."""
+    placed = tensor.to(device)
+    if device.type == "xla":
+        _xla().mark(placed, None)
+    return placed
+
+
+def readable(tensor: Tensor) -> Tensor:
+    """A result that the host will read: whole on every XLA device.
+
+    To put together what lies in parts XLA would compile a program for each reading.
+    """
+    if tensor.device.type == "xla":
+        _xla().mark(tensor, None)
+    return tensor
+
+
+def spread(tensor: Tensor, device: torch.device) -> Tensor:
+    """Rows of a batch on the device; of several XLA devices each has its share."""
+    moved = tensor.to(device, non_blocking=True)
+    if device.type == "xla" and tensor.device.type != "xla":
+        _xla().mark(moved, _AXIS)
+    return moved
+
+
+@torch.no_grad()
+def overwrite(tensor: Tensor, value: Tensor | float) -> None:
+    """Put a value in place of what a tensor holds between two steps.
+
+    Its memory stays where it is, but on XLA: there a copy would be noted down for the next step,
+    which would be compiled anew.
+    """
+    if tensor.device.type == "xla":
+        if not isinstance(value, Tensor):
+            value = torch.full(tensor.shape, value)
+        tensor.data = place(value.to(tensor.dtype), tensor.device)
+    elif isinstance(value, Tensor):
+        tensor.copy_(value)
+    else:
+        tensor.fill_(value)
+
+
+def end_step(device: torch.device, model: nn.Module | None = None) -> None:
+    """Start on what was asked of XLA since the last time; waits for nothing.
+
+    Whatever tensors are there by then are results, so the model's gradients are dropped before.
+    Other devices have begun already.
+    """
+    if device.type == "xla":
+        import torch_xla
+
+        for parameter in () if model is None else model.parameters():
+            parameter.grad = None
+        torch_xla.sync()
 
 
 def describe(device: torch.device) -> str:
     """The device in words, for reports."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
+    if device.type == "xla":
+        number = _xla().num_devices
+        return f"{_xla().kind}, {number} device{'s' * (number > 1)}"
     return f"CPU, {torch.get_num_threads()} threads"
 
 
@@ -70,3 +276,8 @@ def synchronize(device: torch.device) -> None:
     """Wait for queued work, so that a clock measures it."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    if device.type == "xla":
+        from torch_xla.core import xla_model
+
+        end_step(device)
+        xla_model.wait_device_ops()

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from model.ordered import running_maximum
+
 
 def document_blocks(
     input_ids: Tensor, token_type_ids: Tensor, tokens: Tensor, sep_id: int
@@ -39,7 +41,7 @@ def document_positions(blocks: Tensor) -> Tensor:
     """Each token's place in its block, which begins at 0: (B, L) int64."""
     column = torch.arange(blocks.shape[1], device=blocks.device).expand_as(blocks)
     inside = F.pad(blocks[:, 1:] == blocks[:, :-1], (1, 0))  # the row's first token is not
-    return column - column.masked_fill(inside, 0).cummax(dim=1).values
+    return column - running_maximum(column.masked_fill(inside, 0))
 
 
 def document_mask(blocks: Tensor, tokens: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from model.layers import (
 )
 from model.masking import choose_positions, masked_limits, num_slots
 from model.objectives import run_objective
-from model.passes import at_positions
+from model.passes import at_positions, generator_output, language_output
 from model.schedule import Stage
 
 
@@ -180,9 +180,8 @@ class ElectraPretrainer(nn.Module):
 
     def generator_logits(self, states: Tensor) -> Tensor:
         """Over the vocabulary: (..., H) to (..., V)."""
-        assert self.generator_head is not None
-        table = (self.generator_embeddings or self.embeddings).word.weight
-        logits: Tensor = self.generator_head(states, table)
+        head, table = generator_output(self)
+        logits: Tensor = head(states, table)
         return logits
 
     def generate(
@@ -218,12 +217,8 @@ class ElectraPretrainer(nn.Module):
 
     def language_logits(self, states: Tensor) -> Tensor:
         """The main network's prediction over the vocabulary: (..., H) to (..., V)."""
-        assert self.language_head is not None
-        table = self.embeddings.word.weight
-        if self.config.weight_sharing == "gdes":
-            assert self.generator_embeddings is not None
-            table = table + self.generator_embeddings.word.weight.detach()
-        logits: Tensor = self.language_head(states, table)
+        head, table = language_output(self)
+        logits: Tensor = head(states, table)
         return logits
 
     def discriminate(

@@ -3,6 +3,7 @@
 Source: sections 2.1-2.3 of the paper; google-research/electra run_pretraining.py:194-251.
 """
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,7 @@ def contrast_noise(model: "ElectraPretrainer", masked: Masked, generated: Genera
     assert generated.noise_log_probs is not None
     corrupted, _ = corrupt(model, masked, generated.sampled)
     energies = model.detection_logits(main_states(model, masked, corrupted)).float()
-    share = torch.logit(torch.tensor(model.config.mask_fraction)).item()
+    share = math.log(model.config.mask_fraction / (1 - model.config.mask_fraction))
     logits = energies + generated.noise_log_probs + share
     labels = torch.zeros_like(energies).scatter_add(1, masked.positions, masked.weights)
     losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")

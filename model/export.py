@@ -1,14 +1,12 @@
 """The last checkpoint as `transformers` folders, proven equal to the model in memory."""
 
 import copy
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from electrify.artifacts import run_stage, write_json
@@ -20,6 +18,7 @@ from model.checkpoint import load_model, newest
 from model.data import SequenceData
 from model.electra import ElectraPretrainer
 from model.example import EXAMPLE, gives_probabilities, mark_example
+from model.export_checkpoint import save_tokenizer
 from model.networks import Network, exported_networks
 from model.transformers_names import to_transformers, transformers_class
 
@@ -41,15 +40,10 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
-    tokenizer = AutoTokenizer.from_pretrained(run / "vocab")
-    tokenizer.model_max_length = config.pretrain.max_position_embeddings
     for network in exported_networks(config.pretrain):
         target = folder / network.folder
         to_transformers(model, network.folder).save_pretrained(target)
-        tokenizer.save_pretrained(target)
-        # the very file that encoded the corpus, whatever save_pretrained made of it
-        shutil.copyfile(run / "vocab" / "tokenizer.json", target / "tokenizer.json")
-        shutil.copyfile(run / "vocab" / "vocab.txt", target / "vocab.txt")
+        save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, target)
     batch = data.batch(0, min(_VERIFIED_SEQUENCES, data.num_sequences))
     differences = verify(model, folder, batch.input_ids, batch.token_type_ids)
     if gives_probabilities(config.pretrain):

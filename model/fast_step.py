@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from electrify.config_pretrain import PretrainConfig
 from electrify.progress import log, warn
-from model.attention import AttentionWork, backend_seconds, in_words, use_fastest, works_of
+from model.attention import AttentionWork, backend_seconds, enable, fastest, in_words, works_of
 from model.batch import Batch, Outputs
 from model.compiled_parts import compile_parts, is_compiled, is_recorded, undo_compilation
 from model.device import precision_of
@@ -22,6 +22,7 @@ from model.step_graph import CudaRecorder, Recorder
 from model.train_step import AS_WRITTEN, Parts, Step, prepare, stages_of, train_step, update
 
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
+_MOST_LETTERS = 240  # of an error's message in the log
 Result = tuple[list[Outputs], Tensor]
 Form = tuple[object, ...]
 
@@ -59,7 +60,8 @@ class FastStep:
         if recorder is None and is_recorded(config, device, ranks):
             self._recorder = CudaRecorder(device)
         self._works: list[AttentionWork] = []
-        self._attention = ""
+        self._backend: str | None = None  # of attention
+        self._attention = ""  # why that one
         self._form: Form = ()
         self._num_done = 0  # steps of this form
         self._inputs: list[Batch] = []  # what a recording reads
@@ -71,12 +73,19 @@ class FastStep:
         """Whether steps are recorded, or will be after their warm-up."""
         return self._recorder is not None
 
+    @property
+    def recorded_bytes(self) -> int:
+        """Memory that the recording keeps for itself."""
+        return self._recorder.num_bytes if self._recorder is not None else 0
+
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
         """`train_step`, on batches that lie on the device."""
         stages = stages_of(self._config, step.number)
         form: Form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
         if form != self._form:
             self._begin(form, batches)
+        if self._replay is None:
+            enable(self._backend)  # of this run, whatever another one has enabled meanwhile
         if self._recorder is not None:
             _copy(batches, self._inputs)
             batches = self._inputs
@@ -93,6 +102,16 @@ class FastStep:
         self._num_done += 1
         return result
 
+    def how(self) -> str:
+        """`bf16, compiled, a CUDA graph, attention by cudnn (...)`: what has been chosen so far."""
+        told = [
+            precision_of(self._config, self._device),
+            "compiled" if self.is_compiled else "as written",
+            "a CUDA graph" if self.is_recorded else "",
+            self._attention,
+        ]
+        return ", ".join(filter(None, told))
+
     def uncompiled(self) -> AbstractContextManager[object]:
         """Around passes of other forms, such as validation's, that would not pay for compiling."""
         return torch.compiler.set_stance("force_eager") if self.is_compiled else nullcontext()
@@ -107,14 +126,9 @@ class FastStep:
         if self._device.type == "cuda" and works != self._works:
             dtype = torch.bfloat16 if precision == "bf16" else torch.float32
             seconds = backend_seconds(works, self._device, dtype)
-            self._works, self._attention = works, in_words(use_fastest(seconds), seconds)
-        told = [
-            precision,
-            "compiled" if self.is_compiled else "as written",
-            "a CUDA graph" if self.is_recorded else "",
-            self._attention,
-        ]
-        log(f"steps of {len(batches)} x {rows} x {length} tokens: {', '.join(filter(None, told))}")
+            self._works, self._backend = works, fastest(seconds)
+            self._attention = in_words(self._backend, seconds)
+        log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
 
     def _run(self, batches: Sequence[Batch], step: Step) -> Result:
         def work() -> Result:
@@ -135,7 +149,7 @@ class FastStep:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
-            reason = _first_line(error)
+            reason = _reason(error)
             if self._config.compile == "on":
                 raise ValueError(
                     f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
@@ -158,7 +172,7 @@ class FastStep:
         try:
             self._replay = recorder.record(work)
         except Exception as error:  # of CUDA, of its libraries, of memory that there is not
-            reason = _first_line(error)
+            reason = _reason(error)
             if self._config.cuda_graph == "on":
                 raise ValueError(
                     f"a step cannot become a CUDA graph ({reason}); set pretrain.cuda_graph to "
@@ -218,6 +232,7 @@ def _copy(source: Sequence[Batch], target: Sequence[Batch]) -> None:
         into.copy_(of, non_blocking=True)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+def _reason(error: BaseException) -> str:
+    """The beginning of a message, which may go on for pages."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words[:_MOST_LETTERS]}" if words else type(error).__name__

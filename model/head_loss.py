@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from model.corrupt import block_sums, draw_tokens, forbid_tokens, sample_tokens
 
 # logits at once: enough for large matrix products, few beside a network's own tensors
-_CHUNK_ELEMENTS = {"cpu": 2**22}
+# (XLA: all of them, as rows of several devices are not to be cut)
+_CHUNK_ELEMENTS = {"cpu": 2**22, "xla": 2**62}
 _CHUNK_ELEMENTS_ELSEWHERE = 2**25
 # no chunk but the last has a part of a matrix product's tile
 _TILE_ROWS = 64
@@ -130,7 +131,7 @@ def _in_chunks(
             summed = gradient.sum(dim=0, dtype=of_table.dtype)
             of_bias = summed if of_bias is None else of_bias.add_(summed)
     losses, hits, *sampled = (torch.cat(of) for of in zip(*figures, strict=True))
-    if sampled:
+    if sampled and len(matrix) > len(table):
         sampled[0] = sampled[0].clamp(max=len(table) - 1)  # for logits that are not finite
     total = (losses * rows.weights).sum()
     gradients: tuple[Tensor, ...] = ()

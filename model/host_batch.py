@@ -63,9 +63,11 @@ class HostBatch:
 
     def micro_batches(self, device: torch.device) -> list[Batch]:
         """The forward passes of the step, on the device."""
-        batch, size = self.to(device), self.micro_batch_size
+        # XLA devices have parts of each pass, so it is cut before it is given out
+        batch = self.to(torch.device("cpu") if device.type == "xla" else device)
+        size = self.micro_batch_size
         starts = range(0, len(batch.input_ids), size)
-        return [batch.rows(slice(start, start + size)) for start in starts]
+        return [batch.rows(slice(start, start + size)).to(device) for start in starts]
 
     def _parts(self, buffer: Tensor) -> list[Tensor]:
         parts, start = [], 0

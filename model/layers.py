@@ -5,6 +5,7 @@ LayerNorm after the residual), so that weights carry over one to one. Shapes: B 
 positions, N masked positions, E embedding size, H hidden size, V vocabulary size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,20 +56,28 @@ class Embeddings(nn.Module):
         The tables of `base` are added to these, which are then differences from it, and get no
         gradient (gradient-disentangled sharing, DeBERTaV3, section 3.2).
         """
-        if position_ids is None:
-            position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)
-        ids = (input_ids, position_ids, token_type_ids)
-        parts = [table(of) for table, of in zip(self.tables(), ids, strict=True)]
+        ids = input_ids, position_ids, token_type_ids
+        summed = _summed_rows([table.weight for table in self.tables()], *ids)
         if base is not None:
-            weights = (table.weight.detach() for table in base.tables())
-            parts += [F.embedding(of, weight) for of, weight in zip(ids, weights, strict=True)]
-        summed = sum(parts[1:], parts[0])
+            tables = [table.weight.detach() for table in base.tables()]
+            summed = summed + _summed_rows(tables, *ids)
         embedded: Tensor = self.dropout(self.norm(summed))
         return embedded
 
     def tables(self) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
         """Word, position and token type."""
         return self.word, self.position, self.token_type
+
+
+def _summed_rows(
+    tables: Sequence[Tensor], words: Tensor, positions: Tensor | None, token_types: Tensor
+) -> Tensor:
+    """One row of each table for each token: (V, E), (P, E), (2, E) to (B, L, E)."""
+    word, position, token_type = tables
+    # the first L in order are no look-up, and their gradient is a sum in place of a scatter
+    first = position[: words.shape[1]]
+    places = first if positions is None else F.embedding(positions, position)
+    return F.embedding(words, word) + places + F.embedding(token_types, token_type)
 
 
 class Layer(nn.Module):
@@ -92,17 +101,44 @@ class Layer(nn.Module):
     def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         """(B, L, H) to (B, L, H); `attention_mask` is bool, True where attended, and broadcasts to
         (B, heads, L, L)."""
-        query, key, value = (
-            projection(hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for projection in (self.query, self.key, self.value)
-        )  # each (B, heads, L, head size)
+        inputs, attention_output, intermediate, output = self._products(hidden)
+        projected = torch.unflatten(F.linear(hidden, *inputs), -1, (3, self.num_heads, -1))
+        query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, heads, L, head size)
         dropout = self.attention_dropout if self.training else 0.0
         attended = attend(query, key, value, attention_mask, dropout)
-        attended = self.attention_output(attended.transpose(1, 2).flatten(2))
+        attended = F.linear(attended.transpose(1, 2).flatten(2), *attention_output)
         hidden = self.attention_norm(hidden + self.dropout(attended))
-        widened = self.output(F.gelu(self.intermediate(hidden)))
+        widened = F.linear(F.gelu(F.linear(hidden, *intermediate)), *output)
         normed: Tensor = self.output_norm(hidden + self.dropout(widened))
         return normed
+
+    def _products(self, hidden: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Weight and bias of each matrix product: query, key and value as one, then the others."""
+        products = [
+            (self.query, self.key, self.value),
+            (self.attention_output,),
+            (self.intermediate,),
+            (self.output,),
+        ]
+        groups = [[of.weight for of in product] for product in products]
+        groups += [[of.bias for of in product] for product in products]
+        kind = hidden.device.type
+        if torch.is_autocast_enabled(kind):
+            joined = _joined_in(torch.get_autocast_dtype(kind), groups)
+        else:
+            joined = [torch.cat(group) if len(group) > 1 else group[0] for group in groups]
+        return list(zip(joined[:4], joined[4:], strict=True))
+
+
+def _joined_in(dtype: torch.dtype, groups: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Each group one behind the other along its first dimension, in another type.
+
+    Autocast would cast every tensor by itself, and its gradient back: 24 kernels for a layer, which
+    take longer to start than to run. Here it is one copy, of which the tensors are views.
+    """
+    cast = torch.cat([tensor.flatten() for group in groups for tensor in group]).to(dtype)
+    parts = torch.split(cast, [sum(tensor.numel() for tensor in group) for group in groups])
+    return [part.view(-1, *group[0].shape[1:]) for part, group in zip(parts, groups, strict=True)]
 
 
 def attend(

@@ -10,6 +10,7 @@ import torch
 
 from model.batch import Batch
 from model.host_batch import HostBatch
+from model.metrics import fingerprint
 
 _AHEAD = 2  # steps: one to take, one that is read meanwhile; more only holds more memory
 
@@ -36,6 +37,7 @@ class Loader:
         self._read: deque[Future[HostBatch]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self._waited = 0.0
+        self._taken: HostBatch | None = None  # last
 
     def __enter__(self) -> Self:
         self._ask()
@@ -60,12 +62,18 @@ class Loader:
         self._waited += time.perf_counter() - start
         self._next += 1
         self._ask()
+        self._taken = batch
         return batch.micro_batches(self._device)
 
     def waited(self) -> float:
         """Seconds that `take` waited for the thread since this was last asked."""
         seconds, self._waited = self._waited, 0.0
         return seconds
+
+    def fingerprint(self) -> int:
+        """Of the first micro-batch of the step that was taken last."""
+        assert self._taken is not None
+        return fingerprint(self._taken.micro_batches(torch.device("cpu"))[0].input_ids)
 
     def _ask(self) -> None:
         while self._asked < min(self._next + _AHEAD, self._end):

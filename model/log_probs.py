@@ -41,7 +41,7 @@ def gathered_log_probs(
     flat, flat_targets = states.flatten(0, -2), targets.flatten()
     vocab_size = logits_of(flat[:1].detach()).shape[-1]
     rows = max(1, _CHUNK_ELEMENTS // vocab_size)
-    if len(flat) <= rows:
+    if len(flat) <= rows or flat.device.type == "xla":  # which may have cut the rows already
         log_probs, hits = of_chunk(flat, flat_targets)
         return log_probs.view(targets.shape), hits.view(targets.shape)
     found = [

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electrify.config_pretrain import PretrainConfig
+from model.ordered import insertion_index, running_maximum
 
 _BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
 # the count's sd with whole units over that with tokens, sqrt(E[n^2] / E[n]) for units of n tokens:
@@ -98,7 +99,7 @@ def _with_replacement(maskable: Tensor, uniforms: Tensor, most: Tensor) -> tuple
     """Each draw's place in the list of maskable positions, by inversion."""
     count = maskable.sum(dim=1, keepdim=True)
     rank = torch.minimum((uniforms.double() * count).long(), (count - 1).clamp(min=0))
-    positions = torch.searchsorted(maskable.cumsum(dim=1), rank, right=True)
+    positions = insertion_index(maskable.cumsum(dim=1), rank)
     positions = positions.clamp(max=maskable.shape[1] - 1)  # where nothing is maskable
     weights = _first(uniforms.shape[1], most) & (count > 0)
     return positions, weights.float()
@@ -120,7 +121,7 @@ def _of_units(starts: Tensor, maskable: Tensor, uniforms: Tensor) -> tuple[Tenso
     What is said of a token that is not maskable has no meaning.
     """
     column = torch.arange(maskable.shape[1], device=maskable.device).expand_as(uniforms)
-    first = column.masked_fill(~starts, 0).cummax(dim=1).values
+    first = running_maximum(column.masked_fill(~starts, 0))
     size = torch.zeros_like(column).scatter_add(1, first, maskable.long()).gather(1, first)
     return uniforms.gather(1, first), size, column - first
 

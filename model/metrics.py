@@ -7,7 +7,7 @@ replaced) is nan.
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.batch import Outputs
+from model.device import overwrite, place, readable
 
 # figure -> field of Outputs (B, N) whose mean over chosen positions it is; fields may be None
 SLOT_FIELDS = {
@@ -39,19 +40,22 @@ class MetricsWindow:
 
     def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
         assert languages
+        device = torch.device(device)
         self.languages = tuple(languages)
         shape = len(languages), len(_COLUMNS)
         # fp64: fp32 stops counting at 16.8 M tokens
-        self._sums = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._sums = place(torch.zeros(shape, dtype=torch.float64), device)
         # of each term its total and its count, then real tokens; over all languages
-        self._totals = torch.zeros(2 * len(TERMS) + 1, dtype=torch.float64, device=device)
+        self._totals = place(torch.zeros(2 * len(TERMS) + 1, dtype=torch.float64), device)
         self._weights: dict[str, float] = {}
-        self._last: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._last: list[tuple[Tensor, ...]] = []
 
-    def add(self, outputs: Sequence[Outputs]) -> None:
-        """Count the forward passes of one step, or of all validation batches."""
-        self.count(outputs)
-        self.keep(outputs)
+    def add(self, outputs: Iterable[Outputs]) -> None:
+        """Count the forward passes of one step, or of all validation batches, as they come."""
+        self._last = []
+        for output in outputs:
+            self.count([output])
+            self._keep(output)
 
     def count(self, outputs: Sequence[Outputs], add_sums: "AddSums | None" = None) -> None:
         """The device's share of `add`, which may be recorded; `add_sums` may be compiled."""
@@ -62,11 +66,15 @@ class MetricsWindow:
         """The host's share: what the next `read` needs of the last step alone."""
         self._last = []
         for output in outputs:
-            self._weights |= {name: term.weight for name, term in output.terms.items()}
-            logits, labels = output.discriminator_logits, output.labels
-            if logits is not None and labels is not None:
-                languages = output.languages[:, None].expand_as(labels)
-                self._last.append((logits, labels, output.tokens, languages))
+            self._keep(output)
+
+    def _keep(self, output: Outputs) -> None:
+        self._weights |= {name: term.weight for name, term in output.terms.items()}
+        logits, labels = output.discriminator_logits, output.labels
+        if logits is not None and labels is not None:
+            languages = output.languages[:, None].expand_as(labels)
+            scored = (logits, labels, output.tokens, languages)
+            self._last.append(tuple(readable(part) for part in scored))
 
     def tensors(self) -> list[Tensor]:
         """The sums themselves: with several processes, add each up over them before `read`."""
@@ -80,14 +88,17 @@ class MetricsWindow:
         """
         if not self._last:
             return None
-        parts = [torch.stack([part.float().flatten() for part in parts]) for parts in self._last]
+        # copied first: on XLA each operator here would have to be compiled
+        parts = [
+            torch.stack([part.cpu().float().flatten() for part in parts]) for parts in self._last
+        ]
         return torch.cat(parts, dim=1)
 
     def reset(self) -> None:
         """Begin a new window."""
         self._last = []
         for tensor in self.tensors():
-            tensor.zero_()
+            overwrite(tensor, 0.0)
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
@@ -101,8 +112,8 @@ class MetricsWindow:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`; of several processes, one alone."""
         assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
-        self._sums.copy_(state["sums"])
-        self._totals.copy_(state["totals"])
+        overwrite(self._sums, state["sums"])
+        overwrite(self._totals, state["totals"])
         # a term may have been trained before and not after, as the generator's in two stages
         weights = zip(TERMS, state["weights"].tolist(), strict=True)
         self._weights |= {name: weight for name, weight in weights if not math.isnan(weight)}
@@ -110,7 +121,7 @@ class MetricsWindow:
     @property
     def num_tokens(self) -> float:
         """Real tokens seen, padding left out."""
-        return float(self._totals[-1])
+        return float(self._totals.cpu()[-1])
 
     def read(self, detections: Tensor | None = None) -> dict[str, float]:
         """All figures of the passes, each token and chosen position counting once.

@@ -1,7 +1,8 @@
-"""Copies of checkpoints at an address outlive the machine: `pretrain.checkpoint_dir`.
+"""What a fresh machine needs lies at addresses that outlive it.
 
-`<address>/checkpoint-<step>/` has the files of the local checkpoint, and the metrics so far. Its
-`state.json` is put there last and taken away first, so that a checkpoint is whole or not there.
+Copies of checkpoints: `pretrain.checkpoint_dir`. `<address>/checkpoint-<step>/` has the files of
+the local checkpoint, and the metrics so far. Its `state.json` is put there last and taken away
+first, so that a checkpoint is whole or not there. Vocabulary and shards: `pretrain.inputs_dir`.
 """
 
 import re
@@ -11,14 +12,29 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
+from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import log, warn
 from electrify.stages import CHECKPOINT_STATE
 from model.checkpoint import FILES, check_identity, newest_sound, read_state
 
 METRICS = "metrics.jsonl"
+INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
+
+
+def _open(option: str, url: str) -> tuple[AbstractFileSystem, str]:
+    """The file system of an address and the path there."""
+    try:
+        files, root = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise ValueError(
+            f"pretrain.{option} = {url!r} cannot be opened ({error}): give a folder or an address "
+            "such as gs://bucket/folder"
+        ) from None
+    return files, root.rstrip("/")
 
 
 class Mirror:
@@ -26,16 +42,10 @@ class Mirror:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        try:
-            self._files, root = fsspec.core.url_to_fs(url)
-        except (ValueError, ImportError) as error:
-            raise ValueError(
-                f"pretrain.checkpoint_dir = {url!r} cannot be opened ({error}): give a folder or "
-                "an address such as gs://bucket/folder"
-            ) from None
-        self._root: str = root.rstrip("/")
+        self._files, self._root = _open("checkpoint_dir", url)
         # the folder, if it is one of this machine
-        self.local = Path(root).resolve() if isinstance(self._files, LocalFileSystem) else None
+        local = isinstance(self._files, LocalFileSystem)
+        self.local = Path(self._root).resolve() if local else None
 
     def steps(self) -> dict[int, set[str]]:
         """The names of the files of every checkpoint, whole or not, by step in rising order."""
@@ -146,3 +156,41 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
         temporary.replace(target)
         log(f"copied {target.name} from {url}")
         return
+
+
+def fetch_inputs(run: Path, url: str) -> None:
+    """Copy `vocab/` and `shards/` of the run at the address into the folder `run`.
+
+    A folder that is there stays. To be called by one process of a machine. What was made from what
+    is checked later, as for folders that were made here; `ValueError` if one cannot be copied.
+    """
+    files, root = _open("inputs_dir", url)
+    for name in INPUTS:
+        if (run / name).exists():
+            continue
+        log(f"copying {name} from {url}")
+        temporary = run / f"{name}.fetched"
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            _fetch_stage(files, f"{root}/{name}", temporary)
+        except Exception as error:  # each file system has errors of its own
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise ValueError(
+                f"pretrain.inputs_dir = {url!r}: {name}/ cannot be copied from there "
+                f"({type(error).__name__}: {error}): it must hold the finished {name}/ of a run; "
+                "check the address, the right to read and the room on this disk"
+            ) from None
+        temporary.replace(run / name)
+
+
+def _fetch_stage(files: AbstractFileSystem, source: str, target: Path) -> None:
+    target.mkdir(parents=True)
+    files.get_file(f"{source}/{MANIFEST}", str(target / MANIFEST))
+    sizes = {name: entry["bytes"] for name, entry in read_manifest(target)["files"].items()}
+    for folder in {(target / name).parent for name in sizes}:
+        folder.mkdir(parents=True, exist_ok=True)
+    # all at once: a bucket is slow to answer and fast to send
+    files.get([f"{source}/{name}" for name in sizes], [str(target / name) for name in sizes])
+    for name, size in sizes.items():
+        if (target / name).stat().st_size != size:
+            raise ValueError(f"{name} is not whole there")

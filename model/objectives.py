@@ -179,7 +179,7 @@ def predict_all(model: "ElectraPretrainer", masked: Masked, generated: Generated
     raw = model.detection_logits(states).float()
     predicted, hits = gathered_log_probs(model.language_logits, states, originals)
     copied = F.logsigmoid(-raw).masked_fill(corrupted != originals, float("-inf"))
-    log_probs = torch.logaddexp(copied, F.logsigmoid(raw) + predicted)
+    log_probs = torch.stack([copied, F.logsigmoid(raw) + predicted]).logsumexp(dim=0)
     main = Term(-(log_probs * masked.tokens).sum(), "tokens", model.config.main_weight)
     outputs = outputs_of(masked, {"generator": generated.term, "discriminator": main})
     losses = F.binary_cross_entropy_with_logits(raw.detach(), labels, reduction="none")

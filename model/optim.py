@@ -10,6 +10,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config_pretrain import PretrainConfig
+from model.device import overwrite
 
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
 
@@ -106,6 +107,11 @@ class AdamW(torch.optim.Optimizer):
         torch._foreach_mul_(update, rate)
         torch._foreach_sub_(of.parameters, update)
 
+    def make_state(self) -> None:
+        """Make all moments now, and not when the first gradients come."""
+        for parameter in self.parameters():
+            self._state_of(parameter)
+
     def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
@@ -198,4 +204,4 @@ def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str
 def set_learning_rate(optimizer: AdamW, rate: float) -> None:
     """Set the rate of every group, in the tensors that a captured step reads."""
     for group in optimizer.param_groups:
-        group["lr"].fill_(rate)
+        overwrite(group["lr"], rate)

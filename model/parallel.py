@@ -27,9 +27,10 @@ from electrify.artifacts import Stage, run_stage
 from electrify.config_pretrain import PretrainConfig
 from electrify.progress import Stopped, is_main_process
 from model.batch import Counts
-from model.device import resolve_device
+from model.device import describe, num_devices, place, resolve_device
 from model.electra import ElectraPretrainer
 from model.layers import Layer
+from model.schedule import Phase
 
 # the first process may copy a checkpoint to a slow address while the others wait
 _TIMEOUT = timedelta(minutes=30)
@@ -181,6 +182,19 @@ def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.d
     )
 
 
+def check_shares(phases: Iterable[Phase], device: torch.device) -> None:
+    """`ValueError` unless a process's devices can share the rows of each forward pass evenly."""
+    number = num_devices(device)
+    for phase in phases:
+        rows = min(phase.micro_batch_size, phase.batch_size)
+        if rows % number:
+            name = "batch_size" if rows == phase.batch_size else "micro_batch_size"
+            raise ValueError(
+                f"pretrain.{name} = {rows} must divide by the devices ({describe(device)}): set "
+                f"{rows - rows % number or number} or {rows + -rows % number}"
+            )
+
+
 def trains_in_parts(config: PretrainConfig) -> bool:
     """Whether a backward pass leaves some parameters without gradients."""
     return config.updates == "decoupled" or config.objective == "electra-two-stage"
@@ -242,7 +256,7 @@ def on_first(tensor: Tensor) -> Tensor:
 
 def placed_as(value: Tensor, like: Tensor) -> Tensor:
     """A whole tensor on the device of `like` and, where that is a part, cut as it is."""
-    value = value.to(like.device)
+    value = place(value, like.device)
     if not isinstance(like, DTensor):
         return value
     # each process has the whole tensor, so none needs to send it

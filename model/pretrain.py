@@ -14,7 +14,7 @@ from electrify.config import RunConfig
 from electrify.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.stages import output_dir, pretrain_stage
 from model.alarms import broken_state
-from model.batch import Batch
+from model.batch import Batch, Outputs
 from model.checkpoint import (
     load_latest,
     newest_sound,
@@ -23,17 +23,24 @@ from model.checkpoint import (
     save_checkpoint,
 )
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
-from model.device import autocast, describe, resolve_device, seed_dropout
+from model.device import (
+    autocast,
+    describe,
+    end_step,
+    place_model,
+    resolve_device,
+    seed_dropout,
+)
 from model.electra import ElectraPretrainer
 from model.fast_step import FastStep
 from model.initial import load_initial
 from model.loader import Loader
-from model.mirror import fetch_checkpoint, upload_checkpoint
+from model.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.optim import make_optimizers
-from model.parallel import ALONE, Ranks, bare, processes, run_together, wrap
+from model.parallel import ALONE, Ranks, bare, check_shares, processes, run_together, wrap
 from model.parameters import parameter_counts
 from model.run_log import RunLog
-from model.schedule import sequences_until, stage_at
+from model.schedule import Stage, sequences_until, stage_at
 from model.train_step import Step
 from vocab.mask_units import read_unit_starts
 from vocab.shards import TokenShards
@@ -50,6 +57,9 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     if resolve_device(config.pretrain.device).type == "cpu":
         keep_freed_memory()
     with processes(config.pretrain) as ranks:
+        if config.pretrain.inputs_dir and ranks.is_first:
+            fetch_inputs(output_dir(config), config.pretrain.inputs_dir)
+        ranks.wait()
 
         def work(folder: Path) -> dict[str, Any]:
             return Trainer(config, folder, ranks).run()
@@ -68,11 +78,12 @@ class Trainer:
         shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
         self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
         self.valid_data = SequenceData.from_config(config, "valid", shards=shards)
+        check_shares(self.train_data.phases, self.device)
         self.identity = run_identity(config)
         if self.config.checkpoint_dir and ranks.is_first:
             fetch_checkpoint(folder, self.config.checkpoint_dir, self.identity)
         ranks.wait()
-        model = make_model(config, shards, self.train_data.last).to(self.device)
+        model = place_model(make_model(config, shards, self.train_data.last), self.device)
         if self.config.initial_model and not newest_sound(folder):
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
@@ -91,6 +102,7 @@ class Trainer:
             self.model, self.optimizers, config, self.device, self.log.window, self.ranks
         )
         self._announce(step)
+        self._make_state()
         with (
             stop_on_signal() as stop,
             Loader(self.train_data, self.device, step, config.num_steps) as loader,
@@ -100,6 +112,7 @@ class Trainer:
             while step < config.num_steps:
                 batches = loader.take(step)
                 norm = self._train(step, batches)
+                end_step(self.device, self.model)
                 step += 1
                 last = step == config.num_steps
                 progress.update()
@@ -109,7 +122,9 @@ class Trainer:
                 if log_now or save_now:
                     self._check(step, norm)
                 if log_now:
-                    progress.note = self.log.train(step, norm, batches, loader.waited())
+                    progress.note = self.log.train(
+                        step, norm, loader.fingerprint(), loader.waited()
+                    )
                 if step % config.valid_every_steps == 0 or last:
                     self._validate(step)
                 if save_now:
@@ -127,6 +142,18 @@ class Trainer:
         _, norm = self.train_step(batches, Step(step, self.run_config.seed, self.ranks))
         return norm
 
+    def _make_state(self) -> None:
+        """On XLA all that a step changes must be there before the first, and as a step leaves it:
+        what the first one made or changed would be something else to the second, compiled anew."""
+        if self.device.type != "xla":
+            return
+        for optimizer in self.optimizers:
+            optimizer.make_state()
+        with torch.no_grad():
+            for parameter in self.model.parameters():
+                parameter.mul_(1)
+        end_step(self.device)
+
     def _check(self, step: int, norm: torch.Tensor) -> None:
         """Stop before a broken state is written or saved."""
         if not math.isfinite(float(norm)):
@@ -138,14 +165,18 @@ class Trainer:
         self.log.pause(step)
         self.model.eval()
         stage = stage_at(self.config, step - 1)  # that of the update before
-        outputs = []
+        self.log.valid(step, self._valid_outputs(stage), self.valid_data.languages)
+        self.model.train()
+        self.log.start()
+
+    def _valid_outputs(self, stage: Stage) -> Iterator[Outputs]:
+        """Of this process's passes those that count, each counted before the next is made."""
         for batch, counts in self._valid_batches():
             with self.train_step.uncompiled(), autocast(self.config, self.device):
                 output = self.model(bare(self.model).mask(batch), stage)
-            outputs += [output] * counts
-        self.model.train()
-        self.log.valid(step, outputs, self.valid_data.languages)
-        self.log.start()
+            if counts:
+                yield output
+            end_step(self.device)
 
     def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
         """This process's share, and whether it counts; of all processes as many, as FSDP2 needs.
@@ -163,6 +194,8 @@ class Trainer:
             share = data.batch(start, size, key, *place)
             for first in range(0, len(share.input_ids), micro):
                 batch = share.rows(slice(first, first + micro))
+                if self.device.type == "xla":  # of one shape, which is compiled once
+                    batch = batch.filled_up(micro, data.special.pad)
                 yield batch.to(self.device), shared or ranks.is_first
 
     def _save(self, step: int) -> None:

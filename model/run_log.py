@@ -1,7 +1,7 @@
 """What a run says about itself: figures of training and validation, its speed, its cost."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from electrify.config import RunConfig
 from electrify.progress import log
 from model.alarm_causes import RunFacts
 from model.alarms import unigram_entropy
-from model.batch import Batch, Outputs
+from model.batch import Outputs
 from model.data import StepData
-from model.device import describe, precision_of
-from model.metrics import MetricsWindow, fingerprint
+from model.device import describe, num_devices, precision_of
+from model.metrics import MetricsWindow
 from model.mfu import peak_flops
 from model.parallel import Ranks
 from model.schedule import learning_rate
@@ -47,7 +47,8 @@ class RunLog:
             config.model_dump(mode="json"),
         )
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
-        peak = ranks.num_ranks * peak_flops(describe(device), precision_of(options, device))
+        number = ranks.num_ranks * num_devices(device)
+        peak = number * peak_flops(describe(device), precision_of(options, device))
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
     def _work(self, step: int) -> Work:
@@ -61,7 +62,7 @@ class RunLog:
         """Count the time of the steps since the last pause."""
         self._speed.pause(self._work(step))
 
-    def train(self, step: int, norm: Tensor, batches: Sequence[Batch], waited: float) -> str:
+    def train(self, step: int, norm: Tensor, data_fingerprint: int, waited: float) -> str:
         """Write the figures since the last record, in which the loop `waited` so many seconds for
         data; what to show beside the progress bar.
 
@@ -73,13 +74,13 @@ class RunLog:
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
-            "data_fingerprint": fingerprint(batches[0].input_ids.cpu()),
+            "data_fingerprint": data_fingerprint,
         }
         window.reset()
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
-    def valid(self, step: int, outputs: Sequence[Outputs], languages: Sequence[str]) -> None:
+    def valid(self, step: int, outputs: Iterable[Outputs], languages: Sequence[str]) -> None:
         """Write the figures of a validation on text in these languages."""
         window = MetricsWindow(languages, self._device)
         window.add(outputs)

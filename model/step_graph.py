@@ -16,6 +16,8 @@ _BROKEN: list[torch.cuda.CUDAGraph] = []
 class Recorder(Protocol):
     """What records the work of a device."""
 
+    num_bytes: int  # of memory that the last recording keeps for itself
+
     def warm(self, work: Callable[[], Result]) -> Result:
         """Do the work where it will be recorded; a few times, so that what is made once is."""
         ...
@@ -41,6 +43,7 @@ class CudaRecorder:
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._wait: str | None = None  # the first of the last warm-up
+        self.num_bytes = 0
 
     def warm(self, work: Callable[[], Result]) -> Result:
         """Do the work on the stream of the recording.
@@ -59,6 +62,8 @@ class CudaRecorder:
         """One graph of all kernels and copies of `work`, with memory of its own."""
         if self._wait is not None:  # tried, it would break off and leave more to repair
             raise RuntimeError(f"the host waits for the device: {self._wait}")
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved(self._device)
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         current = torch.cuda.current_stream(self._device)
         try:
@@ -69,6 +74,7 @@ class CudaRecorder:
             torch.cuda.set_stream(current)
             self._end_broken(graph, pool)
             raise
+        self.num_bytes = torch.cuda.memory_reserved(self._device) - before
         return graph.replay
 
     def _end_broken(self, graph: torch.cuda.CUDAGraph, pool: Any) -> None:

@@ -32,9 +32,13 @@ def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
 def loss_of(
     model: nn.Module, masked: Masked, counts: Counts, stage: Stage, earlier: Outputs | None
 ) -> tuple[Tensor, Outputs]:
-    """A forward pass; `counts` are of the whole step, `earlier` of the generator's own pass."""
+    """A forward pass; `counts` are of the whole step, `earlier` of the generator's own pass.
+
+    Returns its loss and its outputs, of which nothing has a gradient any more.
+    """
     outputs: Outputs = model(masked, stage, earlier)
-    return outputs.loss(counts), outputs
+    terms = {name: replace(of, total=of.total.detach()) for name, of in outputs.terms.items()}
+    return outputs.loss(counts), replace(outputs, terms=terms)
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,8 @@ def test_the_demo_commands_run_in_order(tmp_path: Path, capsys: pytest.CaptureFi
     model = str(run / "export" / "discriminator")
     extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{run}'"]]
     assert main(["evaluate", "configs/demo.toml", "--model", model, *extra]) == 0
+    for option in ("--rescore", "--ensemble", "--submission"):
+        assert main(["evaluate", option, str(run)]) == 0
 
 
 def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str]):

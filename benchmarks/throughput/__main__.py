@@ -91,10 +91,10 @@ def _measure_finetune(parsed: argparse.Namespace) -> TwinPage:
     if parsed.epochs <= 0:
         raise ValueError(f"--epochs {parsed.epochs:g}: above 0")
     settings = FinetuneSettings(
-        parsed.peer, parsed.model, parsed.size, Path(parsed.data_dir) if parsed.data_dir else None,
-        tuple(parsed.tasks.split(",")), seeds, parsed.rows, parsed.reported, parsed.epochs,
-        parsed.batch_size, parsed.learning_rate, parsed.length, parsed.pooling, parsed.device,
-        parsed.precision,
+        parsed.peer, not parsed.no_peer_by_length, parsed.model, parsed.size,
+        Path(parsed.data_dir) if parsed.data_dir else None, tuple(parsed.tasks.split(",")), seeds,
+        parsed.rows, parsed.reported, parsed.epochs, parsed.batch_size, parsed.learning_rate,
+        parsed.length, parsed.pooling, parsed.device, parsed.precision,
     )  # fmt: skip
     figures = measure_finetuning(settings)
     return _written(parsed, build_finetune_page(figures), figures.as_json())
@@ -198,6 +198,7 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     _add_outputs(parser)
     add = parser.add_argument
     add("--peer", action="store_true", help="fine-tune with the Trainer of transformers, too")
+    add("--no-peer-by-length", action="store_true", help="leave out its batches of like length")
     add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
     add("--size", choices=("tiny", "small", "base", "large"), default="tiny",
         help="of random weights: the paper's, or tiny to try the command out")  # fmt: skip

@@ -54,6 +54,7 @@ class FinetuneSettings:
     """What is measured; None is the default of the data or the recipe."""
 
     with_peer: bool = False
+    with_lengths: bool = True  # where there is a peer, also its batches of like length
     model: str | None = None  # a folder or hub name; None: random weights of `size`
     size: Literal["tiny", "small", "base", "large"] = "tiny"
     data_dir: Path | None = None  # None: texts made here
@@ -235,7 +236,10 @@ def _systems(
 
     if not settings.with_peer:
         return {OURS: ours}
-    return {OURS: ours, PEER: peer(False), PEER_BY_LENGTH: peer(True)}
+    peers = {PEER: peer(False), PEER_BY_LENGTH: peer(True)}
+    if not settings.with_lengths:
+        del peers[PEER_BY_LENGTH]
+    return {OURS: ours, **peers}
 
 
 def _timed(

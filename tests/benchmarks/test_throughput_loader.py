@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.throughput import pretrain_loader
-from benchmarks.throughput.pretrain_settings import PretrainSettings
 from benchmarks.throughput.pretrain_loader import ShardSource, measure_loader, write_even_shards
+from benchmarks.throughput.pretrain_settings import PretrainSettings
 from model.batch import SpecialTokens
 from model.data import SequenceData, noise_key
 from vocab.shards import TokenShards

@@ -109,8 +109,9 @@ def test_a_step_of_ours_dispatches_no_more_operators(precision: str, most: int):
     (ours_1, peer_1), (ours_2, peer_2) = working(1), working(2)
     layer, peer_layer = ours_2 - ours_1, peer_2 - peer_1
     assert layer <= most < peer_layer
-    # masking on the device, sampling by two draws and the norm of a step stand outside the layers
-    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 82
+    # outside the layers stand masking on the device, sampling by two draws, the norm of a step and
+    # the sums of its figures, of which the peer has none
+    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 107
 
 
 def test_the_recorder_tells_views_from_work_and_in_place_from_new():
@@ -227,12 +228,12 @@ def test_goals_are_judged_on_the_hardware_they_name():
     def met(*of: object) -> list[bool | None]:
         return [goal.met for goal in goals(*of)]  # type: ignore[arg-type]
 
-    # rate: goal and gates; ratios on a GPU: plain, compiled; on a CPU; first step
-    assert met("NVIDIA H200", "small", True) == [False, False, True, False, True, None, True]
+    # rate: goal and gates; ratios on a GPU: plain, compiled; on a CPU; first step; loss curve
+    assert met("NVIDIA H200", "small", True) == [False, False, True, False, True, None, True, None]
     assert met("NVIDIA H200", "small", False)[:3] == [None] * 3
     assert met("NVIDIA H100", "small", True)[:3] == [None] * 3
-    assert met("CPU", "small", False) == [None] * 5 + [True, True]
-    assert met("CPU", "tiny", False) == [None] * 3 + [True]
+    assert met("CPU", "small", False) == [None] * 5 + [True, True, None]
+    assert met("CPU", "tiny", False) == [None] * 3 + [True, None]
 
 
 def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from benchmarks.throughput import pretrain_check
-from benchmarks.throughput.pretrain_settings import PretrainSettings
 from benchmarks.throughput.pretrain_check import NO_DROPOUT, compare_with_peer, in_text_order
 from benchmarks.throughput.pretrain_data import zipf_pool
 from benchmarks.throughput.pretrain_peer import (
@@ -15,6 +14,7 @@ from benchmarks.throughput.pretrain_peer import (
     peer_of,
     peer_step,
 )
+from benchmarks.throughput.pretrain_settings import PretrainSettings
 from benchmarks.throughput.pretrain_variants import make_model
 from model.batch import SpecialTokens
 

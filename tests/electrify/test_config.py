@@ -80,6 +80,10 @@ def test_set_overrides_any_key(tmp_path: Path):
     ("override", "message"),
     [
         ("pretrain.num_step=5", r"unknown key pretrain\.num_step = 5; did you mean num_steps\?"),
+        (
+            "evaluate.tasks_options.klue-sts.batch=4",
+            r"unknown key evaluate\.tasks_options\.klue-sts\.batch = 4; did you mean batch_size",
+        ),
         ("clena.x=1", r"unknown key clena = .*did you mean clean\?"),
         ("pretrain.num_steps=many", r"pretrain\.num_steps = 'many': .*valid integer"),
         ("pretrain.num_steps=1.5", r"pretrain\.num_steps = 1\.5"),

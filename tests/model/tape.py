@@ -75,7 +75,7 @@ class TapeRecorder:
     """In the place of `CudaRecorder`."""
 
     def __init__(self) -> None:
-        self.num_warm = self.num_recorded = self.num_replayed = 0
+        self.num_warm = self.num_recorded = self.num_replayed = self.num_bytes = 0
 
     def warm(self, work: Callable[[], Any]) -> Any:
         self.num_warm += 1

@@ -1,7 +1,9 @@
 """Recorded and compiled steps do what the steps they are made of do."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,23 +11,24 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from electrify.config_pretrain import PretrainConfig
 from model import fast_step
 from model.batch import Batch
 from model.compiled_parts import compile_parts, is_compiled, is_recorded
 from model.electra import ElectraPretrainer
 from model.fast_step import WARM_UPS, FastStep
-from model.metrics import MetricsWindow
-from model.optim import AdamW, make_optimizers
+from model.metrics import MetricsWindow, add_sums_of
+from model.optim import make_optimizers
 from model.parallel import ALONE, Ranks
 from model.train_step import AS_WRITTEN, Parts, Step, train_step
-from tests.model.conftest import make_config, random_batch, random_model
+from tests.model.conftest import NO_DROPOUT, make_config, random_batch, random_model
 from tests.model.tape import TapeRecorder
 from tests.model.test_train_step import OBJECTIVES, cut
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
 NUM_STEPS = 9
-Cutter = Callable[[Batch], Sequence[Batch]]
+Counters = dict[str, dict[str, int]]
 
 
 class Twins:
@@ -53,7 +56,9 @@ class Twins:
         figures = [window.read() for window in self.windows]
         assert figures[0].keys() == figures[1].keys()
         for name, value in figures[0].items():
-            assert figures[1][name] == pytest.approx(value, rel=max(tolerance, 1e-12)), name
+            assert figures[1][name] == pytest.approx(
+                value, rel=max(tolerance, 1e-12), nan_ok=True
+            ), name
         assert self.norms[1] == pytest.approx(self.norms[0], rel=max(tolerance, 1e-7))
 
     def _tensors(self, which: int) -> list[Tensor]:
@@ -215,9 +220,10 @@ def test_what_cannot_be_recorded_goes_on_without(caplog):
 def test_with_on_what_cannot_be_recorded_is_an_error():
     twins = Twins(BrokenRecorder())
     twins.step._config = twins.config.model_copy(update={"cuda_graph": "on"})
-    with pytest.raises(ValueError, match="cannot become a CUDA graph .*not permitted"):
-        for number in range(5):
-            twins.run(number, [batch_of(twins.plain, number)])
+    for number in range(WARM_UPS):
+        twins.run(number, [batch_of(twins.plain, number)])
+    with pytest.raises(ValueError, match=r"cannot become a CUDA graph .*not permitted"):
+        twins.run(WARM_UPS, [batch_of(twins.plain, WARM_UPS)])
 
 
 # --- what a recording must not do -----------------------------------------------------------------
@@ -240,8 +246,11 @@ class OnTheHost(TorchDispatchMode):
 
 @pytest.mark.parametrize("updates", ["joint", "decoupled"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(objective: str, updates: str):
+def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(
+    objective: str, updates: str, monkeypatch
+):
     """On a device without data, "meta": reading back is an error there, and copies show."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # it has no autocast
     if updates == "decoupled" and objective in ("mlm", "electra-two-stage", "electra-adversarial"):
         pytest.skip("has one update")
     options = DROPOUT | OBJECTIVES[objective] | {"updates": updates}
@@ -258,3 +267,179 @@ def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(objective: st
 
 
 # --- compiled -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
+    """Choose how much of the compiler runs; its counters. The code at its end takes a minute."""
+    import torch._dynamo
+
+    def choose(backend: str) -> Counters:
+        monkeypatch.setattr(fast_step, "compile_parts", partial(compile_parts, backend=backend))
+        return torch._dynamo.utils.counters
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield choose
+    torch._dynamo.reset()
+
+
+# the compiler itself uses what torch deprecates
+COMPILER = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@COMPILER
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
+    """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
+    options = OBJECTIVES[objective] | {"num_hidden_layers": 1, "compile": "on"}
+    counters = compiles("eager")
+    twins = Twins(objective=objective, **options)
+    # electra-two-stage: of both stages
+    numbers = (4, 5, 6, 7, 8) if objective == "electra-two-stage" else (1, 2, 3)
+    graphs = []
+    for number in numbers:
+        twins.run(number, [batch_of(twins.plain, number, padded=True)])
+        graphs.append(counters["stats"]["unique_graphs"])
+    assert twins.step.is_compiled
+    assert not counters["graph_break"]
+    assert graphs == [3, 3, 3] or graphs == [3, 3, 5, 5, 5]  # mask, forward pass, figures
+    twins.assert_equal(1e-5)
+
+
+@pytest.mark.slow
+@COMPILER
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precision: str, compiles):
+    options = OBJECTIVES[objective] | NO_DROPOUT | {"num_hidden_layers": 1, "precision": precision}
+    compiles("aot_eager")
+    twins = Twins(objective=objective, compile="on", **options)
+    for number in (4, 5, 6, 7):
+        twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=6), [3, 3]))
+    twins.assert_equal(1e-5 if precision == "fp32" else 2e-3)
+
+
+@pytest.mark.slow
+@COMPILER
+def test_compiled_code_does_what_is_written(compiles):
+    compiles("inductor")
+    twins = Twins(compile="on", num_hidden_layers=1, **NO_DROPOUT)
+    for number in range(1, 5):
+        twins.run(number, [batch_of(twins.plain, number, padded=True)])
+    assert twins.step.is_compiled
+    twins.assert_equal(1e-4)
+
+
+# --- what cannot be compiled ----------------------------------------------------------------------
+
+
+def broken_parts(after: int) -> Parts:
+    """Fail in a forward pass, those before it being done."""
+    calls: list[int] = []
+
+    def loss_of(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise RuntimeError("no working compiler\nand more")
+        return AS_WRITTEN.loss_of(*arguments)
+
+    return Parts(AS_WRITTEN.mask, loss_of)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("recorder", [None, TapeRecorder()])
+def test_what_cannot_be_compiled_goes_on_from_the_same_state(
+    after: int, recorder: TapeRecorder | None, monkeypatch, caplog
+):
+    """Also where the generator was updated before the discriminator's pass failed."""
+    parts = broken_parts(after), add_sums_of
+    monkeypatch.setattr(fast_step, "compile_parts", lambda model, ranks: parts)
+    options = {"updates": "decoupled", "optimizer": "bias-corrected"}
+    twins = Twins(recorder, compile="auto", **options)
+    twins.step.is_compiled, twins.step._parts = True, parts[0]
+    for number in range(1, 6):
+        twins.run(number, [batch_of(twins.plain, number)])
+        twins.assert_equal()
+    assert not twins.step.is_compiled
+    warned = [of.getMessage() for of in caplog.records if "torch.compile" in of.getMessage()]
+    assert warned == [
+        "warning: steps run without torch.compile, which failed: RuntimeError: no working compiler "
+        "and more"
+    ]
+
+
+def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
+    monkeypatch.setattr(fast_step, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    twins = Twins(compile="on")
+    with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
+        twins.run(1, [batch_of(twins.plain, 1)])
+
+
+def test_an_error_of_a_step_itself_stays_one(monkeypatch):
+    """What fails compiled and as written is no compiler's fault."""
+    monkeypatch.setattr(fast_step, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    monkeypatch.setattr(fast_step, "AS_WRITTEN", broken_parts(0))
+    twins = Twins(compile="auto")
+    twins.step.is_compiled, twins.step._parts = True, broken_parts(0)
+    with pytest.raises(RuntimeError, match="no working compiler"):
+        twins.step([batch_of(twins.plain, 1)], Step(1, 0))
+
+
+# --- which runs -----------------------------------------------------------------------------------
+
+
+def options(**pretrain: object) -> PretrainConfig:
+    return make_config(Path("unused"), **pretrain).pretrain
+
+
+def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
+    two = Ranks(0, 2)
+    auto = options()
+    for device, ranks, compiled, recorded in (
+        (CUDA, ALONE, True, True),
+        (CUDA, two, True, False),
+        (CPU, ALONE, False, False),
+        (CPU, two, False, False),
+    ):
+        assert is_compiled(auto, device, ranks) == compiled
+        assert is_recorded(auto, device, ranks) == recorded
+    parts = options(parallel="fsdp")
+    assert not is_compiled(parts, CUDA, two)
+    assert is_compiled(parts, CUDA, ALONE)  # one process has all weights
+    off = options(compile="off", cuda_graph="off")
+    assert not is_compiled(off, CUDA, ALONE)
+    assert not is_recorded(off, CUDA, ALONE)
+    assert is_recorded(options(compile="off"), CUDA, ALONE)
+    assert is_compiled(options(compile="on"), CPU, two)
+
+
+def test_what_cannot_be_is_refused():
+    two, graph = Ranks(0, 2), options(cuda_graph="on")
+    with pytest.raises(ValueError, match=r'cuda_graph = "on" with 1 process\(es\) on cpu'):
+        is_recorded(graph, CPU, ALONE)
+    with pytest.raises(ValueError, match=r'cuda_graph = "on" with 2 process\(es\) on cuda'):
+        is_recorded(graph, CUDA, two)
+    with pytest.raises(ValueError, match='compile = "on" with parallel = "fsdp"'):
+        is_compiled(options(compile="on", parallel="fsdp"), CUDA, two)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")
+@pytest.mark.parametrize("choice", [{"compile": "off"}, {"compile": "on"}])
+def test_on_a_gpu_a_recorded_step_is_the_uncaptured_one(choice: dict[str, object]):
+    """The same weights from the same compiled code, but for atomic additions."""
+    found = []
+    for graph in ("off", "on"):
+        model = random_model(cuda_graph=graph, device="cuda", **DROPOUT, **choice).to(CUDA)
+        optimizers = make_optimizers(model, model.config)
+        window = MetricsWindow(["ko"], CUDA)
+        step = FastStep(model, optimizers, model.config, CUDA, window)
+        norms = [
+            float(step([batch_of(model, number).to(CUDA)], Step(number, 0))[1])
+            for number in range(NUM_STEPS)
+        ]
+        assert step.is_recorded == (graph == "on")
+        found.append((norms, window.read()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-2)
+    for name, value in found[0][1].items():
+        assert found[1][1][name] == pytest.approx(value, rel=1e-2, nan_ok=True), name

@@ -13,8 +13,9 @@ import torch
 from fsspec.implementations.memory import MemoryFileSystem
 from torch import nn
 
+from electrify.artifacts import Stage, input_digest, run_stage
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
-from model.mirror import Mirror, fetch_checkpoint, upload_checkpoint
+from model.mirror import INPUTS, Mirror, fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.pretrain import Trainer
 
 # gcsfs asks nobody else for credentials and kinds of buckets
@@ -222,3 +223,64 @@ def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory
     monkeypatch.setattr(MemoryFileSystem, "find", find)
     with pytest.raises(ValueError, match=r"cannot be read \(PermissionError: not yours\)"):
         fetch_checkpoint(tmp_path, memory)
+
+
+# --- inputs at an address -------------------------------------------------------------------------
+
+
+def make_inputs(run: Path) -> None:
+    """Finished `vocab/` and `shards/`, with folders inside."""
+    for verb, name in (("train-vocab", "vocab"), ("encode", "shards")):
+
+        def write(folder: Path, name: str = name) -> dict[str, object]:
+            (folder / "train" / "ko").mkdir(parents=True)
+            (folder / "train" / "ko" / "tokens-0.npy").write_bytes(name.encode() * 100)
+            (folder / "index.json").write_text("{}")
+            return {}
+
+        run_stage(Stage(verb, run / name, {}), write)
+
+
+def copy_to(url: str, run: Path) -> None:
+    files, root = fsspec.core.url_to_fs(url)
+    for path in sorted(p for p in run.rglob("*") if p.is_file()):
+        there = f"{root}/{path.relative_to(run).as_posix()}"
+        files.makedirs(there.rpartition("/")[0], exist_ok=True)
+        files.put_file(str(path), there)
+
+
+def test_a_fresh_machine_gets_its_inputs(tmp_path, url):
+    make_inputs(tmp_path / "run")
+    copy_to(url, tmp_path / "run")
+    fetch_inputs(tmp_path / "machine", url)
+    for name in INPUTS:
+        here, there = tmp_path / "machine" / name, tmp_path / "run" / name
+        assert input_digest(here, name) == input_digest(there, name)
+        files = [p.relative_to(there) for p in there.rglob("*") if p.is_file()]
+        assert len(files) == 3
+        assert all((here / path).read_bytes() == (there / path).read_bytes() for path in files)
+    assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(INPUTS)
+
+
+def test_inputs_that_are_there_stay(tmp_path, memory):
+    make_inputs(tmp_path / "run")
+    copy_to(memory, tmp_path / "run")
+    own = tmp_path / "machine" / "shards"
+    own.mkdir(parents=True)
+    fetch_inputs(tmp_path / "machine", memory)
+    assert list(own.iterdir()) == []
+    assert (tmp_path / "machine" / "vocab" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("lost", ["shards/manifest.json", "shards/train/ko/tokens-0.npy"])
+def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, memory, lost: str):
+    make_inputs(tmp_path / "run")
+    copy_to(memory, tmp_path / "run")
+    files, root = fsspec.core.url_to_fs(memory)
+    files.rm_file(f"{root}/{lost}")
+    with pytest.raises(ValueError, match=r"inputs_dir = .*: shards/ cannot be copied from there"):
+        fetch_inputs(tmp_path / "machine", memory)
+    assert [p.name for p in (tmp_path / "machine").iterdir()] == ["vocab"]
+    files.pipe_file(f"{root}/{lost}", b"cut")
+    with pytest.raises(ValueError, match="cannot be copied"):
+        fetch_inputs(tmp_path / "machine", memory)

@@ -1,0 +1,258 @@
+"""The head in chunks is cross-entropy, softmax and `sample_tokens`; reference: their own formulas
+on all logits, and autograd in fp64."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.throughput.pretrain_counts import record
+from model import head_loss as head_loss_module
+from model.corrupt import forbid_tokens, sample_tokens
+from model.head_loss import HeadLoss, Sampling, head_loss
+from model.log_probs import is_most_likely, token_losses
+
+SHAPE, WIDTH, VOCAB_SIZE = (3, 7), 6, 300
+OPTIONS = [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"disallow_correct": True}]
+Learned = tuple[Tensor, Tensor, Tensor]
+
+
+def rng(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def learned(dtype: torch.dtype = torch.float64, vocab_size: int = VOCAB_SIZE) -> Learned:
+    """States, table and bias."""
+    shapes = (*SHAPE, WIDTH), (vocab_size, WIDTH), (vocab_size,)
+    return tuple(
+        torch.randn(shape, generator=rng(seed), dtype=dtype).requires_grad_()
+        for seed, shape in enumerate(shapes)
+    )
+
+
+def targets(vocab_size: int = VOCAB_SIZE) -> Tensor:
+    return torch.randint(0, vocab_size, SHAPE, generator=rng(5))
+
+
+def weights() -> Tensor:
+    return (torch.rand(SHAPE, generator=rng(6)) - 0.3).clamp(min=0)  # of some rows 0
+
+
+def uniforms() -> Tensor:
+    return torch.rand(*SHAPE, 2, generator=rng(7), dtype=torch.float64)
+
+
+def figures(found: HeadLoss) -> list[Tensor]:
+    return list(vars(found).values())
+
+
+def gradients(loss: Tensor, of: Learned) -> list[Tensor]:
+    return list(torch.autograd.grad(loss, of, retain_graph=True))
+
+
+@pytest.fixture(params=[1, 4, 21, 1000])
+def chunk(request, monkeypatch) -> int:
+    """How many of the 21 rows are taken at once."""
+    monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", request.param * VOCAB_SIZE)
+    return request.param
+
+
+@pytest.fixture(params=[1, 128])
+def alignment(request, monkeypatch) -> int:
+    """As it is, and filled up as for a GPU: 84 pieces more."""
+    monkeypatch.setitem(head_loss_module._ALIGNMENT, "cpu", request.param)
+    return request.param
+
+
+def test_loss_and_gradients_are_those_of_cross_entropy(chunk: int, alignment: int):
+    states, table, bias = given = learned()
+    found = head_loss(*given, targets(), weights())
+    logits = F.linear(states, table, bias)
+    expected = F.cross_entropy(logits.flatten(0, 1), targets().flatten(), reduction="none")
+    torch.testing.assert_close(found.losses, expected.view(SHAPE))
+    total = (expected.view(SHAPE) * weights()).sum()
+    torch.testing.assert_close(found.total, total)
+    assert torch.equal(found.hits, is_most_likely(logits, targets()))
+    assert found.sampled is None
+    # of what the trainer makes of it: a mean and a factor
+    for ours, theirs in zip(
+        gradients(50 * found.total / 7, given), gradients(50 * total / 7, given), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_gradients_are_those_of_finite_differences():
+    def total(*given: Tensor) -> Tensor:
+        return head_loss(*given, targets(20), weights(), Sampling(uniforms())).total
+
+    assert torch.autograd.gradcheck(total, learned(vocab_size=20))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_samples_are_those_of_the_whole_softmax(options, chunk: int, alignment: int):
+    given = learned(torch.float32)
+    with torch.no_grad():
+        given[2][targets()] += 12.0  # one of them is likely to be drawn, where it may be
+    logits = F.linear(*given)
+    allowed = forbid_tokens(logits, targets()) if "disallow_correct" in options else logits
+    expected = sample_tokens(allowed, uniforms(), options.get("temperature", 1.0))
+    found = head_loss(*given, targets(), weights(), Sampling(uniforms(), **options))
+    assert torch.equal(found.sampled, expected)
+    torch.testing.assert_close(found.sampled_losses, token_losses(logits, expected))
+    assert len(found.sampled.unique()) > 3
+    assert (found.sampled == targets()).any() != ("disallow_correct" in options)
+
+
+def test_a_hit_is_the_most_likely_token():
+    given = learned(torch.float32)
+    best = F.linear(*given).argmax(-1)
+    mixed = torch.where(torch.arange(7) % 2 == 0, best, targets())
+    found = head_loss(*given, mixed, weights())
+    assert torch.equal(found.hits, mixed == best)
+    assert 0 < found.hits.sum() < 21
+    # of two that are as likely both are; a little less is no hit
+    bias = torch.tensor([1.0, 0.9999, 0.0, 1.0])
+    states, table = torch.zeros(4, WIDTH), torch.zeros(4, WIDTH)
+    found = head_loss(states, table, bias, torch.arange(4), torch.ones(4))
+    assert found.hits.tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_without_gradients_the_figures_are_the_same_at_a_third_of_the_work(options, chunk: int):
+    given = learned(torch.float32)
+
+    def run() -> HeadLoss:
+        return head_loss(*given, targets(), weights(), Sampling(uniforms(), **options))
+
+    def counted(work: Callable[[], HeadLoss]) -> tuple[HeadLoss, int]:
+        with FlopCounterMode(display=False) as counter:
+            return work(), counter.get_total_flops()
+
+    found, num_flops = counted(run)
+    bare, num_bare_flops = counted(torch.no_grad()(run))
+    assert num_flops == 3 * num_bare_flops == 3 * 2 * 21 * WIDTH * VOCAB_SIZE
+    for ours, theirs in zip(figures(found), figures(bare), strict=True):
+        assert torch.equal(ours, theirs)
+    assert not bare.total.requires_grad
+    assert found.total.requires_grad
+    assert not any(figure.requires_grad for figure in figures(found)[1:])
+
+
+def test_a_table_that_is_a_sum_gets_its_gradient_and_a_frozen_one_none():
+    states, table, bias = learned()
+    base = torch.randn(VOCAB_SIZE, WIDTH, generator=rng(9), dtype=torch.float64)
+    head_loss(states, table + base, bias, targets(), weights()).total.backward()
+    (expected,) = torch.autograd.grad(
+        (F.linear(states, table + base, bias).log_softmax(-1).gather(-1, targets()[..., None])
+         .squeeze(-1) * -weights()).sum(),
+        [table],
+    )  # fmt: skip
+    torch.testing.assert_close(table.grad, expected)
+    frozen = table.detach()
+    head_loss(states, frozen, bias, targets(), weights()).total.backward()
+    assert frozen.grad is None
+
+
+# --- bf16 -----------------------------------------------------------------------------------------
+
+
+def in_bf16(given: Learned, wanted: Tensor, sampling: Sampling | None = None) -> HeadLoss:
+    with torch.autocast("cpu", torch.bfloat16):
+        return head_loss(*given, wanted, weights(), sampling)
+
+
+def test_in_bf16_figures_are_those_of_the_rounded_logits(chunk: int, alignment: int):
+    """As exact as fp32 behind the product, and gradients as exact as bf16 in front of it."""
+    given = learned(torch.float32)
+    found = in_bf16(given, targets(), Sampling(uniforms()))
+    rounded = [of.detach().bfloat16() for of in given]
+    logits = F.linear(*rounded)
+    torch.testing.assert_close(found.losses, token_losses(logits, targets()))
+    assert torch.equal(found.hits, is_most_likely(logits, targets()))
+    assert torch.equal(found.sampled, sample_tokens(logits, uniforms()))
+    assert {found.losses.dtype, found.total.dtype, found.sampled_losses.dtype} == {torch.float32}
+    exact = [of.double().requires_grad_() for of in rounded]
+    total = (token_losses(F.linear(*exact), targets()) * weights()).sum()
+    ours = gradients(found.total, given)
+    assert {gradient.dtype for gradient in ours} == {torch.float32}
+    for gradient, wanted in zip(ours, gradients(total, exact), strict=True):
+        assert (gradient - wanted).norm() / wanted.norm() < 0.01
+
+
+def test_in_bf16_the_gradient_of_a_sure_target_is_not_rounded_away():
+    """p is 0.998, in bf16 1 - 2^-8 or 1: p - 1 made of that would be off by all of itself."""
+    _, table, bias = given = learned(torch.float32)
+    with torch.no_grad():
+        table.zero_()
+        bias.zero_()
+        bias[4] = 12.0
+    everywhere = torch.full(SHAPE, 4)
+    (of_bias,) = torch.autograd.grad(in_bf16(given, everywhere).total, [bias])
+    p = bias.double().softmax(0)
+    assert of_bias[4].item() == pytest.approx((p[4] - 1).item() * weights().sum().item(), rel=0.01)
+    assert 1 - p[4] < 2e-3
+
+
+# --- memory, graphs, corners ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypatch):
+    monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 7 * VOCAB_SIZE)
+    given = learned(torch.float32)
+
+    def run() -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            found = head_loss(*given, targets(), weights(), Sampling(uniforms()))
+        found.total.backward()
+
+    wide = record(run).of_width(VOCAB_SIZE)
+    made = {dtype: count for (shape, dtype), count in wide.items() if shape == (7, VOCAB_SIZE)}
+    # three chunks: logits, in whose place their gradient is, and probabilities
+    assert made == ({torch.bfloat16: 3, torch.float32: 3} if bf16 else {torch.float32: 6})
+    assert {shape[0] for shape, _ in wide if len(shape) == 2} == {7}
+
+
+def test_chunks_are_of_one_size_and_of_whole_tiles(monkeypatch):
+    monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 1000 * VOCAB_SIZE)
+    for num_rows, expected in ((0, [0]), (999, [999]), (1001, [512, 489]), (2432, [832, 832, 768])):
+        found = head_loss_module._chunks(num_rows, VOCAB_SIZE, torch.device("cpu"))
+        assert [len(range(num_rows)[part]) for part in found] == expected
+
+
+# the compiler does so itself
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("bf16", "options"), [(False, {}), (True, {"temperature": 0.5, "disallow_correct": True})]
+)
+def test_it_is_one_graph(bf16: bool, options, monkeypatch):
+    """Compiled, gradients included, and in several chunks."""
+    monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 8 * VOCAB_SIZE)
+
+    def run(states: Tensor, table: Tensor, bias: Tensor) -> HeadLoss:
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            sampling = Sampling(uniforms_given, **options)
+            return head_loss(states, table, bias, targets_given, weights_given, sampling)
+
+    uniforms_given, targets_given, weights_given = uniforms(), targets(), weights()
+    given = learned(torch.float32)
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")(*given)
+    eager = run(*given)
+    for ours, theirs in zip(figures(compiled), figures(eager), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    for ours, theirs in zip(
+        gradients(3 * compiled.total, given), gradients(3 * eager.total, given), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_logits_that_are_not_finite_still_give_tokens_of_the_vocabulary(options, alignment: int):
+    states, table, bias = learned(torch.float32)
+    broken = torch.full_like(states, float("nan"))
+    found = head_loss(broken, table, bias, targets(), weights(), Sampling(uniforms(), **options))
+    assert not found.losses.isfinite().any()
+    assert ((found.sampled >= 0) & (found.sampled < VOCAB_SIZE)).all()

@@ -1,0 +1,154 @@
+"""Started by test_xla.py: a process that does what it is told on XLA's CPU backend.
+
+Its environment says how many devices there are.
+"""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import fsspec
+import torch
+
+from electrify.config import RunConfig
+from model.batch import Batch
+from model.device import describe, num_devices, resolve_device
+from model.pretrain import Trainer, pretrain
+
+READS = "aten::_local_scalar_dense"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training."""
+
+    config: RunConfig
+    folder: Path
+    goes_on_from: Path | None = None  # a checkpoint
+    killed_at: int | None = None  # before this step, with the whole process
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process is to do."""
+
+    runs: Sequence[Run] = ()
+    # a run that finds its inputs at an address, and a fresh machine in the middle of it
+    moved: RunConfig | None = None
+    inputs: Path | None = None  # what lies at that address
+    refused: Sequence[RunConfig] = ()
+
+
+def compilations() -> int:
+    """Programs that XLA has compiled so far."""
+    from torch_xla.debug import metrics
+
+    found = metrics.metric_data("CompileTime")
+    return found[0] if found else 0
+
+
+def reads() -> int:
+    """Numbers that the host has read, each of which waits for the device."""
+    from torch_xla.debug import metrics
+
+    return metrics.counter_value(READS) or 0
+
+
+def fallbacks() -> list[str]:
+    """Operators that torch computed on the host, since XLA lacks them."""
+    from torch_xla.debug import metrics
+
+    return [name for name in metrics.counter_names() if name.startswith("aten::") and name != READS]
+
+
+class Watched(Trainer):
+    """Notes how much was compiled and read when."""
+
+    kill_at: int | None = None
+    notes: list[tuple[str, int, int]]
+
+    def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
+        if step == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.note(f"before step {step}")
+        return super()._train(step, batches)
+
+    def _validate(self, step: int) -> None:
+        self.note(f"before validation {step}")
+        super()._validate(step)
+        self.note(f"after validation {step}")
+
+    def _save(self, step: int) -> None:
+        super()._save(step)
+        self.note(f"after saving {step}")
+
+    def note(self, when: str) -> None:
+        self.notes.append((when, compilations(), reads()))
+
+
+def train(run: Run) -> dict[str, object]:
+    """One training and what was noted; numbers are those since its beginning."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    if run.goes_on_from:
+        shutil.copytree(run.goes_on_from, run.folder / run.goes_on_from.name)
+    compiled, read = compilations(), reads()
+    trainer = Watched(run.config, run.folder)
+    trainer.kill_at, trainer.notes = run.killed_at, []
+    trainer.run()
+    notes = [(when, a - compiled, b - read) for when, a, b in trainer.notes]
+    return {"notes": notes, "fallbacks": fallbacks()}
+
+
+def move(config: RunConfig, inputs: Path) -> list[str]:
+    """`pretrain` with nothing but addresses, stopped, and again on an empty disk: what is left."""
+    assert config.pretrain.inputs_dir is not None
+    assert config.pretrain.checkpoint_dir is not None
+    files, root = fsspec.core.url_to_fs(config.pretrain.inputs_dir)
+    files.put(f"{inputs}/", root, recursive=True)
+
+    def fail(self: Trainer, step: int, batches: Sequence[Batch]) -> torch.Tensor:
+        if step == 6:
+            raise KeyboardInterrupt
+        return original(self, step, batches)
+
+    original = Trainer._train
+    Trainer._train = fail  # type: ignore[method-assign]
+    try:
+        pretrain(config)
+    except KeyboardInterrupt:
+        shutil.rmtree(config.output_dir)
+    Trainer._train = original  # type: ignore[method-assign]
+    pretrain(config)
+    mirrored, place = fsspec.core.url_to_fs(config.pretrain.checkpoint_dir)
+    return sorted({Path(path).parent.name for path in mirrored.find(place)})
+
+
+def refusal(config: RunConfig) -> str:
+    """What a run is refused with."""
+    try:
+        Trainer(config, Path(config.output_dir))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def main() -> None:
+    task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
+    device = resolve_device("xla")  # before the first backward pass, of any device: torch counts
+    found: dict[str, object] = {"device": describe(device), "devices": num_devices(device)}
+    found["auto"] = resolve_device("auto").type
+    found["refused"] = [refusal(config) for config in task.refused]
+    if task.moved and task.inputs:
+        found["moved"] = move(task.moved, task.inputs)
+    path = Path(f"{sys.argv[1]}.json")
+    path.write_text(json.dumps(found | {"runs": [train(run) for run in task.runs]}))
+
+
+if __name__ == "__main__":
+    main()
