@@ -156,8 +156,9 @@ def _check(settings: FinetuneSettings) -> None:
 def _conditions(
     settings: FinetuneSettings, model: ModelSource, device: torch.device
 ) -> dict[str, Any]:
-    """What the figures are of; of a local model the last part of its path."""
-    name = model.path if settings.model is None else "/".join(Path(model.path).parts[-2:])
+    """What the figures are of; of an absolute path the last parts alone."""
+    path = Path(model.path)
+    name = "/".join(path.parts[-2:]) if path.is_absolute() else model.path
     return {
         "model": name,
         "num_hidden_layers": model.config.num_hidden_layers,

@@ -113,6 +113,8 @@ def finetune_with_trainer(
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
+        # else it predicts by length as well, and gives predictions in that order
+        trainer.args.train_sampling_strategy = "random"
         everything = np.arange(len(reported.examples))
         logits = trainer.predict(_dataset(reported.features, everything)).predictions
     outputs = [{"logits": row} for row in logits]

@@ -24,10 +24,10 @@ SHAPES: dict[str, dict[str, tuple[int, int]]] = {
 }
 # a model whose loss falls in 500 steps on two CPU cores, for `--band` there
 _BAND_ON_CPU = _TINY | {
-    "num_hidden_layers": 4, "hidden_size": 128, "intermediate_size": 512, "embedding_size": 64,
+    "num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 512, "embedding_size": 64,
     "learning_rate": 1e-3, "warmup_steps": 50,
 }  # fmt: skip
-BAND_SHAPE_ON_CPU = 16, 64
+BAND_SHAPE_ON_CPU = 8, 64
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import torch
 from electrify.artifacts import Stage
 from electrify.config import RunConfig
 from electrify.progress import Stopped, setup_logging
+from model import fast_step
 from model.batch import Counts
+from model.compiled_parts import compile_parts
 from model.fast_step import FastStep
 from model.parallel import Ranks, processes, run_together
 from model.pretrain import Trainer
@@ -75,6 +78,8 @@ def stop_and_continue(config: RunConfig, folder: Path, ranks: Ranks) -> list[obj
 def main() -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(sys.argv[1]).read_bytes())
+    # all of the compiler but the code at its end, which takes a minute to make
+    fast_step.compile_parts = partial(compile_parts, backend="aot_eager")
     setup_logging()
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}

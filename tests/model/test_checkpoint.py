@@ -218,11 +218,19 @@ def test_a_checkpoint_of_another_run_is_refused(config, data, tmp_path, part, va
         load_latest(tmp_path / "run", model, optimizers, identity=identity | {part: value})
 
 
+def test_what_decided_nothing_in_an_earlier_checkpoint_is_no_difference(config, data, tmp_path):
+    model, optimizers = make(config, data, 1)
+    identity = run_identity(config)
+    earlier = identity | {"options": identity["options"] | {"device": "cuda"}}
+    save_checkpoint(tmp_path / "run", 4, model, optimizers, keep=1, identity=earlier)
+    assert load_latest(tmp_path / "run", model, optimizers, identity=identity) == 4
+
+
 def test_a_run_is_what_decides_its_result(config):
     identity = run_identity(config)
     for options in ({"learning_rate": 1e-3}, {"num_steps": 13}, {"objective": "electra-15"}):
         assert run_identity(changed(config, **options)) != identity
-    for options in ({"checkpoint_dir": "gs://b/c"}, {"keep_checkpoints": 7}):
+    for options in ({"checkpoint_dir": "gs://b/c"}, {"keep_checkpoints": 7}, {"device": "xla"}):
         assert run_identity(changed(config, **options)) == identity
     assert run_identity(config.model_copy(update={"seed": 8})) != identity
     index = Path(config.output_dir) / "shards" / "index.json"

@@ -44,8 +44,9 @@ CASES: dict[str, dict[str, object]] = {
     "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
     "one body": {"weight_sharing": "all", **EQUAL},  # layers run twice in a pass
     "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
+    "compiled": {"compile": "on", "micro_batch_size": 2, "num_hidden_layers": 1},
 }
-COPIES = ("electra", "decoupled", "gdes", "two-stage", "all-tokens-mlm")
+COPIES = ("electra", "decoupled", "gdes", "two-stage", "all-tokens-mlm", "compiled")
 PARTS = ("electra", "gdes", "two-stage", "one body")
 RESUMED = "parts, then copies"
 # of the clock, or of the first process alone
@@ -148,6 +149,8 @@ def alone(launched: Launched) -> dict[str, Trained]:
     """The same runs, by this process."""
     trained = {}
     for name, config in launched.configs.items():
+        pretrain = config.pretrain.model_copy(update={"compile": "off"})
+        config = config.model_copy(update={"pretrain": pretrain})
         folder = launched.folder / "alone" / name
         folder.mkdir(parents=True)
         Trainer(config, folder).run()

@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.batch import Batch, Counts
+from model.compiled_parts import compile_parts
 from model.device import seed_dropout
 from model.electra import ElectraPretrainer
 from model.optim import make_optimizers
 from model.parallel import ALONE, Ranks
-from model.schedule import learning_rate
-from model.train_step import Step, total_counts, train_step
+from model.schedule import learning_rate, stage_at
+from model.train_step import AS_WRITTEN, Parts, Step, total_counts, train_step
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
 
 OBJECTIVES: dict[str, dict[str, object]] = {
@@ -60,11 +61,14 @@ def assert_equal(found: Gradients, expected: Gradients, tolerance: float = 1e-6)
 
 
 def step_of(
-    model: ElectraPretrainer, batches: Sequence[Batch], number: int = STEP, ranks: Ranks = ALONE
+    model: ElectraPretrainer,
+    batches: Sequence[Batch],
+    number: int = STEP,
+    ranks: Ranks = ALONE,
+    parts: Parts = AS_WRITTEN,
 ) -> Tensor:
-    _, norm = train_step(
-        model, make_optimizers(model, model.config), batches, model.config, Step(number, 0, ranks)
-    )
+    optimizers, place = make_optimizers(model, model.config), Step(number, 0, ranks)
+    _, norm = train_step(model, optimizers, batches, model.config, place, parts)
     return norm
 
 
@@ -81,15 +85,27 @@ def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, number: int):
     """Of rows with anything from 6 to 24 tokens, cut into parts of 3, 1 and 4."""
+    check_micro_batches(model_of(objective), number)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler uses what torch deprecates
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_compiled_micro_batches_too(objective: str):
+    torch._dynamo.reset()
     model = model_of(objective)
+    parts, _ = compile_parts(model, ALONE, "aot_eager")
+    check_micro_batches(model, STEP, parts)
+    torch._dynamo.reset()
+
+
+def check_micro_batches(model: ElectraPretrainer, number: int, parts: Parts = AS_WRITTEN) -> None:
     batch = random_batch(model, rows=8, length=24, padded=True)
-    stage = "joint"
-    if objective == "electra-two-stage":
-        stage = "generator" if number < 6 else "discriminator"
+    stage = stage_at(model.config, number)
     weights = {name: p.detach().clone() for name, p in model.named_parameters()}
     model(model.mask(batch), stage).loss().backward()
     expected = gradients_of(model)
-    norm = step_of(model, cut(batch, [3, 1, 4]), number)
+    norm = step_of(model, cut(batch, [3, 1, 4]), number, parts=parts)
     assert_equal(gradients_of(model), expected)
     assert norm.item() == pytest.approx(flat(expected).norm().item(), rel=1e-5)
     for name, parameter in model.named_parameters():  # what has a gradient moves, nothing else
