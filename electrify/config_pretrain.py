@@ -43,8 +43,7 @@ class PretrainConfig(Section):
     # what generator and discriminator share; gdes: the discriminator's tables are the generator's,
     # from which it takes no gradient, plus its own (DeBERTaV3)
     weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
-    # decoupled: the generator is updated first, each network has its own optimiser and clipping
-    updates: Literal["joint", "decoupled"] = "joint"
+    updates: Literal["joint", "decoupled"] = "joint"  # decoupled: the generator first, by itself
     # weights to go on from: a run's folder, or `transformers` folders of the two networks
     initial_model: str | None = None
     initial_generator: str | None = None
@@ -67,8 +66,7 @@ class PretrainConfig(Section):
     layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
     generator_layers_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    # document: tokens attend inside their own document, whose positions begin at 0
-    attention: Literal["sequence", "document"] = "sequence"
+    attention: Literal["sequence", "document"] = "sequence"  # document: each one by itself, from 0
     # objective
     mask_fraction: Annotated[float, Field(gt=0, lt=1)]
     # fixed: always the same number, without replacement; with-replacement: the original's draw,
@@ -103,8 +101,7 @@ class PretrainConfig(Section):
     checkpoint_every_steps: Count = 1000
     keep_checkpoints: Count = 2
     checkpoint_dir: str | None = None  # a folder or address (gs://...) that also gets checkpoints
-    # a run's folder or address (gs://...): its vocab/ and shards/ are copied where there are none
-    inputs_dir: str | None = None
+    inputs_dir: str | None = None  # a run (gs://...) whose vocab/ and shards/ are copied if missing
     wandb_project: str | None = None  # figures also go to this Weights & Biases project
 
     @property

@@ -133,7 +133,8 @@ class Counts:
     @classmethod
     def of(cls, masked: Masked) -> Self:
         """Those of one batch, fp32."""
-        return cls(masked.weights.sum(), masked.tokens.sum().float(), masked.maskable.sum().float())
+        parts = masked.weights, masked.tokens, masked.maskable
+        return cls(*(part.sum(dtype=torch.float32) for part in parts))
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(

@@ -19,17 +19,19 @@ _RECOMPILE_LIMIT = 64
 def is_compiled(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
     """Whether a run's steps are compiled; "auto": on CUDA, but for weights in parts (FSDP2).
 
-    On the CPU matrix products take nearly all of a step, and compiling gains nothing.
+    On the CPU matrix products take nearly all of a step, and compiling gains nothing. XLA compiles
+    whatever it runs by itself.
     """
     in_parts = ranks.num_ranks > 1 and config.parallel == "fsdp"
+    if config.compile == "on" and device.type == "xla":
+        raise ValueError(
+            'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
+            '"auto"'
+        )
     if config.compile == "on" and in_parts:
         raise ValueError(
             'pretrain.compile = "on" with parallel = "fsdp": weights in parts run as written; set '
             'compile to "auto" or parallel to "ddp"'
-        )
-    if config.compile == "on" and device.type == "xla":
-        raise ValueError(
-            'pretrain.compile = "on" on XLA: XLA compiles every step itself; set compile to "auto"'
         )
     if config.compile == "auto":
         return device.type == "cuda" and not in_parts

@@ -8,7 +8,7 @@ several slots may point to one position.
 import torch
 from torch import Tensor
 
-from model.ordered import insertion_index
+from model.ordered import insertion_index, running_sum
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
 _FORBIDDEN = 1000.0  # taken off a logit: its probability is 0 in fp32
@@ -29,7 +29,7 @@ def mask_tokens(
     so, as by the original's scatter.
     """
     masked = (uniforms < mask_token_fraction) & (weights > 0)
-    return input_ids.masked_fill(_sums(input_ids, positions, masked.long()) > 0, mask_id)
+    return input_ids.masked_fill(_sums(input_ids, positions, masked) > 0, mask_id)
 
 
 def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def draw_tokens(weights: Tensor, sums: Tensor, uniforms: Tensor) -> Tensor:
 def _draw_index(weights: Tensor, uniforms: Tensor) -> Tensor:
     """An index a row with probability in proportion to `weights` (..., K) >= 0: shape (...), K
     where they are not finite."""
-    cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
+    cumulative = running_sum(weights, torch.float64)
     return insertion_index(cumulative, uniforms * cumulative[..., -1:]).squeeze(-1)
 
 
@@ -130,22 +130,23 @@ def replace_tokens(
     """
     chosen = weights > 0
     if average_duplicates:
-        number = _sums(input_ids, positions, chosen.long())
+        number = _sums(input_ids, positions, chosen)
         total = _sums(input_ids, positions, sampled.masked_fill(~chosen, 0))
         replaced = number > 0
         tokens = total // number.clamp(min=1)
     else:
         slots = positions.shape[1]
-        slot = torch.arange(slots, device=positions.device).expand_as(positions)
-        first = torch.full_like(input_ids, slots).scatter_reduce(
-            1, positions, slot.masked_fill(~chosen, slots), reduce="amin"
+        slot = torch.arange(slots, device=positions.device, dtype=torch.int32)
+        first = torch.full_like(input_ids, slots, dtype=torch.int32).scatter_reduce(
+            1, positions, slot.expand_as(positions).masked_fill(~chosen, slots), reduce="amin"
         )
         replaced = first < slots
-        tokens = sampled.gather(1, first.clamp(max=slots - 1))
+        tokens = sampled.gather(1, first.clamp(max=slots - 1).long())
     corrupted = torch.where(replaced, tokens, input_ids)
     return corrupted, (corrupted != input_ids).float()
 
 
 def _sums(input_ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
-    """Sums (B, L) of the values (B, N) that belong to each position, exact: int64."""
-    return torch.zeros_like(input_ids).scatter_add(1, positions, values)
+    """Sums (B, L) of the values (B, N) that belong to each position, exact: int32."""
+    zeros = torch.zeros_like(input_ids, dtype=torch.int32)
+    return zeros.scatter_add(1, positions, values.int())

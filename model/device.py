@@ -219,6 +219,7 @@ def readable(tensor: Tensor) -> Tensor:
     To put together what lies in parts XLA would compile a program for each reading.
     """
     if tensor.device.type == "xla":
+        tensor = tensor.int() if tensor.dtype == torch.int64 else tensor
         _xla().mark(tensor, None)
     return tensor
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.ordered import running_maximum
+from model.ordered import running_maximum, running_sum
 
 
 def document_blocks(
@@ -34,7 +34,7 @@ def document_blocks(
     own_next = F.pad(own[:, 1:], (0, 1))
     ends_before = F.pad(ends[:, :-1], (1, 0))
     ends = (ends & ~own_next) | (own & ends_before) | last
-    return F.pad(ends[:, :-1], (1, 0)).cumsum(dim=1)
+    return running_sum(F.pad(ends[:, :-1], (1, 0)), torch.int64)
 
 
 def document_positions(blocks: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electrify.config_pretrain import PretrainConfig
-from model.ordered import insertion_index, running_maximum
+from model.ordered import insertion_index, running_maximum, running_sum
 
 _BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
 # the count's sd with whole units over that with tokens, sqrt(E[n^2] / E[n]) for units of n tokens:
@@ -98,8 +98,8 @@ def choose_positions(
 def _with_replacement(maskable: Tensor, uniforms: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
     """Each draw's place in the list of maskable positions, by inversion."""
     count = maskable.sum(dim=1, keepdim=True)
-    rank = torch.minimum((uniforms.double() * count).long(), (count - 1).clamp(min=0))
-    positions = insertion_index(maskable.cumsum(dim=1), rank)
+    rank = torch.minimum((uniforms.double() * count).int(), (count - 1).clamp(min=0).int())
+    positions = insertion_index(running_sum(maskable, torch.int32), rank)
     positions = positions.clamp(max=maskable.shape[1] - 1)  # where nothing is maskable
     weights = _first(uniforms.shape[1], most) & (count > 0)
     return positions, weights.float()
@@ -122,7 +122,8 @@ def _of_units(starts: Tensor, maskable: Tensor, uniforms: Tensor) -> tuple[Tenso
     """
     column = torch.arange(maskable.shape[1], device=maskable.device).expand_as(uniforms)
     first = running_maximum(column.masked_fill(~starts, 0))
-    size = torch.zeros_like(column).scatter_add(1, first, maskable.long()).gather(1, first)
+    zeros = torch.zeros_like(column, dtype=torch.int32)
+    size = zeros.scatter_add(1, first, maskable.int()).gather(1, first)
     return uniforms.gather(1, first), size, column - first
 
 
@@ -135,9 +136,9 @@ def _fit_units(candidates: Tensor, size: Tensor, rank: Tensor, most: Tensor) -> 
     most = most[:, None]
     tried, taken = candidates, torch.zeros_like(candidates)
     for _ in range(_ROUNDS):
-        before = tried.cumsum(dim=1) - 1 - rank
+        before = running_sum(tried, torch.int32) - 1 - rank
         taken = tried & (before + size <= most)
         room = most - taken.sum(dim=1, keepdim=True)
         tried = taken | (tried & (size <= room))
-    cut = candidates & (candidates.cumsum(dim=1) - 1 == rank) & (rank < most)
+    cut = candidates & (running_sum(candidates, torch.int32) - 1 == rank) & (rank < most)
     return torch.where(taken.any(dim=1, keepdim=True), taken, cut)

@@ -178,7 +178,12 @@ AddSums = Callable[[Tensor, Tensor, Outputs], None]
 @torch.no_grad()
 def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
     """Add those of a forward pass, in place: `sums` (languages, columns), `totals` (terms)."""
-    sums.index_add_(0, output.languages, _row_sums(output).double())
+    rows = _row_sums(output)
+    if rows.device.type == "xla":  # fp64 is not what its chips scatter or exchange
+        of_pass = torch.zeros_like(sums, dtype=torch.float32).index_add_(0, output.languages, rows)
+        sums += of_pass.double()
+    else:
+        sums.index_add_(0, output.languages, rows.double())
     totals += _term_sums(output)
 
 

@@ -94,13 +94,12 @@ class AdamW(torch.optim.Optimizer):
         torch._foreach_addcmul_(of.second, of.gradients, of.gradients, 1 - beta2)
         denominator = torch._foreach_sqrt(of.second)
         if self.bias_correction:
-            # in fp64: after two steps 1 - 0.999^2 in fp32 is wrong by 3e-5 of itself
-            corrections = [(1 - beta2 ** count.double()).sqrt().float() for count in of.counts]
+            corrections = [_one_minus_power(beta2, count).sqrt() for count in of.counts]
             torch._foreach_div_(denominator, corrections)
         torch._foreach_add_(denominator, self.eps)
         update = torch._foreach_div(of.first, denominator)
         if self.bias_correction:
-            corrections = [(1 - beta1 ** count.double()).float() for count in of.counts]
+            corrections = [_one_minus_power(beta1, count) for count in of.counts]
             torch._foreach_div_(update, corrections)
         if decay:
             torch._foreach_add_(update, of.parameters, alpha=decay)
@@ -123,6 +122,12 @@ class AdamW(torch.optim.Optimizer):
                 count = torch.zeros_like(self._settled)
             state["num_steps"] = count.to(self._settled)  # where a checkpoint is read it is int64
         return state
+
+
+def _one_minus_power(beta: float, count: Tensor) -> Tensor:
+    """1 - beta^count in fp32. As it is written, after two steps 1 - 0.999^2 would be wrong by 3e-5
+    of itself."""
+    return -torch.expm1(count * (math.log(beta) if beta else -math.inf))
 
 
 # those that `torch._fused_adamw_` runs on

@@ -130,9 +130,10 @@ def _add_band(document: TwinPage, figures: PretrainFigures) -> None:
     document.heading("Loss curves of the fast path and of the plain one")
     document.paragraph(
         f"{band.num_steps} steps of {band.about}, {len(band.plain)} seeds each. Plain: as written. "
-        f"Fast: {band.how}. Points are means of {WINDOW} steps; the band goes from the least to "
-        "the greatest of the plain path's seeds; what has to lie in it is the mean of the fast "
-        "path's. The same seeds have the same weights, text and masks, and other dropout."
+        f"Fast: {band.how}. The same seeds have the same weights, text and masks, but other "
+        "dropout, so the plain path trains each seed twice, with dropout drawn anew. Points are "
+        f"means of {WINDOW} steps; the band goes from the least to the greatest of all of the "
+        "plain path's runs; what has to lie in it is the mean of the fast path's."
     )
     rows = [(name.replace("_", " "), value) for name, value in band.figures().items()]
     document.table(("", ""), rows)
@@ -140,7 +141,12 @@ def _add_band(document: TwinPage, figures: PretrainFigures) -> None:
         f"{path}, seed {seed}": [
             ((i + 0.5) * WINDOW, point) for i, point in enumerate(band.smoothed(curve))
         ]
-        for path, curves in (("plain", band.plain), ("fast", band.fast), ("peer", band.peer))
+        for path, curves in (
+            ("plain", band.plain),
+            ("other dropout", band.other_dropout),
+            ("fast", band.fast),
+            ("peer", band.peer),
+        )
         for seed, curve in enumerate(curves)
     }
     document.line_plot("Training loss", series, "step", "loss")

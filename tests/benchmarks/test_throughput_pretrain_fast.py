@@ -126,8 +126,8 @@ def test_names_of_kernels_tell_what_they_are_for(name: str, kind: str):
 
 def band_of(plain: list[float], fast: list[float]) -> Band:
     """Flat curves at these heights."""
-    curves = [[[height] * (2 * WINDOW + 3) for height in of] for of in (plain, fast)]
-    return Band("x", 2 * WINDOW + 3, "fp32, compiled", *curves, other_dropout=curves[0][0])
+    curves = [[[height] * (2 * WINDOW + 3) for height in of] for of in (plain, plain, fast)]
+    return Band("x", 2 * WINDOW + 3, "fp32, compiled", *curves)
 
 
 def test_the_mean_of_the_fast_path_must_lie_within_the_plain_path_s_seeds():
@@ -136,12 +136,16 @@ def test_the_mean_of_the_fast_path_must_lie_within_the_plain_path_s_seeds():
     assert inside.share_inside(inside.fast) == 1.0
     outside = band_of([1.0, 2.0, 3.0], [3.0, 3.0, 3.1])
     assert outside.share_inside(outside.fast) == 0.0
+    wider = replace(outside, other_dropout=outside.fast)
+    assert wider.limits() == ([1.0, 1.0], [3.1, 3.1])
+    assert wider.share_inside(wider.fast) == 1.0
     half = replace(inside, fast=[[1.5] * WINDOW + [9.0] * WINDOW + [0.0] * 3] * 3)
     assert half.share_inside(half.fast) == 0.5
     found = outside.figures()
     assert found["mean_absolute_difference_fast_to_plain"] == pytest.approx(3.1 / 3)
     assert found["mean_absolute_difference_between_seeds"] == pytest.approx(4 / 3)
-    assert found["last_100_steps_sd_over_plain_seeds"] == pytest.approx(1.0)
+    assert found["mean_absolute_difference_by_other_dropout"] == 0
+    assert found["last_100_steps_plain_sd_over_runs"] == pytest.approx(0.8**0.5)
 
 
 def test_two_plain_runs_of_one_seed_are_the_same_and_other_dropout_is_not(monkeypatch):

@@ -88,7 +88,7 @@ def test_set_overrides_any_key(tmp_path: Path):
         ("pretrain.num_steps=many", r"pretrain\.num_steps = 'many': .*valid integer"),
         ("pretrain.num_steps=1.5", r"pretrain\.num_steps = 1\.5"),
         ("pretrain.num_steps=0", r"pretrain\.num_steps = 0: .*greater than or equal to 1"),
-        ("pretrain.device=gpu", r"pretrain\.device = 'gpu': .*'auto', 'cpu' or 'cuda'"),
+        ("pretrain.device=gpu", r"pretrain\.device = 'gpu': .*'auto', 'cpu', 'cuda' or 'xla'"),
         ("vocab.pretokenizer=kiwy", r"vocab\.pretokenizer = 'kiwy': .*did you mean kiwi\?"),
         ("pretrain.size=huge", r"pretrain\.size = 'huge': .*'small\+\+', 'base' or 'large'"),
         ("pretrain.num_attention_heads=3", "hidden_size = 256 must divide by its 3"),

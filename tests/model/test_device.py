@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from model import device as module
 from model import parallel
 from model.device import overwrite, place, readable, resolve_device, spread
-from model.ordered import insertion_index, running_maximum
+from model.ordered import _scan, insertion_index, running_maximum, running_sum
 from model.parallel import check_shares
 from model.schedule import Phase
 from tests.model.conftest import make_config
@@ -120,7 +121,7 @@ def test_compiling_xla_by_torch_is_refused(tmp_path):
     from model.parallel import ALONE
 
     config = make_config(tmp_path, compile="on").pretrain
-    with pytest.raises(ValueError, match="XLA compiles every step itself"):
+    with pytest.raises(ValueError, match="which compiles by itself"):
         is_compiled(config, torch.device("xla"), ALONE)
     assert not is_compiled(make_config(tmp_path).pretrain, torch.device("xla"), ALONE)
 
@@ -134,6 +135,13 @@ def test_elsewhere_tensors_move_and_change_in_place():
     assert tensor.tolist() == [7, 7, 7]
 
 
+def test_one_file_alone_knows_torch_xla():
+    """The fence of the other packages stands in pyproject.toml."""
+    knowing = {p.name for p in Path("model").rglob("*.py") if "torch_xla import" in p.read_text()}
+    knowing |= {p.name for p in Path("model").rglob("*.py") if "import torch_xla" in p.read_text()}
+    assert knowing == {"device.py"}
+
+
 def test_places_in_ordered_rows_as_xla_finds_them():
     rng = torch.Generator().manual_seed(0)
     ordered = torch.randint(0, 9, (5, 20), generator=rng).sort(dim=1).values
@@ -142,8 +150,11 @@ def test_places_in_ordered_rows_as_xla_finds_them():
     assert torch.equal(insertion_index(ordered, values), compared)
 
 
-def test_running_maximum():
-    numbers = torch.tensor([[0, 3, 1, 5, 2**31 - 1], [2, 0, 0, 0, 0]])
-    found = running_maximum(numbers)
-    assert found.dtype == torch.int64
-    assert found.tolist() == [[0, 3, 3, 5, 2**31 - 1], [2, 2, 2, 2, 2]]
+@pytest.mark.parametrize("length", [1, 2, 7, 32])
+def test_what_xla_computes_by_doubling_is_what_torch_has_operators_for(length: int):
+    rng = torch.Generator().manual_seed(length)
+    numbers = torch.randint(-9, 10, (3, length), generator=rng)
+    assert torch.equal(_scan(numbers, torch.add), running_sum(numbers, torch.int64))
+    assert torch.equal(_scan(numbers, torch.maximum), running_maximum(numbers))
+    chances = torch.rand(3, length, generator=rng, dtype=torch.float64)
+    assert torch.allclose(_scan(chances, torch.add), chances.cumsum(dim=-1), rtol=1e-15)

@@ -433,6 +433,10 @@ def test_what_cannot_be_is_refused():
         is_recorded(graph, CUDA, two)
     with pytest.raises(ValueError, match='compile = "on" with parallel = "fsdp"'):
         is_compiled(options(compile="on", parallel="fsdp"), CUDA, two)
+    with pytest.raises(ValueError, match='compile = "on" with device = "xla"'):
+        is_compiled(options(compile="on"), torch.device("xla"), ALONE)
+    assert not is_compiled(options(), torch.device("xla"), ALONE)
+    assert not is_recorded(options(), torch.device("xla"), ALONE)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")

@@ -3,6 +3,7 @@
 import _thread
 import json
 import math
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -200,6 +201,9 @@ def test_a_loop_that_breaks_off_leaves_no_thread(error):
 
 
 def test_an_interrupt_reaches_a_loop_that_waits_for_data():
+    # a process that was started in the background ignores it
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def interrupt(step: int) -> None:
         if step == 1:
             time.sleep(0.05)  # until the loop waits
@@ -209,6 +213,7 @@ def test_an_interrupt_reaches_a_loop_that_waits_for_data():
     with pytest.raises(KeyboardInterrupt), Loader(Source(interrupt), CPU, 0, 9) as loader:  # noqa: PT012
         loader.take(0)
         loader.take(1)
+    signal.signal(signal.SIGINT, handler)
 
 
 def test_a_run_tells_how_long_it_waited_for_data(config: RunConfig, tmp_path: Path):

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -103,7 +104,9 @@ class Trained:
             assert (own - its).abs().max().item() <= weights, name
 
 
-def launch(task: Task, folder: Path, devices: int = 1) -> subprocess.CompletedProcess[str]:
+def launch(
+    task: Task, folder: Path, devices: int = 1, flags: str = ""
+) -> subprocess.CompletedProcess[str]:
     """PROGRAM with so many devices; what it found is in `task.pkl.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "task.pkl"
@@ -112,7 +115,8 @@ def launch(task: Task, folder: Path, devices: int = 1) -> subprocess.CompletedPr
         "PYTHONPATH": str(ROOT), "PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices),
         "OMP_NUM_THREADS": "1",
         # quickly compiled, not quickly run
-        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 "
+        f"--xla_llvm_disable_expensive_passes=true {flags}",
     }  # fmt: skip
     command = [sys.executable, str(PROGRAM), str(path)]
     return subprocess.run(
@@ -120,8 +124,8 @@ def launch(task: Task, folder: Path, devices: int = 1) -> subprocess.CompletedPr
     )
 
 
-def found_by(task: Task, folder: Path, devices: int = 1) -> Any:
-    done = launch(task, folder, devices)
+def found_by(task: Task, folder: Path, devices: int = 1, flags: str = "") -> Any:
+    done = launch(task, folder, devices, flags)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "task.pkl.json").read_text())
 
@@ -179,7 +183,8 @@ def cases(folder: Path) -> dict[str, Any]:
         name: Run(on("xla", folder, **(SHORT | options)), folder / "cases" / name)
         for name, options in CASES.items()
     }
-    found = found_by(Task([*runs.values()]), folder / "cases", devices=2)
+    dumped = f"--xla_dump_to={folder / 'hlo'} --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=spmd.*"
+    found = found_by(Task([*runs.values()]), folder / "cases", 2, dumped)
     return dict(zip(runs, found["runs"], strict=True))
 
 
@@ -266,6 +271,26 @@ def test_nothing_is_read_but_where_figures_are(one_device):
 def test_no_operator_is_computed_on_the_host(one_device, cases, four_devices):
     for run in (*one_device.values(), *cases.values(), *four_devices["runs"]):
         assert run["fallbacks"] == []
+
+
+def test_a_tpu_has_the_operators_on_64_bit_numbers(folder, cases):
+    """It computes them by pairs of 32-bit ones, in operators on each element by itself; those that
+    it cannot (windows, scatters, exchanges and powers of fp64 among them) fail when they are
+    compiled, there alone. This reads the programs of all objectives, cut for two devices."""
+    kinds: dict[str, set[str]] = {"f64": set(), "s64": set()}
+    programs = list((folder / "hlo").glob("*.after_spmd-partitioning.*.txt"))
+    assert len(programs) > len(CASES)
+    for program in programs:
+        for line in program.read_text().splitlines():
+            if found := re.match(r"\s*(?:ROOT )?\S+ = (\([^=]*?\)|\S+) ([\w-]+)\(", line):
+                for kind, operators in kinds.items():
+                    if f"{kind}[" in found[1]:
+                        operators.add(found[2])
+    moved = {"broadcast", "concatenate", "copy", "parameter", "reshape", "select", "slice", "tuple"}
+    computed = {"add", "constant", "convert", "divide", "multiply", "subtract"}
+    assert kinds["f64"] <= moved | computed | {"gather", "get-tuple-element"}
+    assert not kinds["s64"] & {"scatter", "sort", "reduce-window", "all-reduce", "power", "dot"}
+    assert {"add", "multiply"} <= kinds["f64"]  # else this would see nothing
 
 
 # --- several devices ------------------------------------------------------------------------------
