@@ -15,8 +15,8 @@ MASK_UNITS_FILE = "mask_units.json"  # beside them: which pieces begin a morphem
 # options of `pretrain` that change neither a weight nor a figure, but for rounding and the masks of
 # dropout: where copies go, how many stay, what each process holds, where inputs come from
 KEEPING_OPTIONS = (
-    "checkpoint_dir", "checkpoint_every_steps", "device", "inputs_dir", "keep_checkpoints",
-    "parallel", "wandb_project",
+    "checkpoint_dir", "checkpoint_every_steps", "compile", "cuda_graph", "device", "inputs_dir",
+    "keep_checkpoints", "parallel", "wandb_project",
 )  # fmt: skip
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export

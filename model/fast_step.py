@@ -62,6 +62,7 @@ class FastStep:
         self._works: list[AttentionWork] = []
         self._backend: str | None = None  # of attention
         self._attention = ""  # why that one
+        self._failures: list[str] = []  # as the log has them
         self._form: Form = ()
         self._num_done = 0  # steps of this form
         self._inputs: list[Batch] = []  # what a recording reads
@@ -109,6 +110,7 @@ class FastStep:
             "compiled" if self.is_compiled else "as written",
             "a CUDA graph" if self.is_recorded else "",
             self._attention,
+            *self._failures,
         ]
         return ", ".join(filter(None, told))
 
@@ -154,11 +156,15 @@ class FastStep:
                 raise ValueError(
                     f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
                 ) from error
-            warn(f"steps run without torch.compile, which failed: {reason}")
+            self._fall_back(f"without torch.compile, which failed: {reason}")
         before.restore()
         undo_compilation(self._model)
         self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
         return run()
+
+    def _fall_back(self, why: str) -> None:
+        warn(f"steps run {why}")
+        self._failures.append(why)
 
     def _record(self, recorder: Recorder, stages: Sequence[Stage]) -> None:
         def work() -> None:
@@ -178,7 +184,7 @@ class FastStep:
                     f"a step cannot become a CUDA graph ({reason}); set pretrain.cuda_graph to "
                     '"auto"'
                 ) from error
-            warn(f"steps run without a CUDA graph, which failed: {reason}")
+            self._fall_back(f"without a CUDA graph, which failed: {reason}")
             self._recorder = self._result = None
 
 

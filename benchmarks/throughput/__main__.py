@@ -70,8 +70,8 @@ def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
         parsed.device, parsed.size, parsed.peer, not parsed.no_compiled_peer, parsed.probe,
         Path(parsed.run) if parsed.run else None, parsed.batch_size, parsed.length,
         parsed.micro_batches, parsed.rounds, parsed.steps, parsed.dropout, parsed.precision,
-        with_ceilings=not parsed.no_ceilings, fast=parsed.fast,
-        band_steps=parsed.band_steps if parsed.band else 0,
+        with_ceilings=not parsed.no_ceilings, with_padded=not parsed.no_padded,
+        fast=parsed.fast, band_steps=parsed.band_steps if parsed.band else 0,
     )  # fmt: skip
     figures = measure_pretraining(settings)
     return _written(parsed, build_pretrain_page(figures), figures.as_json())
@@ -185,6 +185,7 @@ def _add_pretrain(parser: argparse.ArgumentParser) -> None:
     add("--rounds", type=int, help="of all systems in turn")
     add("--steps", type=int, help="of each system in a round")
     add("--dropout", type=float, default=0.1)
+    add("--no-padded", action="store_true", help="leave out sequences with padding")
     add("--fast", choices=("auto", "on", "off"), default="auto",
         help="ours as a run on the device, compiled in any case, or as written")  # fmt: skip
     add("--band", action="store_true", help="also compare loss curves, as written and fast")

@@ -134,7 +134,8 @@ class Bench:
     def build(self) -> None:
         """Build every variant and run its first step; one that cannot run leaves a note."""
         parts, with_peer = self.settings.micro_batches, self.settings.with_peer
-        padded = None if self.settings.run else self._pool(packed=False)
+        with_padded = self.settings.with_padded and not self.settings.run
+        padded = self._pool(packed=False) if with_padded else None
         self._add(OURS, self._ours)
         if self.variants and (step := self.variants[0].fast_step) is not None:
             self.how = step.how()

@@ -49,6 +49,7 @@ class PretrainSettings:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     vocab_size: int = BERT_VOCAB_SIZE
     with_ceilings: bool = True
+    with_padded: bool = True  # where text is made up
     fast: Literal["auto", "on", "off"] = "auto"  # as a run of the device has it; compiled; neither
     band_steps: int = 0  # also compare loss curves over so many steps
 

@@ -58,7 +58,8 @@ class Variant:
         if self.fast_step is not None and self.fast_step.is_recorded:
             self.run(WARM_UPS)  # the last of them records
             synchronize(self.device)
-            self.recorded_seconds = time.perf_counter() - self.started
+            if self.fast_step.is_recorded:
+                self.recorded_seconds = time.perf_counter() - self.started
 
     @property
     def is_fast(self) -> bool:
