@@ -8,29 +8,26 @@ times or versions: the same work done again has the same digest, and nothing aft
 import hashlib
 import json
 import os
-import resource
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 import fsspec
 
+from electrify.peak_memory import peak_memory_mb
 from electrify.progress import log
+from electrify.provenance import git_commit, versions
+from electrify.stage_lock import stage_lock
 
 MANIFEST = "manifest.json"
+_CHECKSUM = "manifest_sha256"
 PLAN = "plan.json"  # in a partial folder: what it is a part of
-_VERSIONED = (
-    "electrify", "apache-beam", "datasets", "kiwipiepy", "numpy", "pyarrow", "scikit-learn",
-    "tokenizers", "torch", "transformers",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,7 @@ class Stage:
     inputs: Mapping[str, str] = field(default_factory=dict)
     resumable: bool = False  # a partial folder made from the same plan is continued
     volatile: tuple[str, ...] = ()  # patterns of files with clock times, left out of the digest
+    reads: Mapping[str, Path] = field(default_factory=dict)  # by verb: folders of stages before it
 
     @property
     def partial(self) -> Path:
@@ -89,24 +87,49 @@ def run_stage(
     """Run `work(partial_folder)` unless the folder is already made from the same plan.
 
     `work` writes the files and returns counts for the manifest. True if it ran. A finished folder
-    made from another plan is kept and `ValueError` raised, unless `overwrite`.
+    made from another plan is kept and `ValueError` raised, unless `overwrite`; so it is where
+    another process writes the folder, and where a file of `stage.reads` has changed.
     """
+    if _is_done(stage, overwrite):
+        return False
+    with stage_lock(stage.folder):
+        if _is_done(stage, overwrite):  # by the holder of the lock before
+            return False
+        log(f"{stage.name}: {status(stage).reason}")
+        for verb, folder in stage.reads.items():
+            check_files(folder, verb)
+        if not _is_whole(stage):
+            _open_partial(stage, overwrite)
+            start = time.monotonic()
+            counts = work(stage.partial)
+            _write_manifest(stage, counts, time.monotonic() - start)
+        _put_in_place(stage)
+        log(f"{stage.name}: finished {stage.folder}")
+    return True
+
+
+def _is_done(stage: Stage, overwrite: bool) -> bool:
     now = status(stage)
     if now.state == "done":
         log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
-        return False
-    if now.state == "stale" and not overwrite:
+    elif now.state == "stale" and not overwrite:
         raise ValueError(
             f"{stage.folder} was made otherwise: {now.reason}. Give the run another output_dir, "
             "or --overwrite to make it again"
         )
-    log(f"{stage.name}: {now.reason}")
-    _open_partial(stage, overwrite)
-    start = time.monotonic()
-    counts = work(stage.partial)
-    _finish(stage, counts, time.monotonic() - start)
-    log(f"{stage.name}: finished {stage.folder}")
-    return True
+    return now.state == "done"
+
+
+def _is_whole(stage: Stage) -> bool:
+    """Whether all of the partial folder is written, so that it lacks but its name."""
+    whole = replace(stage, folder=stage.partial)
+    try:
+        if status(whole).state == "done":
+            check_files(stage.partial, stage.name)
+            return True
+    except ValueError:  # a part of it, or damaged
+        pass
+    return False
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -115,13 +138,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         manifest["files"], manifest["inputs"], manifest["config"], manifest["digest"]
+        if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
+            raise ValueError("its checksum differs")
     except FileNotFoundError:
         raise ValueError(f"{folder} has no {MANIFEST}: not a finished stage folder") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
         ) from None
     return manifest
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a stage folder, with a checksum of its own."""
+    value = _canonical(dict(manifest))
+    write_json(folder / MANIFEST, value | {_CHECKSUM: digest_of(value)})
 
 
 def input_digest(folder: Path, verb: str) -> str:
@@ -140,6 +171,25 @@ def input_digest(folder: Path, verb: str) -> str:
                 f"again: electrify {verb} CONFIG"
             )
     return str(manifest["digest"])
+
+
+def check_files(folder: Path, verb: str) -> None:
+    """`ValueError` unless each file of a finished stage is, byte for byte, what was written."""
+    files = read_manifest(folder)["files"]
+    with ThreadPoolExecutor() as threads:
+        for name, is_sound in zip(
+            files, threads.map(lambda n: _is_sound(folder / n, files[n]), files), strict=True
+        ):
+            if not is_sound:
+                raise ValueError(
+                    f"{folder / name} has changed since it was made: put the old file back, or "
+                    f"remove {folder} and run again: electrify {verb} CONFIG"
+                )
+
+
+def _is_sound(path: Path, entry: Mapping[str, Any]) -> bool:
+    same_size = path.is_file() and path.stat().st_size == entry["bytes"]
+    return same_size and _sha256(path) == entry["sha256"]
 
 
 def fingerprint(path: str) -> str:
@@ -197,7 +247,7 @@ def _open_partial(stage: Stage, overwrite: bool) -> None:
     write_json(plan_path, plan)
 
 
-def _finish(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
+def _write_manifest(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
     apart = {stage.partial / PLAN, stage.partial / MANIFEST}
     paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p not in apart)
     files = {
@@ -220,44 +270,15 @@ def _finish(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
         "peak_memory_mb": peak_memory_mb(),
         "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    write_json(stage.partial / MANIFEST, manifest)
+    write_manifest(stage.partial, manifest)
+
+
+def _put_in_place(stage: Stage) -> None:
     if stage.folder.exists():  # only with --overwrite: the old one goes when the new one is whole
         shutil.rmtree(stage.folder)
     stage.partial.replace(stage.folder)
     # last: without it a stage stopped while its files are hashed would start afresh
-    (stage.folder / PLAN).unlink()
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that shape results, where installed."""
-    found = {"python": sys.version.split()[0]}
-    for name in _VERSIONED:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def git_commit() -> str | None:
-    """The commit of the code, with '+' if it has uncommitted changes; None outside a checkout."""
-
-    def git(*arguments: str) -> str:
-        root = str(Path(__file__).parent.parent)
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "-C", root, *arguments], capture_output=True, text=True
-        )
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    commit = git("rev-parse", "--short=12", "HEAD")
-    return commit + ("+" if git("status", "--porcelain") else "") if commit else None
-
-
-def peak_memory_mb() -> int:
-    """Peak resident memory of this process and its children, whichever is larger."""
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    unit = 1024 * 1024 if sys.platform == "darwin" else 1024
-    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) // unit
+    (stage.folder / PLAN).unlink(missing_ok=True)
 
 
 def _canonical(value: Any) -> Any:

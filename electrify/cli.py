@@ -1,7 +1,6 @@
 """The `electrify` command: verbs to stage functions, each imported inside its verb."""
 
 import argparse
-import errno
 import os
 import sys
 import tempfile
@@ -10,7 +9,8 @@ from pathlib import Path
 
 from electrify.config import RunConfig
 from electrify.config_file import load_config
-from electrify.progress import Stopped, log, setup_logging
+from electrify.outcome import status_of
+from electrify.progress import log, setup_logging
 from electrify.stages import CHECKPOINT_STATE
 
 Verb = Callable[[argparse.Namespace], int]
@@ -29,30 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.verb is not _pretrain:
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
-    try:
-        status: int = parsed.verb(parsed)
-    except Stopped as stopped:
-        log(f"stopped: {stopped}; the same command continues")
-        return 0
-    except KeyboardInterrupt:
-        log("interrupted; the same command starts the unfinished stage again")
-        return 130
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        print(f"error: {error}: make room there; the same command goes on", file=sys.stderr)
-        return 1
-    except ModuleNotFoundError as error:
-        print(
-            f"error: {error}; install what this verb needs: pip install -e '.[all]' "
-            "(or one of [pipeline], [model], [benchmarks])",
-            file=sys.stderr,
-        )
-        return 1
-    return status
+    return status_of(lambda: parsed.verb(parsed))
 
 
 def _load(parsed: argparse.Namespace) -> RunConfig:
@@ -138,6 +115,13 @@ def _evaluate(parsed: argparse.Namespace) -> int:
         from model.card import add_scores
 
         add_scores(config)
+    return 0
+
+
+def _predict_masked(parsed: argparse.Namespace) -> int:
+    from model.masked_prediction import predict_masked
+
+    print(predict_masked(_load(parsed), parsed.checkpoint, parsed.overwrite))
     return 0
 
 
@@ -261,6 +245,14 @@ def _parser() -> argparse.ArgumentParser:
         ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
     ):
         evaluate.add_argument(option, metavar="FOLDER", help=text)
+    masked = _add(
+        verbs, "predict-masked", _predict_masked, "how well the networks name hidden tokens",
+        "electrify predict-masked configs/demo.toml --set masked.num_sequences=16",
+    )  # fmt: skip
+    masked.add_argument("config", help="the run's TOML file")
+    masked.add_argument(
+        "--checkpoint", type=int, metavar="STEP", help="one on the way, in place of the last"
+    )
     report = _add(
         verbs, "report", _report, "a page about one run, or comparing several",
         "electrify report out/demo",

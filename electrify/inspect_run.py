@@ -7,9 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import MANIFEST, read_manifest, versions
+from electrify.artifacts import MANIFEST, read_manifest
 from electrify.config import RunConfig
 from electrify.config_file import load_config
+from electrify.provenance import versions
 
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
 _EXTRAS = {

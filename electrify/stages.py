@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import Stage, digest_of, fingerprint, input_digest, read_manifest
+from electrify.artifacts import Stage, digest_of, fingerprint, input_digest
 from electrify.config import RunConfig
 
 _EVALUATE_VOLATILE = ("results.jsonl",)
+_EVALUATE_ADDED_LATER: Mapping[str, Any] = {"train_fractions": [1.0]}
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
@@ -18,6 +19,8 @@ KEEPING_OPTIONS = (
     "checkpoint_dir", "checkpoint_every_steps", "compile", "cuda_graph", "device", "inputs_dir",
     "keep_checkpoints", "parallel", "wandb_project",
 )  # fmt: skip
+_VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
+          "export": "export"}  # fmt: skip
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
 _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
@@ -52,7 +55,7 @@ def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
     `span_files` are those of `vocab.span_data_dir`; of all paths the contents count.
     """
     folder, options = output_dir(config), config.vocab
-    inputs = {"clean": input_digest(folder / "clean", "clean")}
+    inputs, reads = _earlier(folder, "clean")
     if options.extend:
         inputs["vocab.extend"] = _vocabulary_digest(options.extend)
     for path in options.references:
@@ -60,33 +63,27 @@ def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
     if span_files:
         hashes = [[path.name, fingerprint(str(path))] for path in span_files]
         inputs["vocab.span_data_dir"] = digest_of(sorted(hashes))
-    return Stage("train-vocab", folder / "vocab", _options(options), inputs)
+    return Stage("train-vocab", folder / "vocab", _options(options), inputs, reads=reads)
 
 
 def encode_stage(config: RunConfig) -> Stage:
     """Documents to token shards, which serve every sequence length, packing and mixture."""
     folder = output_dir(config)
-    inputs = {
-        "clean": input_digest(folder / "clean", "clean"),
-        "vocab": _vocab_digest(folder / "vocab"),
-    }
+    inputs, reads = _earlier(folder, "clean", "vocab")
     options = _options(config.encode, leave_out=set(READ_OPTIONS))
-    return Stage("encode", folder / "shards", options, inputs)
+    return Stage("encode", folder / "shards", options, inputs, reads=reads)
 
 
 def pretrain_stage(config: RunConfig) -> Stage:
     """Token shards to checkpoints."""
     folder = output_dir(config)
-    inputs = {
-        "shards": input_digest(folder / "shards", "encode"),
-        "vocab": _vocab_digest(folder / "vocab"),
-    }
+    inputs, reads = _earlier(folder, "shards", "vocab")
     for name in ("initial_model", "initial_generator"):
         if path := getattr(config.pretrain, name):
             inputs[f"pretrain.{name}"] = _initial_digest(path)
     volatile = ("metrics.jsonl", "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
     options = pretrain_options(config)
-    return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile)
+    return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads)
 
 
 def pretrain_options(config: RunConfig) -> dict[str, Any]:
@@ -117,13 +114,22 @@ def initial_checkpoint(path: str) -> Path | None:
 def export_stage(config: RunConfig) -> Stage:
     """The last checkpoint to `transformers` folders."""
     folder = output_dir(config)
-    inputs = {
-        "pretrain": input_digest(folder / "pretrain", "pretrain"),
-        "vocab": _vocab_digest(folder / "vocab"),
-    }
+    inputs, reads = _earlier(folder, "pretrain", "vocab")
     # scores come into the model cards once there are any
     volatile = tuple(f"{network}/README.md" for network in NETWORKS)
-    return Stage("export", folder / "export", {}, inputs, volatile=volatile)
+    return Stage("export", folder / "export", {}, inputs, volatile=volatile, reads=reads)
+
+
+def masked_stage(config: RunConfig, checkpoint: Path | None) -> Stage:
+    """A checkpoint to how well it names hidden tokens: the last one, or one on the way."""
+    folder, options = output_dir(config), _options(config.masked, leave_out={"batch_size"})
+    if checkpoint is None:
+        inputs, reads = _earlier(folder, "pretrain", "shards")
+        return Stage("predict-masked", folder / "masked", options, inputs, reads=reads)
+    inputs, reads = _earlier(folder, "shards")
+    inputs["checkpoint"] = fingerprint(str(checkpoint / CHECKPOINT_STATE))
+    target = folder / f"masked-{checkpoint.name}"
+    return Stage("predict-masked", target, options, inputs, reads=reads)
 
 
 def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path]) -> Stage:
@@ -131,27 +137,30 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
     folder = output_dir(config)
     data = digest_of(sorted(fingerprint(str(path)) for path in data_files))
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
+    _leave_out_defaults(options)
     if model is None:
-        inputs = {"export": input_digest(folder / "export", "export"), "data": data}
-        return Stage("evaluate", folder / "evaluate", options, inputs, True, _EVALUATE_VOLATILE)
+        inputs, reads = _earlier(folder, "export")
+        target = folder / "evaluate"
+        return Stage(
+            "evaluate", target, options, inputs | {"data": data}, True, _EVALUATE_VOLATILE, reads
+        )
     label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
     inputs = {"model": _model_digest(model), "data": data}
     target = folder / f"evaluate-{label}"
     return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
 
 
-def _vocab_digest(folder: Path) -> str:
-    """`ValueError` if a file of the tokenizer is not, byte for byte, what was written: one changed
-    piece would give the text after it other ids than the text before."""
-    digest = input_digest(folder, "train-vocab")
-    files = read_manifest(folder)["files"]
-    for name in (*TOKENIZER_FILES, MASK_UNITS_FILE):
-        if name in files and fingerprint(str(folder / name)) != files[name]["sha256"]:
-            raise ValueError(
-                f"{folder / name} was edited after it was made: put the old file back, or remove "
-                f"{folder} and run again: electrify train-vocab CONFIG"
-            )
-    return digest
+def _leave_out_defaults(options: dict[str, Any]) -> None:
+    """Evaluations of before an option was there have it at the value it now has by default."""
+    for name, value in _EVALUATE_ADDED_LATER.items():
+        if options[name] == value:
+            del options[name]
+
+
+def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
+    """Digests of stage folders that a stage reads, by name, and the folders by their verb."""
+    digests = {name: input_digest(folder / name, _VERBS[name]) for name in stages}
+    return digests, {_VERBS[name]: folder / name for name in stages}
 
 
 def _vocabulary_digest(path: str) -> str:

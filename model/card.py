@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import MANIFEST, fingerprint, read_manifest, write_json, write_text
+from electrify.artifacts import (
+    MANIFEST,
+    fingerprint,
+    read_manifest,
+    write_manifest,
+    write_text,
+)
 from electrify.config import RunConfig
 from electrify.config_pretrain import PretrainConfig
 from electrify.stages import output_dir
@@ -71,7 +77,7 @@ def add_scores(config: RunConfig) -> None:
         entries[f"{network.folder}/{CARD}"] = entry
     files = manifest["files"] | entries
     if files != manifest["files"]:  # the same scores again leave the folder as it is
-        write_json(folder / MANIFEST, manifest | {"files": files})
+        write_manifest(folder, manifest | {"files": files})
 
 
 def trained_length(config: RunConfig) -> int:

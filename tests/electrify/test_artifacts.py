@@ -1,6 +1,7 @@
 """A stage folder is whole or not there, and is redone exactly when what made it changed."""
 
 import json
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -201,3 +202,53 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path):
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "a.txt", "\ud800")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_byte_of_what_a_stage_reads_is_found_before_it_works(stage: Stage):
+    run_stage(stage, write_one)
+    after = Stage("vocab", stage.folder.with_name("vocab"), {}, reads={"clean": stage.folder})
+    (stage.folder / "data" / "one.txt").write_text("둘나")
+    with pytest.raises(ValueError, match=r"one\.txt has changed .* electrify clean CONFIG"):
+        run_stage(after, refuse)
+    (stage.folder / "data" / "one.txt").write_text("하나")
+    assert run_stage(after, write_one)
+
+
+def test_a_folder_that_lacks_but_its_name_gets_it_without_new_work(stage: Stage):
+    run_stage(stage, write_one)
+    (stage.folder / PLAN).write_text("{}")  # as it was before the rename
+    stage.folder.rename(stage.partial)
+    assert run_stage(stage, refuse)
+    assert status(stage).state == "done"
+    assert not (stage.folder / PLAN).exists()
+
+
+def test_a_folder_that_lacks_its_name_and_a_byte_is_made_again(stage: Stage):
+    run_stage(stage, write_one)
+    stage.folder.rename(stage.partial)
+    (stage.partial / "data" / "one.txt").write_text("둘나")
+    assert run_stage(stage, write_one)
+    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
+
+
+def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage):
+    run_stage(stage, write_one)
+    path = stage.folder / "manifest.json"
+    content, manifest = path.read_bytes(), read_manifest(stage.folder)
+    rng = random.Random(0)
+    num_found = 0
+    for _ in range(300):
+        place, bit = rng.randrange(len(content)), rng.randrange(8)
+        changed = bytearray(content)
+        changed[place] ^= 1 << bit
+        path.write_bytes(changed)
+        try:
+            found = read_manifest(stage.folder)
+        except ValueError as error:
+            message = str(error)
+            num_found += 1
+        else:  # white space, or the checksum's own name
+            message = str(path)
+            assert {name: found[name] for name in manifest} == manifest
+        assert str(path) in message
+    assert num_found > 250

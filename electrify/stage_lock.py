@@ -1,0 +1,90 @@
+"""One writer of a stage folder at a time: a lock that the system lifts when its holder dies."""
+
+import errno
+import fcntl
+import json
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+
+from electrify.progress import duration, warn
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+
+
+@contextmanager
+def stage_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a stage folder.
+
+    `ValueError` names the holder and the lock's age if another process has it. What a killed
+    process leaves is a file that locks nothing. A file system without locks gets a warning.
+    """
+    path = lock_path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _acquire(path, folder)
+    if file is None:
+        yield
+        return
+    try:
+        _write_owner(file)
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # before the lock is lifted: `_acquire` looks whether it is
+        file.close()
+
+
+def lock_path(folder: Path) -> Path:
+    """The file beside a stage folder that its writer holds."""
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _acquire(path: Path, folder: Path) -> TextIOWrapper | None:
+    while True:
+        file = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = _refusal(file, folder)
+            file.close()
+            raise ValueError(message) from None
+        except OSError as error:
+            file.close()
+            if error.errno not in _NO_LOCKS:
+                raise
+            warn(f"{path.parent} is on a file system without locks: let no second run write there")
+            return None
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            return file
+        file.close()  # of a holder that removed it meanwhile
+
+
+def _write_owner(file: TextIOWrapper) -> None:
+    file.truncate(0)
+    owner = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "since": time.time(),
+    }
+    json.dump(owner, file)
+    file.flush()
+
+
+def _refusal(file: TextIOWrapper, folder: Path) -> str:
+    file.seek(0)
+    try:
+        owner = json.load(file)
+        age = duration(max(0.0, time.time() - owner["since"]))  # the clock may have been set back
+        who = f"process {owner['pid']} on {owner['host']} ({owner['command']}), for {age}"
+    except (json.JSONDecodeError, KeyError, TypeError):
+        who = "another process that has just begun"
+    return (
+        f"{folder} is being written by {who}. Wait for it or stop it; or give this run another "
+        "output_dir"
+    )
