@@ -1,0 +1,66 @@
+"""What is lost, and what is silently wrong, when runs are killed and files are damaged.
+
+python -m benchmarks.torture kill --rounds 50
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.torture.kill import torture_by_kills
+from electrify.artifacts import write_json
+from electrify.progress import setup_logging
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Torture; the exit status: 0 no fault, 1 faults, which are printed."""
+    parsed = _parser().parse_args(arguments)
+    setup_logging()
+    try:
+        faults: list[str] = parsed.torture(parsed)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join([f"{len(faults)} faults", *faults]))
+    return 1 if faults else 0
+
+
+def _kill(parsed: argparse.Namespace) -> list[str]:
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(parsed.work or scratch) / "kill"
+        figures = torture_by_kills(parsed.rounds, parsed.seed, work)
+    for name, number in sorted(figures.signals.items()):
+        print(f"{name}: {number}")
+    print(
+        f"{figures.num_signals} signals, {figures.num_starts} starts, {figures.num_runs} runs to "
+        f"the end, {sum(figures.caught_writing.values())} times in the middle of a file, "
+        f"{figures.seconds:.0f} s"
+    )
+    _write(parsed, figures.as_json())
+    return figures.faults
+
+
+def _write(parsed: argparse.Namespace, value: object) -> None:
+    if parsed.json:
+        write_json(Path(parsed.json), value)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.torture", description=(__doc__ or "").splitlines()[0]
+    )
+    ways = parser.add_subparsers(required=True)
+    kill = ways.add_parser("kill", help="kill a run at random moments and go on, again and again")
+    kill.add_argument("--rounds", type=int, default=50, help="signals to send (50)")
+    kill.set_defaults(torture=_kill)
+    for way in (kill,):
+        way.add_argument("--seed", type=int, default=0)
+        way.add_argument("--work", metavar="DIR", help="keep the runs there (default: nowhere)")
+        way.add_argument("--json", metavar="PATH", help="write the figures to this file")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""The bundled demo, shortened, as the run that is tortured."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+STAGES = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
+VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
+         "export": "export", "evaluate": "evaluate"}  # fmt: skip
+_ROOT = Path(__file__).parent.parent.parent  # configs and the bundled sample are found from here
+_SHORT = (
+    "pretrain.num_steps=60", "pretrain.warmup_steps=6", "pretrain.valid_every_steps=20",
+    "pretrain.checkpoint_every_steps=10", "pretrain.log_every_steps=5",
+    "evaluate.seeds=[0, 1]", "evaluate.num_epochs=1.0", "evaluate.max_train_examples=64",
+)  # fmt: skip
+
+
+def arguments(verb: str, output_dir: Path, *overrides: str) -> list[str]:
+    """The words after `electrify` that run a verb of the shortened demo."""
+    words = [verb, str(_ROOT / "configs" / "demo.toml")]
+    for override in (f"output_dir='{output_dir}'", *_SHORT, *overrides):
+        words += ["--set", override]
+    return words
+
+
+def start(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start `electrify` with one thread, in a process group of its own; `log` gets what it says."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "electrify", *words],
+            cwd=_ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
