@@ -1,5 +1,6 @@
 # Everything a fresh machine needs is Python 3.11 or 3.12 and make.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
+CHECK_PYTHON := import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"electrify needs Python 3.11 or 3.12, found {v}: make PYTHON=/path/to/python3.11")
 BIN := .venv/bin
 TPU_BIN := .venv-tpu/bin
 CONFIG ?= configs/demo.toml
@@ -23,7 +24,7 @@ setup: .venv/ready
 # torch first and pinned to a build without CUDA: a plain `torch` pulls gigabytes of it.
 # On a CUDA machine install the torch you want into .venv beforehand: a fitting one is kept.
 .venv/ready: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"electrify needs Python 3.11 or 3.12, found {v}: make PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install -q $(shell grep '^torch==' constraints.txt) -c constraints.txt
 	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt
@@ -33,7 +34,8 @@ tpu-env: .venv-tpu/ready  ## an environment of its own for TPU: docs/tpu.md
 
 # torch_xla works with the torch of its own number alone, here an older one than .venv has
 .venv-tpu/ready: pyproject.toml constraints-tpu.txt
-	test -x $(TPU_BIN)/python || $(PYTHON) -m venv .venv-tpu
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	$(TPU_BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-tpu
 	$(TPU_BIN)/python -m pip install -q -e '.[tpu]' pytest -c constraints-tpu.txt
 	touch $@
 

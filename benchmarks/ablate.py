@@ -189,10 +189,11 @@ def _scores(config: RunConfig, overwrite: bool) -> str:
     if not (config.evaluate.suites or config.evaluate.tasks):
         return "-"
     from benchmarks.evaluate import evaluate
-    from benchmarks.results import read_results, summarize
+    from benchmarks.results import RESULTS, largest_part, read_results, summarize
 
     evaluate(config, None, overwrite)
-    summaries = summarize(read_results(output_dir(config) / "evaluate" / "results.jsonl"))
+    records = read_results(output_dir(config) / "evaluate" / RESULTS)
+    summaries = summarize(largest_part(records))
     return ", ".join(
         f"{task} {model} {summary.mean:.4f} ± {summary.sd:.4f}"
         for (task, model), summary in summaries.items()

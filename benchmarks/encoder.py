@@ -193,17 +193,21 @@ def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:
 
 
 def accepted_inputs(encoder: nn.Module) -> tuple[str, ...]:
-    """Which of input ids, attention mask and token types the encoder takes."""
+    """Which of input ids, attention mask, token types and, of BERT and ELECTRA, positions (others
+    count them in ways of their own) the encoder takes."""
     config: Any = encoder.config
     names = inspect.signature(encoder.forward).parameters
     # models of the RoBERTa kind have one token type, whatever their tokenizer gives
     has_types = "token_type_ids" in names and getattr(config, "type_vocab_size", 0) > 1
-    return ("input_ids", "attention_mask", *(["token_type_ids"] if has_types else []))
+    has_positions = getattr(config, "model_type", "") in ("bert", "electra")
+    further = (("token_type_ids", has_types), ("position_ids", has_positions))
+    return ("input_ids", "attention_mask", *(name for name, is_taken in further if is_taken))
 
 
 def encode(encoder: nn.Module, batch: Mapping[str, Tensor], inputs: Sequence[str]) -> Tensor:
-    """The last states (B, T, H) of a batch."""
-    states: Tensor = encoder(**{name: batch[name] for name in inputs}).last_hidden_state
+    """The last states (B, T, H) of a batch, which has positions where they do not count up."""
+    given = {name: batch[name] for name in inputs if name != "position_ids" or name in batch}
+    states: Tensor = encoder(**given).last_hidden_state
     return states
 
 

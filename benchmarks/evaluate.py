@@ -9,9 +9,9 @@ from pathlib import Path
 
 from benchmarks.encoder import ModelSource, open_model
 from benchmarks.finetune import Finetuned
-from benchmarks.hub import HUB, load_hub_task, saved_folder
+from benchmarks.hub import load_data
 from benchmarks.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
-from benchmarks.load import TaskData, load_task
+from benchmarks.load import TaskData
 from benchmarks.parallel import run_jobs
 from benchmarks.registry import resolve_tasks
 from benchmarks.results import (
@@ -19,6 +19,7 @@ from benchmarks.results import (
     Result,
     append_result,
     differences,
+    largest_part,
     read_results,
     summarize,
 )
@@ -28,6 +29,7 @@ from benchmarks.task import Task
 from electrify.artifacts import run_stage
 from electrify.config import RunConfig
 from electrify.config_evaluate import EvaluateConfig
+from electrify.peak_memory import remember_peak
 from electrify.progress import (
     Progress,
     Stopped,
@@ -43,22 +45,26 @@ DEFAULT_MODEL = "export/discriminator"
 
 
 def evaluate(
-    config: RunConfig, model: str | None, overwrite: bool, weights: Path | None = None
+    config: RunConfig,
+    model: str | None,
+    overwrite: bool,
+    weights: Path | None = None,
+    step: int | None = None,
 ) -> None:
     """Fine-tune and score `model` (folder or hub name; None: the run's own discriminator).
 
-    `weights` is a folder that stands for `model` where that is none to be read by `transformers`.
-    Writes `evaluate/results.jsonl` and `evaluate/predictions/`. Raises `ValueError` for unknown
-    tasks, missing or malformed data and an unreadable model, before any training, and `Stopped`
-    when asked to stop: finished jobs are kept.
+    `weights` is a folder that stands for `model` where that is none to be read by `transformers`;
+    `step` that of a checkpoint on the way. Writes `evaluate/results.jsonl` and
+    `evaluate/predictions/`. Raises `ValueError` for unknown tasks, missing or malformed data and an
+    unreadable model, before any training, and `Stopped` when asked to stop: finished jobs are kept.
     """
     options = config.evaluate
     tasks = resolve_tasks(options.suites, options.tasks)
     if options.tasks_options:
         resolve_tasks((), tuple(options.tasks_options))  # refuses a name that is no task's
-    data = {task.name: _load(task, _data_dir(options, tasks)) for task in tasks}
+    data = {task.name: load_data(task, data_folder(options, tasks)) for task in tasks}
     files = [path for found in data.values() for path in found.files]
-    stage = evaluate_stage(config, model, files)
+    stage = evaluate_stage(config, model, files, step)
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
     def work(partial: Path) -> dict[str, int]:
@@ -75,7 +81,8 @@ def evaluate(
     run_stage(stage, work, overwrite)
 
 
-def _data_dir(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
+def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
     if options.data_dir is None:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
         raise ValueError(
@@ -85,13 +92,6 @@ def _data_dir(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
             "training files beside them"
         )
     return Path(options.data_dir).expanduser()
-
-
-def _load(task: Task, data_dir: Path) -> TaskData:
-    if str(data_dir) == HUB:
-        return load_hub_task(task, None)
-    saved = saved_folder(task, data_dir)
-    return load_task(task, data_dir) if saved is None else load_hub_task(task, saved)
 
 
 def _run_jobs(
@@ -128,6 +128,8 @@ def _run_jobs(
         for index, (result, fitted) in run_jobs(run_job, calls, options.num_processes, on_step):
             job = waiting[index]
             write_lines(partial, result, fitted)
+            if result.device == "cpu" and result.peak_memory_mb:
+                remember_peak(result.peak_memory_mb)
             append_result(path, result)  # last: a job in the results is a job that is whole
             results[job.key] = result
             _log_result(job, result, fitted)
@@ -148,7 +150,11 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
 
 
 def score_table(results: Sequence[Result]) -> list[str]:
-    """The mean over seeds of each task and model, and what pre-training gained, line by line."""
+    """The mean over seeds of each task and model, and what pre-training gained, line by line.
+
+    Of those that learnt from the largest part of the training split.
+    """
+    results = largest_part(results)
     metrics = {result.task: result.metric for result in results}
     lines = [f"{'task':<14} {'metric':<10} {'model':<26} {'mean':>7} {'sd':>7} {'seeds':>5}"]
     rows = list(summarize(results).items())

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.cost import count_flops, device_name, peak_memory, start_memory
 from benchmarks.encoder import (
     ModelSource,
     Variant,
@@ -26,6 +27,7 @@ from benchmarks.encoder import (
 )
 from benchmarks.heads import HEAD_DROPOUT, EncoderWithHead
 from benchmarks.kind import Example, Features, Line, Outputs
+from benchmarks.low_shot import low_shot_rows
 from benchmarks.predictions import plain, score_lines, undefined
 from benchmarks.recipe import HyperParameters, options_for, resolve_hyper_parameters
 from benchmarks.task import Task
@@ -39,6 +41,10 @@ class Split:
 
     examples: tuple[Example, ...]
     features: Features
+    # of a training split of which only what is learnt from was tokenised: (examples,) the position
+    # of each in the whole split, and how many that has
+    positions: NDArray[np.int64] | None = None
+    num_in_whole: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,10 @@ class Finetuned:
     train_seconds: float
     micro_batch_size: int  # rows at once, in the end
     selected: Mapping[str, Any] = field(default_factory=dict)  # which model, and how it was found
+    train_flops: float | None = None  # as `cost.count_flops`
+    inference_flops: float | None = None  # of one reported example
+    peak_memory_mb: int = 0
+    device: str = ""
 
 
 def finetune(
@@ -72,6 +82,7 @@ def finetune(
     seed: int,
     options: EvaluateConfig,
     on_step: OnStep = lambda rows: None,
+    train_fraction: float = 1.0,
 ) -> Finetuned:
     """Train encoder and head on `data.train`, predict the other splits.
 
@@ -80,13 +91,14 @@ def finetune(
     """
     device, task = choose_device(options.device), data.task
     given = options_for(task, options)
-    rows = training_rows(data.train.features, given.max_train_examples, seed)
+    rows = learnt_rows(data, given.max_train_examples, seed, train_fraction)
     settings = resolve_hyper_parameters(
         task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT,
         choose_precision(options.precision, device),
     )  # fmt: skip
     settings = replace(settings, max_sequence_length=data.max_length)
     selection = _selection(data, options, settings)
+    start_memory(device)
     with _seeded(seed, device):
         network = build_network(task, model, variant, seed, settings, device)
         trainer = Trainer(
@@ -103,10 +115,14 @@ def finetune(
             lines[name], problem = _lines(task, split, trainer.predict(split.features), failure)
             if position == 0:
                 degenerate = failure or problem
+        memory = peak_memory(device)
+        reported = next(iter(data.predicted.values())).features
+        train_flops, inference_flops = count_flops(trainer, data.train.features, rows, reported)
     num_examples = len(np.unique(data.train.features.example_of[rows]))
     return Finetuned(
         lines, degenerate, settings, num_examples, train_seconds, trainer.micro_batch_size,
-        selection.described() if selection else {},
+        selection.described() if selection else {}, train_flops, inference_flops, memory,
+        device_name(device),
     )  # fmt: skip
 
 
@@ -176,16 +192,33 @@ def choose_precision(name: str, device: torch.device) -> str:
     return "bf16" if device.type == "cuda" else "fp32"
 
 
-def training_rows(
-    features: Features, max_train_examples: int | None, seed: int
+def learnt_rows(
+    data: TaskFeatures, max_train_examples: int | None, seed: int, train_fraction: float
 ) -> NDArray[np.int64]:
-    """Rows to train on: all, or those of a sample of the examples by the seed."""
-    examples = np.unique(features.example_of)
-    if max_train_examples is None or max_train_examples >= len(examples):
-        return np.arange(len(features.example_of))
+    """The rows that a job trains on: those of `training_rows`, or a part of them."""
+    rows = training_rows(data.train, max_train_examples, seed)
+    example_of = data.train.features.example_of
+    return low_shot_rows(data.train.examples, example_of, rows, train_fraction, seed)
+
+
+def sampled_examples(
+    num_examples: int, max_train_examples: int | None, seed: int
+) -> NDArray[np.int64]:
+    """Positions, in order, of the examples to train on: all, or a sample of them by the seed."""
+    if max_train_examples is None or max_train_examples >= num_examples:
+        return np.arange(num_examples)
     rng = np.random.default_rng([seed, 1])
-    chosen = rng.choice(examples, max_train_examples, replace=False)
-    return np.flatnonzero(np.isin(features.example_of, chosen))
+    return np.sort(rng.choice(num_examples, max_train_examples, replace=False))
+
+
+def training_rows(split: Split, max_train_examples: int | None, seed: int) -> NDArray[np.int64]:
+    """Rows to train on: those of `sampled_examples`, of which a reading task may have none."""
+    example_of, num_examples = split.features.example_of, len(split.examples)
+    if split.positions is not None:
+        assert split.num_in_whole is not None
+        example_of, num_examples = split.positions[example_of], split.num_in_whole
+    chosen = sampled_examples(num_examples, max_train_examples, seed)
+    return np.flatnonzero(np.isin(example_of, chosen))
 
 
 @contextmanager

@@ -6,12 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kind import Example
-from benchmarks.load import TaskData, split_when_untrained
+from benchmarks.load import TaskData, load_task, split_when_untrained
 from benchmarks.task import HubSource, Task
 from electrify.artifacts import fingerprint
 
 HUB = "hub"  # in place of a data folder
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
+
+
+def load_data(task: Task, data_dir: Path) -> TaskData:
+    """A task's rows: from its official files, a `save_to_disk` folder, or the hub (`HUB`).
+
+    Raises `ValueError` as `load_task` and `load_hub_task` do.
+    """
+    if str(data_dir) == HUB:
+        return load_hub_task(task, None)
+    saved = saved_folder(task, data_dir)
+    return load_task(task, data_dir) if saved is None else load_hub_task(task, saved)
 
 
 def saved_folder(task: Task, data_dir: Path) -> Path | None:

@@ -2,11 +2,20 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.encoder import ModelSource, Variant, fitting_length, with_added_tokens
-from benchmarks.finetune import Finetuned, Split, TaskFeatures, finetune, training_rows
+from benchmarks.finetune import (
+    Finetuned,
+    Split,
+    TaskFeatures,
+    finetune,
+    learnt_rows,
+    sampled_examples,
+)
 from benchmarks.kind import Example
 from benchmarks.load import TaskData, split_by_group
 from benchmarks.predictions import prediction_path, score_splits, write_predictions
@@ -14,9 +23,9 @@ from benchmarks.recipe import max_sequence_length, options_for, resolve_hyper_pa
 from benchmarks.results import Result
 from benchmarks.task import Task
 from benchmarks.training import OnStep
-from electrify.artifacts import git_commit, versions
 from electrify.config_evaluate import EvaluateConfig
 from electrify.progress import warn
+from electrify.provenance import git_commit, versions
 
 
 @dataclass(frozen=True)
@@ -26,25 +35,35 @@ class Job:
     task: Task
     variant: Variant
     seed: int
+    train_fraction: float = 1.0
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> tuple[str, str, int, float]:
         """As `Result.job`."""
-        return self.task.name, self.variant, self.seed
+        return self.task.name, self.variant, self.seed, self.train_fraction
 
     @property
     def label(self) -> str:
         """As it stands in log lines."""
-        return f"{self.task.name} {self.variant} seed {self.seed}"
+        part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
+        return f"{self.task.name} {self.variant} seed {self.seed}{part}"
 
 
 def plan_jobs(options: EvaluateConfig, tasks: Sequence[Task]) -> list[Job]:
-    """Every job, task by task, the pretrained model before its control."""
+    """Every job, task by task, the largest part of the training split first, of each part the
+    pretrained model before its control."""
     variants: list[Variant] = ["pretrained"]
     if options.random_init_control:
         variants.append("random-init")
     seeds = dict.fromkeys(options.seeds)
-    return [Job(task, variant, seed) for task in tasks for variant in variants for seed in seeds]
+    fractions = sorted(set(options.train_fractions), reverse=True)
+    return [
+        Job(task, variant, seed, fraction)
+        for task in tasks
+        for fraction in fractions
+        for variant in variants
+        for seed in seeds
+    ]
 
 
 def prepare(
@@ -83,13 +102,19 @@ def prepare(
             )
         held_out = prepared("selection", chosen, train=False)
     predicted = {name: prepared(name, rows, train=False) for name, rows in data.predicted.items()}
-    return TaskFeatures(task, prepared("train", train, train=True), predicted, length, held_out)
+    # only what some seed learns from is worth tokenising
+    most = options_for(task, options).max_train_examples
+    samples = [sampled_examples(len(train), most, seed) for seed in options.seeds]
+    positions = np.unique(np.concatenate(samples))
+    learnt = prepared("train", tuple(train[n] for n in positions), train=True)
+    learnt = replace(learnt, positions=positions, num_in_whole=len(train))
+    return TaskFeatures(task, learnt, predicted, length, held_out)
 
 
 def num_rows(job: Job, features: TaskFeatures, source: ModelSource, options: EvaluateConfig) -> int:
     """Rows a job trains on, over all epochs."""
     given = options_for(job.task, options)
-    rows = training_rows(features.train.features, given.max_train_examples, job.seed)
+    rows = learnt_rows(features, given.max_train_examples, job.seed, job.train_fraction)
     hidden_size = source.config.hidden_size
     settings = resolve_hyper_parameters(job.task, options, hidden_size, len(rows), 0.0, "fp32")
     return settings.num_steps * settings.batch_size
@@ -106,10 +131,10 @@ def run_job(
     """Fine-tune, predict and score."""
     start = time.monotonic()
     task, reported = job.task, features.predicted[data.split]
-    fitted = finetune(features, source, job.variant, job.seed, options, on_step)
+    fitted = finetune(features, source, job.variant, job.seed, options, on_step, job.train_fraction)
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
-    doubts = [] if fitted.degenerate else task.kind.doubts(task, features.train.examples, lines)
+    doubts = [] if fitted.degenerate else task.kind.doubts(task, data.train, lines)
     settings = fitted.hyper_parameters
     planned = options_for(task, options).micro_batch_size or settings.batch_size
     if fitted.micro_batch_size < min(planned, settings.batch_size):
@@ -138,6 +163,12 @@ def run_job(
         data_sha256=data.sha256,
         git_commit=git_commit(),
         seconds=round(time.monotonic() - start, 3),
+        train_fraction=job.train_fraction,
+        train_seconds=round(fitted.train_seconds, 3),
+        train_flops=fitted.train_flops,
+        inference_flops=fitted.inference_flops,
+        peak_memory_mb=fitted.peak_memory_mb,
+        device=fitted.device,
     )
     return result, fitted
 
@@ -147,9 +178,11 @@ def write_lines(folder: Path, result: Result, fitted: Finetuned) -> None:
     about = {
         "suite": result.suite, "task": result.task, "task_version": result.task_version,
         "variant": result.model, "seed": result.seed, "model_path": result.model_path,
-        "data_sha256": result.data_sha256,
+        "data_sha256": result.data_sha256, "train_fraction": result.train_fraction,
     }  # fmt: skip
     for split, lines in fitted.lines.items():
         further = "" if split == result.split else split
-        path = prediction_path(folder, result.task, result.model, result.seed, further)
+        path = prediction_path(
+            folder, result.task, result.model, result.seed, further, result.train_fraction
+        )
         write_predictions(path, {**about, "split": split}, lines)

@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.metrics.weighted import Weighted, mean_of
+from benchmarks.outcomes import Failure, Pair, listed, mostly_wrong
+
 if TYPE_CHECKING:
     from benchmarks.task import Task
 
@@ -69,12 +72,25 @@ class Head(nn.Module, ABC):
         """What `loss` is the mean over, by which micro-batches are weighed: here, the rows."""
         return len(batch["input_ids"])
 
+    def terms(
+        self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """What `loss` is the sum of, each a mean over as many labels as `counts` says."""
+        return (self.loss(outputs, batch),)
+
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """Of each of `terms` what it is the mean over; a head of several terms has its own."""
+        return (self.num_labels(batch),)
+
 
 class Kind(ABC):
     """A sort of task. Without state: everything particular stands in the `Task`."""
 
     # special tokens that the tokenizer gets in addition, their embeddings trained from random ones
     added_tokens: tuple[str, ...] = ()
+    units: str = ""  # what `pairs` are of, in words: "examples", "entities"; empty if it has none
+    labels_are_confused: bool = True  # one label with another, so that `pairs` make a matrix
+    failures_quote: bool = False  # `failure` quotes the data even without an example
 
     @abstractmethod
     def read(self, task: "Task", split: str, path: Path) -> Iterator[Example]:
@@ -135,6 +151,18 @@ class Kind(ABC):
         at all every metric is nan (so its names are known where a training failed).
         """
 
+    def item_scores(self, task: "Task", lines: Sequence[Line]) -> NDArray[np.float64] | None:
+        """(lines,): of each line the score whose mean is the headline; None if it is no mean."""
+        return None
+
+    def weighted_score(self, task: "Task", lines: Sequence[Line]) -> Weighted | None:
+        """The headline of many samples of the lines at once, which `metrics.weighted` explains.
+
+        Equal to `score` of the lines repeated; None where no way is faster than that.
+        """
+        items = self.item_scores(task, lines)
+        return None if items is None else mean_of(items)
+
     def ensemble(self, task: "Task", runs: Sequence[Sequence[Line]]) -> list[Line]:
         """One line an example out of those of several runs, which hold the same examples."""
         raise ValueError(f"{task.name}: no ensembling for this sort of task; leave it out")
@@ -142,6 +170,38 @@ class Kind(ABC):
     def doubts(self, task: "Task", train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
         return []
+
+    def pairs(self, task: "Task", line: Line) -> list[Pair]:
+        """Gold and predicted label of each unit of a line; none for a kind without labels."""
+        return []
+
+    def groups(self, task: "Task", line: Line) -> dict[str, str]:
+        """What kind of example it is by its gold value: a group for each way of grouping."""
+        return {}
+
+    def failure(
+        self, task: "Task", runs: Sequence[Line], example: Example | None
+    ) -> Failure | None:
+        """What went wrong with one example in most of the runs; None if nothing did.
+
+        `runs` hold its line in each; `example` is None where the data are not at hand. Here: the
+        units of the middle run that are wrong.
+        """
+
+        def wrong(line: Line) -> list[Pair]:
+            return [pair for pair in self.pairs(task, line) if not pair.is_right]
+
+        line = mostly_wrong(runs, lambda line: len(wrong(line)))
+        if line is None:
+            return None
+        missed, said = ([pair[side] for pair in wrong(line) if pair[side]] for side in (0, 1))
+        count = f"{len(wrong(line))} wrong of {len(self.pairs(task, line))} {self.units}"
+        return Failure(len(wrong(line)), listed(missed), listed(said), count)
+
+    def shown(self, task: "Task", example: Example, line: Line) -> list[tuple[str, str]]:
+        """The texts of an example for a reader, each with its name."""
+        names = task.text_fields or ("text",) * len(example.texts)
+        return list(zip(names, example.texts, strict=True))
 
     def constant(self, task: "Task", lines: Sequence[Line]) -> str | None:
         """What was predicted everywhere although gold values differ, in words; None if nothing."""

@@ -62,7 +62,9 @@ DP = Task(
 
 # A parser that finds everything out by itself: KLUE's reads the part of speech of each word from
 # the file, which no one has for new text.
-DP_WITHOUT_POS = replace(DP, name="klue-dp-without-pos", kind=DependencyParsing(use_pos=False))
+DP_WITHOUT_POS = replace(
+    DP, name="klue-dp-without-pos", variant_of=DP.name, kind=DependencyParsing(use_pos=False)
+)
 
 WOS = Task(
     name="klue-wos",

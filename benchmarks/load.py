@@ -145,13 +145,13 @@ def split_by_group(
     """Divide rows by a hash of their first text; the first side gets `fraction` of the groups.
 
     Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
-    nothing but that text (and `salt`): not on the order, the seed or the other rows.
+    nothing but that text, the task's data and `salt`: not on the order, the seed or the other rows.
     """
     limit = int(fraction * 2**64)
     first: list[Example] = []
     second: list[Example] = []
     for example in examples:
-        digest = hashlib.sha256(f"{salt}{task.name}\n{example.texts[0]}".encode()).digest()
+        digest = hashlib.sha256(f"{salt}{task.original}\n{example.texts[0]}".encode()).digest()
         side = first if int.from_bytes(digest[:8], "big") < limit else second
         side.append(example)
     return tuple(first), tuple(second)

@@ -9,8 +9,12 @@ import torch
 from electrify.progress import warn
 
 _Result = TypeVar("_Result")
-# what torch says where the CPU's memory is at an end (CUDA has an exception of its own)
-_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
+# what torch says where the CPU's memory is at an end, and CUDA's libraries where none is left for
+# them (torch's own allocator has an exception of its own)
+_MESSAGES = (
+    "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory",
+)  # fmt: skip
 
 
 def in_fitting_parts(
@@ -43,4 +47,4 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory is at an end."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return any(message in str(error) for message in _CPU_MESSAGES)
+    return any(message in str(error) for message in _MESSAGES)

@@ -1,5 +1,6 @@
 """Rates of a fine-tuning: schedule, layer-wise decay, groups of the optimizer."""
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -62,8 +63,8 @@ def build_optimizer(
 ) -> torch.optim.AdamW:
     """AdamW with one group a learning rate and decay; biases and norm weights are not decayed.
 
-    torch's bias correction stands (the released Adam has none: its first steps are larger). What
-    the head shares with the encoder has the encoder's rate.
+    What the head shares with the encoder has the encoder's rate. The rates are those at the peak:
+    `set_rates` makes those of a step of them.
     """
     scales = learning_rate_scales(
         (name for name, _ in encoder.named_parameters()),
@@ -78,7 +79,27 @@ def build_optimizer(
             weight_decay = settings.weight_decay if parameter.ndim > 1 else 0.0
             groups.setdefault((scale, weight_decay), []).append(parameter)
     described: list[dict[str, Any]] = [
-        {"params": parameters, "lr": settings.learning_rate * scale, "weight_decay": weight_decay}
-        for (scale, weight_decay), parameters in groups.items()
+        {"params": parameters, "lr": peak, "peak": peak, "weight_decay": decay, "decay": decay}
+        for (scale, decay), parameters in groups.items()
+        for peak in [settings.learning_rate * scale]
     ]
     return torch.optim.AdamW(described, eps=settings.adam_epsilon, fused=True)
+
+
+def set_rates(optimizer: torch.optim.AdamW, settings: HyperParameters, step: int) -> None:
+    """Rates of a step counted from 0, by the schedule.
+
+    torch's step is rate / c1 * m / (sqrt(v / c2) + epsilon) with c = 1 - beta^t. Without bias
+    correction rate, epsilon and decay are such that it is rate * m / (sqrt(v) + epsilon), the step
+    of google-research/electra model/optimization.py.
+    """
+    share = schedule(settings.schedule, step, settings.num_steps, settings.warmup_steps)
+    scale = root = 1.0
+    if not settings.adam_bias_correction:
+        first, second = (1 - beta ** (step + 1) for beta in optimizer.defaults["betas"])
+        root = math.sqrt(second)
+        scale = first / root
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * share * scale
+        group["eps"] = settings.adam_epsilon / root
+        group["weight_decay"] = group["decay"] / scale

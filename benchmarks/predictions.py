@@ -49,10 +49,18 @@ def undefined(lines: Sequence[Line]) -> list[Line]:
     return [{key: line[key] if key in kept else None for key in line} for line in lines]
 
 
-def prediction_path(folder: Path, task: str, variant: str, seed: int, split: str = "") -> Path:
-    """Where the predictions of one job stand; `split` is empty for the reported one."""
+def prediction_path(
+    folder: Path, task: str, variant: str, seed: int, split: str = "", train_fraction: float = 1.0
+) -> Path:
+    """Where the predictions of one job stand; `split` is empty for the reported one.
+
+    Those of models that learnt from a part of the training split have a folder for each part.
+    """
     suffix = f".{split}" if split else ""
-    return folder / "predictions" / task / f"{variant}-{seed}{suffix}.jsonl"
+    place = folder / "predictions" / task
+    if train_fraction != 1.0:
+        place /= f"train-{train_fraction:g}"
+    return place / f"{variant}-{seed}{suffix}.jsonl"
 
 
 def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:

@@ -1,29 +1,45 @@
 """The report of one run, or of several side by side: HTML for reading, Markdown, JSON."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.baselines import Baseline, resolve_baseline
+from benchmarks.errors import TaskErrors, errors_of
+from benchmarks.report_compare import add_comparison, comparison_numbers
 from benchmarks.report_corpus import add_corpus, add_vocabulary
+from benchmarks.report_cost import add_score_against_flops, add_score_cost, cost_numbers
+from benchmarks.report_curves import add_curves, curves_numbers
+from benchmarks.report_errors import add_errors, errors_numbers
+from benchmarks.report_masked import add_masked, add_masked_comparison, masked_numbers
 from benchmarks.report_pretraining import add_pretraining, alarms_of
-from benchmarks.report_scores import add_comparison, add_scores, scores_of
+from benchmarks.report_references import add_references, references_numbers
+from benchmarks.report_scores import add_scores, scores_numbers
 from benchmarks.report_sections import add_cost, add_example, final_valid
 from benchmarks.run_folder import RunFolder, read_run
-from benchmarks.scores import Sample, TaskScore
 from benchmarks.twin_page import TwinPage
 from electrify.progress import log
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _CORPUS_KEYS = ("totals", "sources", "removed", "malformed", "altered")  # not every file
 
 
-def report(folders: Sequence[Path], output: Path | None = None) -> Path:
+def report(
+    folders: Sequence[Path],
+    output: Path | None = None,
+    data_dir: Path | None = None,
+    with_texts: bool = True,
+    baseline: str | None = None,
+) -> Path:
     """Write report.html, report.md and report.json of finished or unfinished runs.
 
-    They go into the folder `output`, by default the first run's. Returns the HTML file. Raises
-    `ValueError` for a folder that is no run, or that is named twice.
+    They go into the folder `output`, by default the first run's. Returns the HTML file. `data_dir`
+    is that of the evaluation: with it examples are grouped by their texts, and the worst ones
+    quoted unless `with_texts` is False. `baseline` names what scores are compared with
+    (`resolve_baseline`). Raises `ValueError` for a folder that is no run, or that is
+    named twice.
     """
     if not folders:
         raise ValueError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
@@ -33,25 +49,36 @@ def report(folders: Sequence[Path], output: Path | None = None) -> Path:
     if target.exists() and not target.is_dir():
         raise ValueError(f"output {target} is a file; give a folder")
     runs = [read_run(folder) for folder in folders]
-    document = _document(runs)
-    document.write(target, _defined(_numbers(runs)))
+    errors = [errors_of(run, data_dir, with_texts) for run in runs]
+    chosen = resolve_baseline(baseline, runs, _names(runs))
+    document = _document(runs, errors, chosen)
+    document.write(target, _defined(_numbers(runs, errors, chosen)))
     log(f"report: {target / 'report.html'}")
     return target / "report.html"
 
 
-def _document(runs: Sequence[RunFolder]) -> TwinPage:
+def _document(
+    runs: Sequence[RunFolder], errors: Sequence[Sequence[TaskErrors]], baseline: Baseline
+) -> TwinPage:
     names = _names(runs)
     document = TwinPage(", ".join(names), "electrify: an ELECTRA encoder from raw text to scores")
     if len(runs) > 1:
         document.heading("Side by side")
-        add_comparison(document, runs, names)
-    for run, name in zip(runs, names, strict=True):
+        add_comparison(document, runs, names, baseline)
+        add_score_against_flops(document, runs, names)
+        add_masked_comparison(document, runs, names)
+    for run, name, wrong in zip(runs, names, errors, strict=True):
         if len(runs) > 1:
             document.heading(name)
         for title, add in (
-            ("Model and scores", add_scores),
+            ("Model and scores", partial(add_scores, baseline=baseline)),
+            ("Published scores", add_references),
+            ("What the scores cost", add_score_cost),
+            ("Learning curves", add_curves),
+            ("What it gets wrong", _errors_section(wrong)),
             ("One example", add_example),
             ("Pretraining", add_pretraining),
+            ("Hidden tokens", add_masked),
             ("Vocabulary", add_vocabulary),
             ("Corpus", add_corpus),
             ("Cost and how to run it again", add_cost),
@@ -59,6 +86,10 @@ def _document(runs: Sequence[RunFolder]) -> TwinPage:
             document.heading(title, 2 if len(runs) == 1 else 3)
             add(document, run)
     return document
+
+
+def _errors_section(errors: Sequence[TaskErrors]) -> Callable[[TwinPage, RunFolder], None]:
+    return lambda document, _: add_errors(document, errors)
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:
@@ -69,10 +100,13 @@ def _names(runs: Sequence[RunFolder]) -> list[str]:
     ]
 
 
-def _numbers(runs: Sequence[RunFolder]) -> dict[str, Any]:
+def _numbers(
+    runs: Sequence[RunFolder], errors: Sequence[Sequence[TaskErrors]], baseline: Baseline
+) -> dict[str, Any]:
     """What stands in the report, for programs."""
     return {
         "format_version": FORMAT_VERSION,
+        "comparisons": comparison_numbers(runs, _names(runs), baseline) if runs[1:] else [],
         "runs": [
             {
                 "name": run.name,
@@ -80,7 +114,12 @@ def _numbers(runs: Sequence[RunFolder]) -> dict[str, Any]:
                 "summary": run.summary,
                 "final_valid": final_valid(run),
                 "alarms": alarms_of(run),
-                "scores": [_score_numbers(score) for score in scores_of(run)],
+                "masked": masked_numbers(run),
+                "scores": scores_numbers(run, baseline),
+                "references": references_numbers(run),
+                "score_cost": cost_numbers(run),
+                "curves": curves_numbers(run),
+                "errors": errors_numbers(wrong),
                 "corpus": {k: run.corpus[k] for k in _CORPUS_KEYS if k in run.corpus},
                 "vocabulary": run.vocabulary,
                 "cost": {
@@ -88,31 +127,9 @@ def _numbers(runs: Sequence[RunFolder]) -> dict[str, Any]:
                     for stage, made in run.manifests.items()
                 },
             }
-            for run in runs
+            for run, wrong in zip(runs, errors, strict=True)
         ],
     }
-
-
-def _score_numbers(score: TaskScore) -> dict[str, Any]:
-    same = ("suite", "task", "task_version", "metric", "higher_is_better", "split",
-            "num_examples", "num_train_examples", "selection", "hyper_parameters")  # fmt: skip
-    return {
-        "stage": score.stage,
-        **score.first.model_dump(mode="json", include=set(same)),
-        "pretrained": _sample_numbers(score.pretrained),
-        "random_init": _sample_numbers(score.untrained),
-        **asdict(score.comparison),
-        "degenerate": [
-            {"model": r.model, "seed": r.seed, "what": r.degenerate}
-            for r in score.results
-            if r.degenerate
-        ],
-    }
-
-
-def _sample_numbers(sample: Sample) -> dict[str, Any]:
-    by_seed = {str(seed): value for seed, value in sorted(sample.values.items())}
-    return {"mean": sample.summary.mean, "sd": sample.summary.sd, "by_seed": by_seed}
 
 
 def _defined(value: Any) -> Any:

@@ -1,33 +1,95 @@
-"""What a model is and how it scores: one run, or several side by side."""
+"""What a model is and how it scores, with what that is worth."""
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.report_sections import curve, final_valid, missing, words
+from benchmarks.baselines import Against, Baseline, within
+from benchmarks.comparison import METHOD, Comparison
+from benchmarks.report_sections import missing
+from benchmarks.resamples import NUM_RESAMPLES
 from benchmarks.run_folder import RunFolder
-from benchmarks.scores import RULE, TaskScore, compare, task_scores
+from benchmarks.scores import Sample, TaskScore, scores_of
 from benchmarks.twin_page import TwinPage
+from benchmarks.uncertainty import Estimate
 from electrify.progress import duration
 
-
-def scores_of(run: RunFolder) -> list[TaskScore]:
-    """The scores of the run's own export first, then those of other encoders."""
-    return [s for stage, records in run.evaluations.items() for s in task_scores(stage, records)]
+ENCODERS = {"pretrained": "pretrained", "random-init": "untrained"}
 
 
-def add_scores(document: TwinPage, run: RunFolder) -> None:
+def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = None) -> None:
     """The model in figures, its scores, and whether they say anything."""
-    scores = scores_of(run)
+    scores, compared = scores_of(run), within(run, baseline or Baseline())
     document.paragraph(_model_sentence(run))
+    against = {(a.score.stage, a.score.first.task): a for a in compared}
     for score in scores:
-        document.paragraph(_score_sentence(score))
+        document.paragraph(_score_sentence(score, against.get((score.stage, score.first.task))))
     missing(document, run, "evaluate", "Scores")
     if scores:
-        _add_score_tables(document, scores)
+        _add_score_tables(document, scores, compared)
     facts = _facts(run)
     if facts:
         document.table(["", "value"], facts, "The model")
+
+
+def add_differences(document: TwinPage, compared: Sequence[Against], caption: str) -> None:
+    """A table of differences with their intervals, and how many are better or worse."""
+    several = any(against.run for against in compared)
+    headers = ["task", "metric", *(["run"] if several else []), "difference", "95 % interval",
+               "p, corrected", "p over examples", "outcome"]  # fmt: skip
+    rows = [
+        (
+            a.score.label, a.score.first.metric, *([a.run] if several else []), a.comparison.gain,
+            _interval(a.comparison.difference and a.comparison.difference.estimate),
+            a.comparison.p_corrected,
+            a.comparison.difference and a.comparison.difference.p_examples,
+            a.comparison.verdict,
+        )
+        for a in compared
+    ]  # fmt: skip
+    document.table(headers, rows, caption)
+    counted = Counter(a.comparison.outcome for a in compared)
+    document.paragraph("Outcomes: " + ", ".join(f"{n} {word}" for word, n in counted.items()) + ".")
+
+
+def scores_numbers(run: RunFolder, baseline: Baseline) -> list[dict[str, Any]]:
+    """The scores of a run for programs, each with its difference to the baseline."""
+    against = {(a.score.stage, a.score.first.task): a for a in within(run, baseline)}
+    same = ("suite", "task", "task_version", "metric", "higher_is_better", "split",
+            "num_examples", "num_train_examples", "train_fraction", "selection",
+            "hyper_parameters")  # fmt: skip
+    rows = []
+    for score in scores_of(run):
+        found = against.get((score.stage, score.first.task))
+        rows.append({
+            "stage": score.stage,
+            **score.first.model_dump(mode="json", include=set(same)),
+            "pretrained": _sample_numbers(score.pretrained),
+            "random_init": _sample_numbers(score.untrained),
+            "difference": against_numbers(found) if found else None,
+            "note": score.note,
+            "degenerate": [
+                {"model": r.model, "seed": r.seed, "what": r.degenerate}
+                for r in score.results
+                if r.degenerate
+            ],
+        })  # fmt: skip
+    return rows
+
+
+def against_numbers(against: Against) -> dict[str, Any]:
+    """A difference for programs."""
+    comparison, found = against.comparison, against.comparison.difference
+    interval = {} if found is None else {
+        **_interval_numbers(found.estimate), "p": found.p, "paired_by_seed": found.paired_by_seed,
+        "p_examples": found.p_examples, "test_of_examples": found.test,
+    }  # fmt: skip
+    return {
+        "baseline": against.baseline, "gain": comparison.gain, "outcome": comparison.outcome,
+        "why": comparison.why, "p_corrected": comparison.p_corrected, **interval,
+    }  # fmt: skip
 
 
 def _facts(run: RunFolder) -> list[tuple[str, object]]:
@@ -79,54 +141,91 @@ def _model_sentence(run: RunFolder) -> str:
     )
 
 
-def _score_sentence(score: TaskScore) -> str:
-    num_seeds = score.pretrained.summary.num_seeds
+def _score_sentence(score: TaskScore, against: Against | None) -> str:
+    num_seeds, interval = score.pretrained.summary.num_seeds, score.pretrained.estimate
     text = f"{score.label}: {score.first.metric} {score.pretrained.text()} over {num_seeds} "
     text += "seed" if num_seeds == 1 else "seeds"
-    if score.untrained.values:
-        text += (
-            f", against {score.untrained.text()} for the same network without pretraining; "
-            f"{score.comparison.verdict}"
-        )
+    if not math.isnan(interval.low):
+        text += f", 95 % interval {interval.text()}"
+    if against is not None:
+        text += f"; against {_named(against)}: {_in_words(against.comparison)}"
     found = _degenerate(score)
     return f"{text}. Beware: {found}." if found else f"{text}."
+
+
+def _named(against: Against) -> str:
+    if against.baseline != "untrained":
+        return against.baseline
+    return f"{against.score.untrained.text()} of the same network without pretraining"
+
+
+def _in_words(comparison: Comparison) -> str:
+    """'better by 0.0123 (0.0021 to 0.0225)', or the outcome alone."""
+    if comparison.outcome not in ("better", "worse") or comparison.difference is None:
+        return comparison.verdict
+    size = abs(comparison.gain or 0.0)
+    return f"{comparison.outcome} by {size:.4f} ({comparison.difference.estimate.text()})"
 
 
 def _degenerate(score: TaskScore) -> str:
     """'2 of 3 pretrained runs are degenerate, 3 of 3 untrained'; empty if none is."""
     counts = []
-    for model, name in (("pretrained", "pretrained"), ("random-init", "untrained")):
+    for model, name in ENCODERS.items():
         runs = [result for result in score.results if result.model == model]
         if failed := sum(result.degenerate is not None for result in runs):
             counts.append(f"{failed} of {len(runs)} {name} runs degenerate")
     return ", ".join(counts)
 
 
-def _add_score_tables(document: TwinPage, scores: Sequence[TaskScore]) -> None:
+def _add_score_tables(
+    document: TwinPage, scores: Sequence[TaskScore], compared: Sequence[Against]
+) -> None:
     rows = [
         (
-            score.label, score.first.metric, score.pretrained.text(), score.untrained.text(),
-            score.comparison.gain, score.comparison.verdict, score.pretrained.summary.num_seeds,
-            score.first.split, score.first.num_examples, score.first.num_train_examples,
-            f"{100 * score.first.truncated_fraction:.1f} %",
+            score.label, score.first.metric,
+            score.pretrained.text(), _interval(score.pretrained.estimate),
+            score.untrained.text(), _interval(score.untrained.estimate),
+            score.pretrained.summary.num_seeds, score.first.split, score.first.num_examples,
+            score.first.num_train_examples, f"{100 * score.first.truncated_fraction:.1f} %",
         )
         for score in scores
     ]  # fmt: skip
     document.table(
-        ["task", "metric", "pretrained", "untrained", "gain", "beyond the seeds' spread?",
+        ["task", "metric", "pretrained", "95 % interval", "untrained", "95 % interval",
          "seeds", "split", "examples", "trained on", "truncated"],
         rows,
         "Scores: mean ± sd over seeds",
     )  # fmt: skip
+    _add_bars(document, scores)
+    if compared:
+        names = dict.fromkeys(against.baseline for against in compared)
+        add_differences(document, compared, f"Difference to: {', '.join(names)}")
     document.paragraph(
-        f"Untrained: the same network with random weights, fine-tuned alike. {RULE} "
+        f"Untrained: the same network with random weights, fine-tuned alike. {METHOD} "
         f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
     )
-    for score in scores:
-        if found := _degenerate(score):
-            document.paragraph(f"Degenerate: {score.label}, {found}; what each did stands below.")
-    _add_bars(document, scores)
+    for text in _cautions(scores):
+        document.paragraph(text)
     _add_seeds(document, scores)
+
+
+def _cautions(scores: Sequence[TaskScore]) -> list[str]:
+    """What keeps a score from being worth what it seems."""
+    found = []
+    for score in scores:
+        if text := _degenerate(score):
+            found.append(f"Degenerate: {score.label}, {text}; what each did stands below.")
+        if score.note:
+            found.append(f"{score.label}: intervals over seeds alone, {score.note}.")
+        for name, sample in zip(
+            ENCODERS.values(), (score.pretrained, score.untrained), strict=True
+        ):
+            if undefined := sample.estimate.num_undefined:
+                found.append(
+                    f"{score.label}, {name}: of {NUM_RESAMPLES:,} resamples {undefined:,} have no "
+                    "score; they are left out of the interval."
+                )
+    return found
 
 
 def _selection(scores: Sequence[TaskScore]) -> str:
@@ -143,15 +242,27 @@ def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     if any(score.untrained.values for score in scores):
         samples["untrained"] = [score.untrained for score in scores]
     document.bar_plot(
-        "Scores; error bars: one sd over seeds",
+        "Scores; error bars: half of the 95 % interval",
         [f"{score.label}, {score.first.metric}" for score in scores],
         {name: [sample.summary.mean for sample in column] for name, column in samples.items()},
         "score",
-        {name: [sample.summary.sd for sample in column] for name, column in samples.items()},
+        {
+            name: [(sample.estimate.high - sample.estimate.low) / 2 for sample in column]
+            for name, column in samples.items()
+        },
     )
 
 
 def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
+    over_seeds = [
+        (score.label, name, sample.summary.mean, sample.median, sample.summary.sd, *sample.range,
+         sample.summary.num_seeds)
+        for score in scores
+        for name, sample in (("pretrained", score.pretrained), ("untrained", score.untrained))
+        if sample.values
+    ]  # fmt: skip
+    headers = ["task", "encoder", "mean", "median", "sd", "lowest", "highest", "seeds"]
+    document.table(headers, over_seeds, "Over seeds")
     rows = []
     for score in scores:
         # jobs that ran side by side stand in the order they finished
@@ -172,68 +283,26 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
         document.code(f"How {score.label} was fine-tuned", settings)
 
 
-def add_comparison(document: TwinPage, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
-    """Scores, pretraining figures and loss curves of several runs."""
-    scores = [{(s.label, s.first.metric): s for s in scores_of(run)} for run in runs]
-    tasks = list(dict.fromkeys(key for run in scores for key in run))
-    if tasks:
-        rows = [
-            (*key, *(run[key].pretrained.text() if key in run else None for run in scores))
-            for key in tasks
-        ]
-        document.table(["task", "metric", *names], rows, "Scores: mean ± sd over seeds")
-        _add_gains(document, scores, names)
-    else:
-        document.paragraph("None of the runs is evaluated yet. Run: electrify evaluate CONFIG")
-    figures = [{**final_valid(run), **_summary_figures(run)} for run in runs]
-    keys = [
-        "generator_loss", "generator_accuracy", "language_loss", "language_accuracy",
-        "discriminator_loss", "rtd_loss", "replaced_fraction", "rtd_accuracy", "rtd_auc",
-        "tokens", "parameters", "seconds", "flops_paper",
-    ]  # fmt: skip
-    keys = [key for key in keys if any(key in found for found in figures)]
-    document.table(
-        ["", *names],
-        [(words(k), *(f.get(k) for f in figures)) for k in keys],
-        "Pretraining: last figures on held-out text, and cost",
-    )
-    for metric in ("generator_loss", "language_loss", "discriminator_loss"):
-        curves = {
-            name: curve(run, "valid", metric, "tokens")
-            for name, run in zip(names, runs, strict=True)
-        }
-        title = words(metric).capitalize() + ", held-out text"
-        if any(curves.values()):
-            document.line_plot(title, curves, "tokens", "nats per token", log_y=True)
+def _interval(found: Estimate | None) -> str | None:
+    return None if found is None or math.isnan(found.low) else found.text()
 
 
-def _add_gains(
-    document: TwinPage,
-    scores: Sequence[Mapping[tuple[str, str], TaskScore]],
-    names: Sequence[str],
-) -> None:
-    """Each run against the first, task by task."""
-    rows = []
-    for key, base in scores[0].items():
-        for name, run in zip(names[1:], scores[1:], strict=True):
-            if key in run:
-                rows.append((*key, name, *_gain(run[key], base)))
-    if rows:
-        headers = ["task", "metric", "run", "gain", "beyond the seeds' spread?"]
-        document.table(headers, rows, f"Against {names[0]}")
-        document.paragraph(RULE)
+def _interval_numbers(found: Estimate) -> dict[str, Any]:
+    return {
+        "interval": [found.low, found.high],
+        "interval_over": found.over,
+        "undefined_resamples": found.num_undefined,
+    }
 
 
-def _gain(score: TaskScore, base: TaskScore) -> tuple[float | None, str]:
-    for what in ("task_version", "split", "num_examples", "data_sha256"):
-        if getattr(score.first, what) != getattr(base.first, what):
-            return None, f"not comparable: {words(what)} differs"
-    found = compare(score.pretrained, base.pretrained, base.first.higher_is_better)
-    return found.gain, found.verdict
-
-
-def _summary_figures(run: RunFolder) -> dict[str, Any]:
-    found = {k: run.summary[k] for k in ("tokens", "seconds", "flops_paper") if k in run.summary}
-    if "parameters" in run.summary:
-        found["parameters"] = run.summary["parameters"]["discriminator"]
-    return found
+def _sample_numbers(sample: Sample) -> dict[str, Any]:
+    low, high = sample.range
+    return {
+        "mean": sample.summary.mean,
+        "median": sample.median,
+        "sd": sample.summary.sd,
+        "lowest": low,
+        "highest": high,
+        "by_seed": {str(seed): value for seed, value in sorted(sample.values.items())},
+        **_interval_numbers(sample.estimate),
+    }

@@ -13,7 +13,7 @@ from benchmarks.predictions import (
     write_predictions,
 )
 from benchmarks.registry import TASKS
-from benchmarks.results import RESULTS, Result, append_result, read_results
+from benchmarks.results import RESULTS, Result, append_result, largest_part, read_results
 from benchmarks.task import Task
 from electrify.progress import log, warn
 
@@ -81,7 +81,7 @@ def ensemble(place: Path) -> list[Result]:
 def _runs(results: Sequence[Result]) -> Iterator[list[Result]]:
     """The results of one task and model each, of at least two seeds that gave numbers."""
     groups: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
+    for result in largest_part(results):
         if not math.isnan(result.value):
             groups.setdefault((result.task, result.model), []).append(result)
     for (task, model), runs in groups.items():
@@ -94,8 +94,16 @@ def _runs(results: Sequence[Result]) -> Iterator[list[Result]]:
 def _ensemble(folder: Path, runs: Sequence[Result]) -> Result:
     task, first = _task(runs[0]), runs[0]
     read = [
-        read_predictions(prediction_path(folder, run.task, run.model, run.seed)) for run in runs
+        read_predictions(
+            prediction_path(folder, run.task, run.model, run.seed, "", run.train_fraction)
+        )
+        for run in runs
     ]
+    if len({header["ids"] for header, _ in read}) > 1:
+        raise ValueError(
+            f"{folder}: the runs of {task.name} {first.model} are of other examples or of another "
+            "order; do the jobs again with one set of data"
+        )
     lines = task.kind.ensemble(task, [lines for _, lines in read])
     metrics = score_lines(task, lines)
     seeds = [run.seed for run in runs]
@@ -118,16 +126,31 @@ def _scores(folder: Path, result: Result) -> dict[str, float]:
     lines: dict[str, Sequence[Line]] = {}
     for split in (result.split, *task.also_reported):
         further = "" if split == result.split else split
-        path = prediction_path(folder, result.task, result.model, result.seed, further)
+        path = prediction_path(
+            folder, result.task, result.model, result.seed, further, result.train_fraction
+        )
         if not further and not path.is_file():
             raise ValueError(f"no {path}: the predictions of a result are gone; do the job again")
         if path.is_file():
             header, lines[split] = read_predictions(path)
-            _check_header(path, header, result)
-    return score_splits(task, result.split, lines)
+            check_header(path, header, result)
+    return scores_of(task, result.split, lines, folder)
 
 
-def _check_header(path: Path, header: Mapping[str, object], result: Result) -> None:
+def scores_of(
+    task: Task, reported: str, lines: Mapping[str, Sequence[Line]], where: Path
+) -> dict[str, float]:
+    """`score_splits` of lines as a file has them; `ValueError` if they are none of the task's."""
+    try:
+        return score_splits(task, reported, lines)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{where}: its predictions are none of {task.name} ({error!r}); do the job again"
+        ) from None
+
+
+def check_header(path: Path, header: Mapping[str, object], result: Result) -> None:
+    """Raise `ValueError` for a file of predictions that is not of the result."""
     about = {
         "task": result.task, "task_version": result.task_version, "variant": result.model,
         "seed": result.seed, "data_sha256": result.data_sha256,

@@ -19,6 +19,8 @@ def _undefined(value: Any) -> Any:
 
 RESULTS = "results.jsonl"  # in a folder of results
 
+MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
+
 # nan is written as null (JSON has no nan) and never as 0
 Score = Annotated[float, BeforeValidator(_undefined)]
 
@@ -51,11 +53,18 @@ class Result(BaseModel):
     seconds: float
     selected: dict[str, Any] = {}  # which step won, by what score on the rows that chose it
     notes: list[str] = []  # what looks wrong although nothing failed
+    # what it cost; None in records of before it was counted
+    train_fraction: float = 1.0  # of the examples to learn from (after `max_train_examples`)
+    train_seconds: float | None = None  # of the steps alone; `seconds` is of the whole job
+    train_flops: float | None = None  # in matrix products, forward and backward
+    inference_flops: float | None = None  # of one reported example, forward
+    peak_memory_mb: int | None = None  # allocated on the GPU, else resident
+    device: str | None = None
 
     @property
-    def job(self) -> tuple[str, str, int]:
-        """What tells a record from the others of one evaluation: task, model, seed."""
-        return self.task, self.model, self.seed
+    def job(self) -> tuple[str, str, int, float]:
+        """What tells a record from the others of one evaluation."""
+        return self.task, self.model, self.seed, self.train_fraction
 
 
 def append_result(path: Path, result: Result) -> None:
@@ -93,6 +102,15 @@ def _drop_torn_line(path: Path) -> None:
     if content and not content.endswith(b"\n"):
         with path.open("r+b") as file:
             file.truncate(content.rfind(b"\n") + 1)
+
+
+def largest_part(results: Iterable[Result]) -> list[Result]:
+    """The headline's records: of each task those that learnt from most of the training split."""
+    records = list(results)
+    largest: dict[str, float] = {}
+    for result in records:
+        largest[result.task] = max(largest.get(result.task, 0.0), result.train_fraction)
+    return [result for result in records if result.train_fraction == largest[result.task]]
 
 
 @dataclass(frozen=True)

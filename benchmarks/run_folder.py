@@ -1,13 +1,15 @@
 """Reads a run's folder, finished or in part, into plain values for the report."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import Result, read_results
+from benchmarks.results import RESULTS, Result, largest_part, read_results
 from electrify.artifacts import MANIFEST, read_manifest
+from electrify.masked_report import MaskedReport, read_report
 
 # stage folder -> the verb that makes it, in the order of a run
 STAGES = {
@@ -17,12 +19,13 @@ STAGES = {
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashed as an object: what is made of one is kept
 class RunFolder:
     """What a run folder holds; of a stage not made yet, the empty value.
 
     `manifests` and `evaluations` are keyed by stage folder: `evaluate` scores the run's own
-    export, `evaluate-<label>` another encoder. `unfinished` names stages of which only a part is
+    export, `evaluate-<label>` another encoder; the records are the headline's, those that learnt
+    from most of the training split. `unfinished` names stages of which only a part is
     there. `metrics` and records of an unfinished stage are those written so far.
     """
 
@@ -36,11 +39,21 @@ class RunFolder:
     metrics: tuple[Json, ...]
     example: Json
     evaluations: Mapping[str, tuple[Result, ...]]
+    # of checkpoints on the way, by step
+    checkpoint_evaluations: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
+    # records of every part of the training split, by stage, where there are several
+    low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
+    # hidden tokens, by stage: of the last checkpoint, and of those on the way
+    masked: Mapping[str, MaskedReport] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The run's name: that of its folder."""
         return self.folder.resolve().name
+
+    def place(self, stage: str) -> Path:
+        """Where a stage's files stand: in its folder, or in the partial one while unfinished."""
+        return self.folder / (f"{stage}.partial" if stage in self.unfinished else stage)
 
     def config(self, stage: str) -> Json:
         """The options that made a stage, empty if it is not there."""
@@ -52,13 +65,19 @@ def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
         raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
-    stages = {s: _place(folder, s) for s in [*STAGES, *_other_evaluations(folder)]}
+    names = [*STAGES, *_other_evaluations(folder), *_masked(folder)]
+    stages = {s: _place(folder, s) for s in names}
     present = {stage: place for stage, place in stages.items() if place is not None}
     if not present:
         raise ValueError(
             f"{folder} is no run folder: it has none of {', '.join(STAGES)}. "
             "Give the output_dir of a run, such as out/demo"
         )
+    evaluated = {
+        stage: read_results(place / RESULTS)
+        for stage, place in present.items()
+        if stage.startswith("evaluate")
+    }
     unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
     return RunFolder(
         folder=folder,
@@ -71,10 +90,21 @@ def read_run(folder: Path) -> RunFolder:
         metrics=tuple(_read_lines(present.get("pretrain"), "metrics.jsonl")),
         example=_read_json(present.get("export"), "example.json"),
         evaluations={
-            stage: tuple(read_results(place / "results.jsonl"))
-            for stage, place in present.items()
-            if stage.startswith("evaluate")
+            stage: tuple(largest_part(records))
+            for stage, records in evaluated.items()
+            if _checkpoint_step(stage) is None
         },
+        checkpoint_evaluations={
+            step: tuple(largest_part(evaluated[stage]))
+            for step, stage in sorted((_checkpoint_step(s) or 0, s) for s in evaluated)
+            if step
+        },
+        low_shot={
+            stage: tuple(records)
+            for stage, records in evaluated.items()
+            if len({record.train_fraction for record in records}) > 1
+        },
+        masked={s: read_report(folder / s) for s in present if s.startswith("masked")},
     )
 
 
@@ -86,8 +116,19 @@ def _place(folder: Path, stage: str) -> Path | None:
     return partial if partial.is_dir() else None
 
 
+def _checkpoint_step(stage: str) -> int | None:
+    """Of `evaluate-checkpoint-<step>`; None of another stage."""
+    match = re.fullmatch(r"evaluate-checkpoint-(\d+)", stage)
+    return int(match[1]) if match else None
+
+
 def _other_evaluations(folder: Path) -> list[str]:
     return sorted({p.name.removesuffix(".partial") for p in folder.glob("evaluate-*")})
+
+
+def _masked(folder: Path) -> list[str]:
+    """Finished stages of hidden tokens: of an unfinished one nothing can be read."""
+    return sorted(place.parent.name for place in folder.glob(f"masked*/{MANIFEST}"))
 
 
 def _read_json(place: Path | None, name: str) -> Json:

@@ -1,24 +1,53 @@
-"""Scores of several seeds, and whether two of them differ by more than the seeds do."""
+"""Scores of several seeds, with what is known of them on other examples."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
 
+from benchmarks.kind import Line
+from benchmarks.predictions import prediction_path, read_predictions
+from benchmarks.registry import TASKS
+from benchmarks.resamples import Draws, resample
+from benchmarks.rescore import check_header
 from benchmarks.results import Result, Summary, summarize
-
-RULE = (
-    "The difference counts as beyond the seeds' spread where the ranges (lowest to highest seed) "
-    "do not overlap, or where it is more than twice the pooled sd; else the two cannot be told "
-    "apart. It takes two seeds of each. sd is the sample standard deviation over seeds."
-)
+from benchmarks.run_folder import RunFolder
+from benchmarks.uncertainty import Estimate, estimate, score_bounds
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The headline metric of one task and encoder by seed, and its mean and sd."""
+    """The headline metric of one task and encoder by seed, and its mean and sd.
+
+    `draws` are the scores on resampled examples; None where the predictions are not at hand.
+    """
 
     values: Mapping[int, float]
     summary: Summary
+    draws: Draws | None = None
+    metric: str = ""
+
+    @property
+    def median(self) -> float:
+        """Over seeds; nan of none, and where a seed's is."""
+        if not self.values or not all(map(math.isfinite, self.values.values())):
+            return math.nan
+        return statistics.median(self.values.values())
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest seed."""
+        if math.isnan(self.median):
+            return math.nan, math.nan
+        return min(self.values.values()), max(self.values.values())
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The mean with its interval."""
+        bounds = score_bounds(self.metric) if self.metric in _HEADLINES else (-math.inf, math.inf)
+        return estimate(self.values, self.draws, bounds)
 
     def text(self) -> str:
         """'0.8123 ± 0.0045', the value alone of one seed, a dash of none."""
@@ -28,21 +57,21 @@ class Sample:
         return f"{self.summary.mean:.4f}{spread}"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A sample against another: `gain` is positive where the first is the better one."""
-
-    gain: float | None
-    beyond_spread: bool
-    verdict: str
+_HEADLINES = {task.headline for task in TASKS.values()}
 
 
 @dataclass(frozen=True)
 class TaskScore:
-    """All results of one task and one encoder, with those of its untrained twin."""
+    """All results of one task and one encoder, with those of its untrained twin.
+
+    `note` says why there are no scores on resampled examples, where there are none.
+    """
 
     stage: str
     results: tuple[Result, ...]
+    pretrained: Sample  # the encoder as pretrained
+    untrained: Sample  # the same network with random weights
+    note: str = ""
 
     @property
     def first(self) -> Result:
@@ -50,60 +79,100 @@ class TaskScore:
         return self.results[0]
 
     @property
-    def pretrained(self) -> Sample:
-        """The encoder as pretrained."""
-        return sample_of([r for r in self.results if r.model == "pretrained"])
-
-    @property
-    def untrained(self) -> Sample:
-        """The same network with random weights."""
-        return sample_of([r for r in self.results if r.model == "random-init"])
-
-    @property
-    def comparison(self) -> Comparison:
-        """Pretrained against untrained."""
-        return compare(self.pretrained, self.untrained, self.first.higher_is_better)
+    def encoder(self) -> str:
+        """The encoder where it is not the run's own export, else empty."""
+        return encoder_name(self.stage)
 
     @property
     def label(self) -> str:
         """The task, with the encoder where it is not the run's own export."""
-        other = self.stage.removeprefix("evaluate").removeprefix("-")
-        return f"{self.first.task} ({other})" if other else self.first.task
+        return f"{self.first.task} ({self.encoder})" if self.encoder else self.first.task
 
 
-def sample_of(results: Sequence[Result]) -> Sample:
+def encoder_name(stage: str) -> str:
+    """Of a stage folder `evaluate-<name>` the name; empty of `evaluate`, the run's own export."""
+    return stage.removeprefix("evaluate").removeprefix("-")
+
+
+def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
     """The seeds of one task and one encoder; of no results, an empty sample."""
     nothing = Summary(math.nan, math.nan, 0)
     values = {result.seed: result.value for result in results}
-    return Sample(values, next(iter(summarize(results).values()), nothing))
+    summary = next(iter(summarize(results).values()), nothing)
+    return Sample(values, summary, draws, results[0].metric if results else "")
 
 
-def task_scores(stage: str, results: Sequence[Result]) -> list[TaskScore]:
-    """Group one evaluation's results by task, in order of first appearance."""
+def task_scores(
+    stage: str, results: Sequence[Result], place: Path | None = None
+) -> list[TaskScore]:
+    """Group one evaluation's results by task, in order of first appearance.
+
+    `place` is the folder that holds its predictions. Raises `ValueError` for a file of predictions
+    that is damaged or of another result, and for records of a task that are not of one protocol.
+    """
+    _check_records(stage, results)
     tasks = dict.fromkeys(result.task for result in results)
-    return [TaskScore(stage, tuple(r for r in results if r.task == task)) for task in tasks]
+    return [_task_score(stage, [r for r in results if r.task == task], place) for task in tasks]
 
 
-def compare(sample: Sample, other: Sample, higher_is_better: bool) -> Comparison:
-    """Apply `RULE`."""
-    a, b = list(sample.values.values()), list(other.values.values())
-    if not a or not b:
-        return Comparison(None, False, "nothing to compare with" if a else "not scored")
-    gain = (sample.summary.mean - other.summary.mean) * (1 if higher_is_better else -1)
-    if not all(map(math.isfinite, a + b)):
-        return Comparison(gain, False, "cannot tell: undefined values")
-    if len(a) < 2 or len(b) < 2:
-        return Comparison(gain, False, "cannot tell: fewer than two seeds")
-    word = "better" if gain > 0 else "worse"
-    if min(a) > max(b) or min(b) > max(a):
-        # were there no difference, the seeds would part like this in 2 of C(n + m, n) orders
-        chance = 100 * 2 / math.comb(len(a) + len(b), len(a))
-        verdict = f"{word}: ranges do not overlap ({chance:.2g} % by chance alone)"
-        return Comparison(gain, True, verdict)
-    pooled = math.sqrt(
-        ((len(a) - 1) * sample.summary.sd**2 + (len(b) - 1) * other.summary.sd**2)
-        / (len(a) + len(b) - 2)
+@lru_cache(maxsize=8)
+def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
+    """The scores of the run's own export first, then those of other encoders."""
+    return tuple(
+        score
+        for stage, records in run.evaluations.items()
+        for score in task_scores(stage, records, run.place(stage))
     )
-    if abs(gain) > 2 * pooled:
-        return Comparison(gain, True, f"{word}: more than 2 × pooled sd ({pooled:.4f})")
-    return Comparison(gain, False, "cannot tell apart")
+
+
+def _check_records(stage: str, results: Sequence[Result]) -> None:
+    first: dict[str, Result] = {}
+    seen = set()
+    for result in results:
+        expected = first.setdefault(result.task, result)
+        for what in ("task_version", "metric", "split", "num_examples", "data_sha256"):
+            ours, theirs = getattr(result, what), getattr(expected, what)
+            if ours != theirs:
+                raise ValueError(
+                    f"{stage}: results of {result.task} with {what} {theirs!r} and {ours!r}; they "
+                    f"make no mean: evaluate again with --overwrite, or remove the lines of one"
+                )
+        if result.job in seen:
+            raise ValueError(
+                f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "
+                "remove one of the lines"
+            )
+        seen.add(result.job)
+
+
+def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
+    lines, note = _lines(results, place)
+    samples = {}
+    for variant in ("pretrained", "random-init"):
+        records = [result for result in results if result.model == variant]
+        draws = None
+        if records and not note:
+            runs = {r.seed: lines[r.model, r.seed] for r in records}
+            draws = resample(TASKS[records[0].task], runs)
+        samples[variant] = sample_of(records, draws)
+    return TaskScore(stage, tuple(results), samples["pretrained"], samples["random-init"], note)
+
+
+def _lines(
+    results: Sequence[Result], place: Path | None
+) -> tuple[dict[tuple[str, int], Sequence[Line]], str]:
+    """The predictions of every model and seed, or none and the reason."""
+    if place is None:
+        return {}, "without predictions"
+    if results[0].task not in TASKS:
+        return {}, "the task is not known here"
+    found: dict[tuple[str, int], Sequence[Line]] = {}
+    for result in results:
+        path = prediction_path(
+            place, result.task, result.model, result.seed, "", result.train_fraction
+        )
+        if not path.is_file():
+            return {}, f"no predictions of {result.model} seed {result.seed}"
+        header, found[result.model, result.seed] = read_predictions(path)
+        check_header(path, header, result)
+    return found, ""

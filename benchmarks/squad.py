@@ -2,8 +2,8 @@
 
 The scores are those of each set's official script. Google's ELECTRA predicts SQuAD with the joint
 head and, on 2.0, reports at the threshold -2.75 on the odds (configure_finetuning.py
-`qa_na_threshold`); "squad-2.0-span" has the plain head of BERT instead, as KorQuAD (KoELECTRA) and
-KLUE-MRC (KLUE-baseline) do.
+`qa_na_threshold`); "squad-1.1-span" and "squad-2.0-span" have the plain head of BERT instead, as
+KorQuAD (KoELECTRA) and KLUE-MRC (KLUE-baseline) do.
 """
 
 from dataclasses import replace
@@ -44,7 +44,15 @@ SQUAD_2 = Task(
     id_field="id",
 )
 
-SQUAD_2_SPAN = replace(SQUAD_2, name="squad-2.0-span", kind=Spans(scorer="squad-2.0", head="span"))
+# the plain head of BERT on the same questions
+SQUAD_1_SPAN = replace(
+    SQUAD_1, name="squad-1.1-span", variant_of=SQUAD_1.name,
+    kind=Spans(scorer="squad-1.1", head="span"),
+)  # fmt: skip
+SQUAD_2_SPAN = replace(
+    SQUAD_2, name="squad-2.0-span", variant_of=SQUAD_2.name,
+    kind=Spans(scorer="squad-2.0", head="span"),
+)  # fmt: skip
 
 KLUE_MRC = Task(
     name="klue-mrc",
@@ -92,4 +100,4 @@ def _xquad(language: str) -> Task:
 XQUAD = tuple(_xquad(language) for language in XQUAD_LANGUAGES)
 
 SQUAD_TASKS = (SQUAD_1, SQUAD_2)
-VARIANTS = (SQUAD_2_SPAN,)  # run when named alone
+VARIANTS = (SQUAD_1_SPAN, SQUAD_2_SPAN)  # run when named alone

@@ -18,7 +18,7 @@ from benchmarks.kinds.tagging import CharacterTagging
 from benchmarks.predictions import prediction_path, read_predictions
 from benchmarks.registry import TASKS
 from benchmarks.rescore import evaluation_folders
-from benchmarks.results import RESULTS, Result, read_results
+from benchmarks.results import RESULTS, Result, largest_part, read_results
 from benchmarks.task import Task
 from electrify.artifacts import write_text
 from electrify.progress import log, warn
@@ -49,7 +49,7 @@ def write_submissions(place: Path) -> list[Path]:
     written: list[Path] = []
     for folder in evaluation_folders(place):
         runs: dict[tuple[str, int], list[Result]] = {}
-        for result in read_results(folder / RESULTS):
+        for result in largest_part(read_results(folder / RESULTS)):
             if result.task in TASKS and result.model == "pretrained":
                 runs.setdefault((result.model, result.seed), []).append(result)
         for (model, seed), results in runs.items():
@@ -68,7 +68,8 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
             if any(line["prediction"] is None for line in lines):
                 warn(f"{task.name} {split}: its training failed; nothing is written of it")
             elif isinstance(task.kind, Spans):
-                written += write_squad_files(lines, target / f"{task.name}.{split}")
+                with_odds = task.kind.scorer == "squad-2.0"
+                written += write_squad_files(lines, target / f"{task.name}.{split}", with_odds)
             elif task.suite == "klue":
                 written.append(write_klue_rows(target / f"{task.name}.{split}", task, lines))
             elif task.suite == "glue" and split in task.unlabelled:
@@ -81,7 +82,9 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
 def _splits(folder: Path, task: Task, result: Result) -> Iterator[tuple[str, list[Line]]]:
     for split in (result.split, *task.also_reported, *task.unlabelled):
         further = "" if split == result.split else split
-        path = prediction_path(folder, result.task, result.model, result.seed, further)
+        path = prediction_path(
+            folder, result.task, result.model, result.seed, further, result.train_fraction
+        )
         if path.is_file():
             yield split, read_predictions(path)[1]
 

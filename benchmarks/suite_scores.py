@@ -11,8 +11,9 @@ from benchmarks.metrics.glue import (
 )
 from benchmarks.results import Result
 
+ELECTRA_AVERAGE = "GLUE, 8 tasks as the ELECTRA paper"
 _MEANS: Mapping[str, Callable[[Scores], float]] = {
-    "GLUE, 8 tasks as the ELECTRA paper": electra_dev_8_tasks,
+    ELECTRA_AVERAGE: electra_dev_8_tasks,
     "GLUE, 9 tasks": glue_9_tasks,
     "GLUE, 8 tasks without WNLI": glue_8_tasks_without_wnli,
 }

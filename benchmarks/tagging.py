@@ -3,7 +3,7 @@
 KLUE-baseline klue_baseline/models/named_entity_recognition.py and data/klue_ner.py. A piece learns
 the label of its first character, [CLS] and [SEP] learn "O". A predicted B- of a piece means B- on
 its first character and I- on the rest. Blanks are not scored, and every sentence stands between
-the predictions of [CLS] and [SEP], gold "O".
+the predictions of the first and the last position of its padded row, gold "O".
 
 Two differences from that code. Characters are found by the tokenizer's offsets, where it loses
 some beside an [UNK] (KLUE-baseline issue 9). Characters cut off by the maximum length count as
@@ -90,7 +90,7 @@ def inside_labels(labels: Sequence[str]) -> list[int]:
 
 
 def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
-    """Labels as they are scored: without those of blanks, between the two of [CLS] and [SEP]."""
+    """Labels as they are scored: without those of blanks, between the two of the frame."""
     is_scored = np.array([not character.isspace() for character in text], dtype=bool)
     return np.concatenate(([first], tags[is_scored], [last])).astype(np.int64)
 
@@ -106,6 +106,13 @@ def one_label(lines: Sequence[Mapping[str, Any]]) -> str | None:
     if len(predicted) > 1 or len({label for line in lines for label in line["gold"]}) < 2:
         return None
     return predicted.pop()
+
+
+def text_entities(tags: Sequence[str], text: str) -> set[tuple[str, int, int]]:
+    """`entities` of the labels of a text's characters, blanks left out as they are not scored."""
+    kept = [place for place, character in enumerate(text) if not character.isspace()]
+    found = entities([tags[place] for place in kept])
+    return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in found}
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:

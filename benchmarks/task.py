@@ -58,6 +58,20 @@ class Task:
     value_range: tuple[float, float] = (0.0, 1.0)  # of a number to predict; it is learnt as 0..1
     train_both_orders: bool = False  # a pair is learnt as (a, b) and as (b, a)
     pooling: Pooling = "cls"  # which state the head of rows reads: the first, or the mean
+    # the task of which this is another reading: same files, same recipe, same rows on each side of
+    # a split, so that the two scores are of the same rows
+    variant_of: str | None = None
+
+    @property
+    def original(self) -> str:
+        """Name of the task that this is a variant of, else its own."""
+        return self.variant_of or self.name
+
+    @property
+    def label_names(self) -> Mapping[str, str]:
+        """Labels as a reader knows them, where they differ: "0" of CoLA is "unacceptable"."""
+        names = self.hub.labels.items() if self.hub else ()
+        return {label: f"{label} ({name})" for name, label in names}
 
     @property
     def reported_splits(self) -> tuple[str, ...]:

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.cost import Seen
 from benchmarks.features import collate, prediction_batches, training_batches
 from benchmarks.heads import EncoderWithHead
 from benchmarks.kind import Features, Kind, Outputs
 from benchmarks.memory import in_fitting_parts
-from benchmarks.optim import build_optimizer, schedule
+from benchmarks.optim import build_optimizer, set_rates
 from benchmarks.probing import StateCache
 from benchmarks.recipe import HyperParameters
 
@@ -34,6 +35,7 @@ class Trainer:
     micro_batch_size: int
     prediction_batch_size: int
     cache: StateCache | None = None  # of a frozen encoder, of the rows learnt from
+    seen: Seen = field(default_factory=Seen)  # rows by length, for what they cost
 
     def train(
         self,
@@ -49,7 +51,6 @@ class Trainer:
         """
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)
-        peaks = [group["lr"] for group in optimizer.param_groups]
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         rng = np.random.default_rng([seed, 2])
         num_steps = settings.num_steps
@@ -57,9 +58,7 @@ class Trainer:
         self._fill_cache(features, rows)
         network.train()
         for step, batch_rows in enumerate(batches):
-            share = schedule(settings.schedule, step, num_steps, settings.warmup_steps)
-            for group, peak in zip(optimizer.param_groups, peaks, strict=True):
-                group["lr"] = peak * share
+            set_rates(optimizer, settings, step)
             loss = self._gradients(features, rows[batch_rows])
             if not math.isfinite(loss):
                 return f"loss is {loss} at step {step} of {num_steps}"
@@ -87,7 +86,7 @@ class Trainer:
         with torch.inference_mode():
             for rows in prediction_batches(features.lengths, batch_size):
                 batch = self._batch(features, rows)
-                with self._autocast():
+                with self.autocast():
                     outputs = self.network(batch)
                 arrays = {name: _array(tensor) for name, tensor in outputs.items()}
                 for position, row in enumerate(rows):
@@ -101,10 +100,19 @@ class Trainer:
         if not cache.fits(self.network.hidden_size):
             return
         self.network.eval()
-        with torch.inference_mode(), self._autocast():
-            for some in cache.batches(self.prediction_batch_size):
-                cache.put(some, self.network.encode(self._batch(features, some)), features)
+        _, self.prediction_batch_size = in_fitting_parts(
+            lambda size: self._encode_into(cache, features, size),
+            self.prediction_batch_size, self.label,
+        )  # fmt: skip
         self.cache = cache
+
+    def _encode_into(self, cache: StateCache, features: Features, batch_size: int) -> None:
+        self.seen.encoded.clear()
+        with torch.inference_mode(), self.autocast():
+            for some in cache.batches(batch_size):
+                batch = self._batch(features, some)
+                self.seen.encoded[batch["input_ids"].shape[1]] += len(some)
+                cache.put(some, self.network.encode(batch), features)
 
     def _gradients(self, features: Features, rows: Rows) -> float:
         """Add the gradients of the mean loss over `rows`; the loss, nan or inf at the first part
@@ -116,20 +124,24 @@ class Trainer:
         return loss
 
     def _gradients_in_parts(self, features: Features, rows: Rows, size: int) -> float:
-        """Parts are weighed by their labels, so that the sum is the gradient of the whole."""
+        """Parts are weighed by their labels, term by term of the loss, so that the sum is the
+        gradient of the whole."""
         self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
         parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
-        shares = [1.0]
-        if len(parts) > 1:
-            counts = [self.network.head.num_labels(part) for part in parts]
-            shares = [count / max(1, sum(counts)) for count in counts]
+        head = self.network.head
+        counts = [head.counts(part) for part in parts] if len(parts) > 1 else [(1,)]
+        whole = [max(1, sum(column)) for column in zip(*counts, strict=True)]
         total = 0.0
-        for part, share in zip(parts, shares, strict=True):
-            if share == 0.0:  # nothing to learn from in it
+        for part, of_part in zip(parts, counts, strict=True):
+            if not any(of_part):  # nothing to learn from in it
                 continue
-            with self._autocast():
+            with self.autocast():
                 outputs = self.network(part)
-            loss = self.network.head.loss(outputs, part) * share
+            if len(parts) == 1:
+                loss = head.loss(outputs, part)
+            else:  # a term without labels is 0 / 0
+                terms = zip(head.terms(outputs, part), of_part, whole, strict=True)
+                loss = torch.stack([term * (n / of) for term, n, of in terms if n]).sum()
             value = loss.item()
             if not math.isfinite(value):
                 return value
@@ -139,6 +151,7 @@ class Trainer:
 
     def _learnt(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
         batch = self._batch(features, rows)
+        self.seen.trained[batch["input_ids"].shape[1]] += len(rows)
         if self.cache is None:
             return batch
         return {**batch, "states": self.cache.states(rows).to(self.network.device)}
@@ -146,7 +159,7 @@ class Trainer:
     def _batch(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
         return collate(self.kind, features, rows, self.pad_id, self.network.device)
 
-    def _autocast(self) -> torch.autocast:
+    def autocast(self) -> torch.autocast:
         """bf16 matrix products over fp32 weights, or plain fp32."""
         enabled = self.settings.precision == "bf16"
         return torch.autocast(self.network.device.type, dtype=torch.bfloat16, enabled=enabled)

@@ -1,14 +1,18 @@
 """One report as an HTML page and as Markdown, from the same calls."""
 
+import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from electrify.artifacts import write_json, write_text
-from electrify.page import Page, format_number
+from electrify.page import Page
+from electrify.page_text import format_number
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# control characters, line ends, those that reorder the text around them, lone surrogates
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class TwinPage:
@@ -33,10 +37,9 @@ class TwinPage:
     ) -> None:
         """A table, its numbers formatted alike in both."""
         self.page.table(headers, rows, caption)
-        lines = [_row(headers), "|" + " --- |" * len(headers), *(_row(row) for row in rows)]
         if caption:
             self._blocks.append(f"*{markdown_text(caption)}*")
-        self._blocks.append("\n".join(lines))
+        self._blocks.append("\n".join(table_lines(headers, rows)))
 
     def line_plot(
         self,
@@ -45,9 +48,23 @@ class TwinPage:
         x_label: str,
         y_label: str,
         log_y: bool = False,
+        log_x: bool = False,
+        bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
     ) -> None:
         """A plot, on the page alone."""
-        self.page.line_plot(title, series, x_label, y_label, log_y)
+        self.page.line_plot(title, series, x_label, y_label, log_y, log_x, bands)
+
+    def scatter_plot(
+        self,
+        title: str,
+        points: Mapping[str, Sequence[tuple[float, float, str]]],
+        x_label: str,
+        y_label: str,
+        log_x: bool = False,
+        lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    ) -> None:
+        """A plot, on the page alone."""
+        self.page.scatter_plot(title, points, x_label, y_label, log_x, lines)
 
     def bar_plot(
         self,
@@ -60,9 +77,37 @@ class TwinPage:
         """A plot, on the page alone."""
         self.page.bar_plot(title, labels, series, y_label, errors)
 
-    def text_samples(self, title: str, items: Sequence[tuple[str, str]]) -> None:
+    def matrix(
+        self,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        counts: Sequence[Sequence[int]],
+        corner: str,
+        caption: str = "",
+    ) -> None:
+        """Counts, on the page shaded by their share of the row."""
+        self.page.matrix(rows, columns, counts, corner, caption)
+        if caption:
+            self._blocks.append(f"*{markdown_text(caption)}*")
+        body = [_row([name, *row]) for name, row in zip(rows, counts, strict=True)]
+        head = [_row([corner, *columns]), "|" + " --- |" * (len(columns) + 1)]
+        self._blocks.append("\n".join([*head, *body]))
+
+    @contextmanager
+    def fold(self, title: str) -> Iterator[None]:
+        """What is added within folds away, in both."""
+        # a block of HTML: Markdown's own escapes are not read in it
+        name = html.escape(" ".join(_UNPRINTABLE.sub("\ufffd", title).split()))
+        self._blocks.append(f"<details><summary>{name}</summary>")
+        with self.page.fold(title):
+            yield
+        self._blocks.append("</details>")
+
+    def text_samples(
+        self, title: str, items: Sequence[tuple[str, str]], compact: bool = False
+    ) -> None:
         """(label, text) pairs."""
-        self.page.text_samples(title, items)
+        self.page.text_samples(title, items, compact)
         lines = [f"- {markdown_text(label)}: {markdown_text(text)}" for label, text in items]
         self._blocks += [markdown_text(title), "\n".join(lines)]
 
@@ -94,6 +139,11 @@ class TwinPage:
         write_json(folder / "report.json", record)
         write_text(folder / "report.md", self.markdown())
         self.page.write(folder / "report.html")
+
+
+def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """A table in Markdown, line by line."""
+    return [_row(headers), "|" + " --- |" * len(headers), *(_row(row) for row in rows)]
 
 
 def markdown_text(text: str) -> str:

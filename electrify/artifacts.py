@@ -8,6 +8,7 @@ times or versions: the same work done again has the same digest, and nothing aft
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from electrify.stage_lock import stage_lock
 
 MANIFEST = "manifest.json"
 _CHECKSUM = "manifest_sha256"
+_TORN = re.compile(r"\.[0-9a-f]{32}\.tmp$")
 PLAN = "plan.json"  # in a partial folder: what it is a part of
 
 
@@ -225,6 +227,14 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
+def remove_torn(folder: Path) -> None:
+    """Remove, at any depth, what `write_text` had begun when it was killed. Nobody may be writing
+    there."""
+    for path in folder.rglob("*.tmp"):
+        if _TORN.search(path.name):
+            path.unlink()
+
+
 def write_json(path: Path, value: object) -> None:
     """Write a value as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
@@ -236,6 +246,7 @@ def _open_partial(stage: Stage, overwrite: bool) -> None:
         same = plan_path.exists() and json.loads(plan_path.read_text(encoding="utf-8")) == plan
         if stage.resumable and same:  # with overwrite too: it drops the work of other plans alone
             log(f"{stage.name}: continuing {stage.partial}")
+            remove_torn(stage.partial)
             return
         if stage.resumable and plan_path.exists() and not same and not overwrite:
             raise ValueError(

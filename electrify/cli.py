@@ -7,11 +7,18 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from electrify.cli_evaluate import (
+    add_evaluate_options,
+    add_report_options,
+    evaluate_verb,
+    folder_of_data,
+    report_verb,
+    update_cards,
+)
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.outcome import status_of
 from electrify.progress import log, setup_logging
-from electrify.stages import CHECKPOINT_STATE
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -77,63 +84,10 @@ def _export(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluate(parsed: argparse.Namespace) -> int:
-    if parsed.check_metrics:
-        from benchmarks.golden.check import check_metrics
-
-        return check_metrics(Path(parsed.check_metrics))
-    if parsed.rescore:
-        from benchmarks.rescore import rescore
-
-        return rescore(Path(parsed.rescore))
-    if parsed.ensemble:
-        from benchmarks.rescore import ensemble
-
-        ensemble(Path(parsed.ensemble))
-        return 0
-    if parsed.submission:
-        from benchmarks.submission import write_submissions
-
-        write_submissions(Path(parsed.submission))
-        return 0
-    if parsed.config is None:
-        raise ValueError("give a config: electrify evaluate configs/NAME.toml")
-    if parsed.data_dir:
-        parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
-    from benchmarks.evaluate import evaluate
-
-    config = _load(parsed)
-    with tempfile.TemporaryDirectory() as scratch:
-        weights = None
-        if parsed.model and (Path(parsed.model) / CHECKPOINT_STATE).is_file():
-            from model.export_checkpoint import export_checkpoint
-
-            weights = Path(scratch)
-            export_checkpoint(Path(parsed.model), weights)
-        evaluate(config, parsed.model, parsed.overwrite, weights)
-    if parsed.model is None:
-        from model.card import add_scores
-
-        add_scores(config)
-    return 0
-
-
 def _predict_masked(parsed: argparse.Namespace) -> int:
     from model.masked_prediction import predict_masked
 
     print(predict_masked(_load(parsed), parsed.checkpoint, parsed.overwrite))
-    return 0
-
-
-def _report(parsed: argparse.Namespace) -> int:
-    from benchmarks.report import report
-
-    folders = [
-        Path(load_config(name, parsed.set).output_dir) if name.endswith(".toml") else Path(name)
-        for name in parsed.runs
-    ]
-    page = report(folders, Path(parsed.output) if parsed.output else None)
-    print(page)
     return 0
 
 
@@ -145,17 +99,16 @@ def _run(parsed: argparse.Namespace) -> int:
     from benchmarks.evaluate import evaluate, score_table
     from benchmarks.report import report
     from benchmarks.results import RESULTS, read_results
-    from model.card import add_scores
     from model.example import format_example, read_example
 
     folder = Path(config.output_dir)
     if config.evaluate.suites or config.evaluate.tasks:
         evaluate(config, None, parsed.overwrite)
-        add_scores(config)
+        update_cards(config)
         print("\n".join(["", *score_table(read_results(folder / "evaluate" / RESULTS))]))
     else:
         log("evaluate: the config names no suites and no tasks")
-    page = report([folder], None)
+    page = report([folder], None, folder_of_data(config.evaluate.data_dir))
     example = read_example(config)
     if example is not None:
         print(f"\n{example['sentence']}\n{example['corrupted']}")
@@ -168,6 +121,19 @@ def _ablate(parsed: argparse.Namespace) -> int:
     from benchmarks.ablate import ablate
 
     print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
+    return 0
+
+
+def _leakage(parsed: argparse.Namespace) -> int:
+    if parsed.data_dir:
+        parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
+    from benchmarks.leakage import write_items
+    from pipeline.leakage import find_leaks
+
+    config = _load(parsed)
+    with tempfile.TemporaryDirectory() as items:
+        write_items(config, Path(items))
+        find_leaks(config, parsed.beam_options, parsed.overwrite, Path(items))
     return 0
 
 
@@ -226,25 +192,10 @@ def _parser() -> argparse.ArgumentParser:
         verb = _add(verbs, name, function, text, f"electrify {name} {config}{example}")
         verb.add_argument("config", help="the run's TOML file")
     evaluate = _add(
-        verbs, "evaluate", _evaluate, "fine-tune and score an encoder",
+        verbs, "evaluate", evaluate_verb, "fine-tune and score an encoder",
         "electrify evaluate configs/demo.toml --data-dir pipeline/sample",
     )  # fmt: skip
-    evaluate.add_argument("config", nargs="?", help="the run's TOML file")
-    evaluate.add_argument(
-        "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
-    )
-    evaluate.add_argument(
-        "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
-    )
-    evaluate.add_argument(
-        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
-    )
-    for option, text in (
-        ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
-        ("--ensemble", "score the seeds of each task of a run together and leave"),
-        ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
-    ):
-        evaluate.add_argument(option, metavar="FOLDER", help=text)
+    add_evaluate_options(evaluate)
     masked = _add(
         verbs, "predict-masked", _predict_masked, "how well the networks name hidden tokens",
         "electrify predict-masked configs/demo.toml --set masked.num_sequences=16",
@@ -253,12 +204,17 @@ def _parser() -> argparse.ArgumentParser:
     masked.add_argument(
         "--checkpoint", type=int, metavar="STEP", help="one on the way, in place of the last"
     )
+    leakage = _add(
+        verbs, "leakage", _leakage, "which benchmark examples stand in the run's documents",
+        "electrify leakage configs/demo.toml --data-dir pipeline/sample",
+    )  # fmt: skip
+    leakage.add_argument("config", help="the run's TOML file")
+    leakage.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
     report = _add(
-        verbs, "report", _report, "a page about one run, or comparing several",
+        verbs, "report", report_verb, "a page about one run, or comparing several",
         "electrify report out/demo",
     )  # fmt: skip
-    report.add_argument("runs", nargs="+", help="run folders (out/NAME) or their configs")
-    report.add_argument("--output", help="folder to write to (default: the first run's)")
+    add_report_options(report)
     _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
     _add(verbs, "doctor", _doctor, "check this machine and installation", "electrify doctor")
     return parser

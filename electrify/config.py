@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from electrify.config_clean import CleanConfig
 from electrify.config_evaluate import EvaluateConfig
+from electrify.config_masked import MaskedConfig
 from electrify.config_pretrain import PretrainConfig
 from electrify.config_section import Section
 from electrify.config_vocab import EncodeConfig, VocabConfig
@@ -21,6 +22,7 @@ class RunConfig(Section):
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig
     pretrain: PretrainConfig
+    masked: MaskedConfig = MaskedConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
 
     @model_validator(mode="after")

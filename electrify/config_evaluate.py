@@ -7,16 +7,19 @@ from pydantic import Field
 from electrify.config_section import Count, Fraction, Section
 
 _Positive = Annotated[float, Field(gt=0)]
+_Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class FinetuneOptions(Section):
     """What may differ from task to task; None: as the recipe has it (benchmarks/recipe.py)."""
 
     num_epochs: _Positive | None = None
+    min_steps: Count | None = None  # however few the examples: low-shot parts have few steps
     learning_rate: _Positive | None = None
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
     warmup_fraction: Fraction | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = None
+    adam_bias_correction: bool | None = None  # ELECTRA's recipe is without, the others have it
     batch_size: Count | None = None
     max_sequence_length: Count | None = None  # the recipe's is lowered to the model's positions
     max_train_examples: Count | None = None  # a seeded sample of the train split
@@ -36,6 +39,8 @@ class EvaluateConfig(FinetuneOptions):
     tasks: tuple[str, ...] = ()  # single tasks, such as "klue-ynat"
     data_dir: str | None = None  # folder with the official files; or `--data-dir`
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
+    # parts of the examples to learn from, each a job of its own; the largest is the headline
+    train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
     random_init_control: bool = True  # score a random encoder of the same shape beside it
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"  # auto: that of the task
     # "paper": the top layer learns at decay x the head's rate; "released": at decay^2

@@ -99,7 +99,8 @@ class PretrainConfig(Section):
     valid_every_steps: Count = 1000
     num_valid_batches: Count = 16
     checkpoint_every_steps: Count = 1000
-    keep_checkpoints: Count = 2
+    keep_checkpoints: Count = 2  # the newest
+    keep_every_steps: Count | None = None  # one of each so many steps stays, for learning curves
     checkpoint_dir: str | None = None  # a folder or address (gs://...) that also gets checkpoints
     inputs_dir: str | None = None  # a run (gs://...) whose vocab/ and shards/ are copied if missing
     wandb_project: str | None = None  # figures also go to this Weights & Biases project

@@ -1,70 +1,30 @@
 """Self-contained HTML pages for every report: tables, plots, samples; no network, all escaped."""
 
-import html
 import math
-import re
-from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from electrify.artifacts import write_text
+from electrify.page_parts import Parts
 from electrify.page_style import CSS
-from electrify.plots import bar_svg, has_matplotlib, line_style, line_svg, series_color
+from electrify.page_text import escape, printable
+from electrify.plot_svg import has_matplotlib, line_style, series_color
+from electrify.plots import MARKER_SIGNS, bar_svg, line_svg, scatter_svg
 
 MAX_TABLE_POINTS = 20  # of each series, where a plot cannot be drawn
 _NO_MATPLOTLIB = "Plots need matplotlib: python -m pip install matplotlib. Its points instead:"
-# what neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
-_SHORT = 24  # characters of a cell that are kept on one line
+Point = TypeVar("Point", tuple[float, float], tuple[float, float, str])
 _ANCHORED = 4  # headings from which a page gets a list of contents
 
 
-class Page:
+class Page(Parts):
     """A page built from top to bottom; the same calls make the same bytes."""
 
     def __init__(self, title: str, subtitle: str = "") -> None:
+        super().__init__()
         self.title, self.subtitle = title, subtitle
-        self._parts: list[tuple[str, str]] = []  # (kind, HTML); neighbouring plots share a row
-        self._headings: list[str] = []
         self._num_plots = 0
-
-    def heading(self, text: str, level: int = 2) -> None:
-        """Start a section; those of level 2 make the list of contents, level 3 lies within."""
-        assert level in (2, 3)
-        anchor = ""
-        if level == 2:
-            self._headings.append(text)
-            anchor = f' id="section-{len(self._headings)}"'
-        self._parts.append(("heading", f"<h{level}{anchor}>{escape(text)}</h{level}>"))
-
-    def paragraph(self, text: str) -> None:
-        """Plain text."""
-        self._parts.append(("text", f"<p>{escape(text)}</p>"))
-
-    def table(
-        self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
-    ) -> None:
-        """A table; numbers are formatted and stand to the right, None is a dash.
-
-        `ValueError` for a row with more or fewer cells than there are headers.
-        """
-        for row in rows:
-            if len(row) != len(headers):
-                raise ValueError(f"a row of {len(row)} cells under {len(headers)} headers: {row!r}")
-        columns = list(zip(*rows, strict=True)) or [()] * len(headers)
-        right = [_is_numeric(column) for column in columns]
-        head = "".join(_cell("th", h, r) for h, r in zip(headers, right, strict=True))
-        body = "\n".join(
-            "<tr>" + "".join(_cell("td", c, r) for c, r in zip(row, right, strict=True)) + "</tr>"
-            for row in rows
-        )
-        title = f"<caption>{escape(caption)}</caption>" if caption else ""
-        self._parts.append((
-            "table",
-            f'<div class="scroll" tabindex="0"><table>{title}<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>{body}</tbody></table></div>",
-        ))  # fmt: skip
 
     def line_plot(
         self,
@@ -73,19 +33,67 @@ class Page:
         x_label: str,
         y_label: str,
         log_y: bool = False,
+        log_x: bool = False,
+        bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
     ) -> None:
-        """Lines through (x, y) points, one a series; what is not finite is left out."""
-        found = {name: points for name, points in series.items() if _num_finite(points)}
+        """Lines through (x, y) points, one a series; what is not finite is left out, and on a
+        logarithmic axis what is not above 0.
+
+        `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
+        """
+        found = {name: points for name, points in series.items() if _num_drawn(points, log_x)}
         if not found:
             self.paragraph(f"{title}: nothing to plot.")
         elif has_matplotlib():
-            clean = {_printable(name): points for name, points in found.items()}
-            labels = _printable(x_label), _printable(y_label)
-            self._plot(title, line_svg(clean, *labels, log_y, self._prefix()), list(found))
+            clean = {printable(name): points for name, points in found.items()}
+            shades = {
+                printable(name): [b for b in band if all(map(math.isfinite, b))]
+                for name, band in (bands or {}).items()
+            }
+            labels = printable(x_label), printable(y_label)
+            svg = line_svg(clean, *labels, log_y, self._prefix(), log_x=log_x, bands=shades)
+            self._plot(title, svg, _line_keys(found))
         else:
             rows = [(n, x, y) for n, points in found.items() for x, y in _thinned(points)]
             self.paragraph(f"{title}. {_NO_MATPLOTLIB}")
             self.table(["series", x_label, y_label], rows)
+
+    def scatter_plot(
+        self,
+        title: str,
+        points: Mapping[str, Sequence[tuple[float, float, str]]],
+        x_label: str,
+        y_label: str,
+        log_x: bool = False,
+        lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    ) -> None:
+        """A mark at each (x, y, label) with its label beside it, over `lines` such as a trend.
+
+        A line that is named like a series of points has its colour. What is not finite is left
+        out, and on a logarithmic axis what is not above 0; so is a label that finds no room.
+        """
+        found = {name: _drawn(marks, log_x) for name, marks in points.items()}
+        found = {name: marks for name, marks in found.items() if marks}
+        curves = {name: _drawn(line, log_x) for name, line in (lines or {}).items()}
+        curves = {name: line for name, line in curves.items() if line}
+        if not found:
+            self.paragraph(f"{title}: nothing to plot.")
+        elif has_matplotlib():
+            marks = {
+                printable(name): [(x, y, printable(label)) for x, y, label in series]
+                for name, series in found.items()
+            }
+            behind = {printable(name): line for name, line in curves.items()}
+            labels = printable(x_label), printable(y_label)
+            self._plot(
+                title,
+                scatter_svg(marks, behind, *labels, log_x, self._prefix()),
+                _point_keys(list(found), list(curves)),
+            )
+        else:
+            rows = [(n, label, x, y) for n, marks in found.items() for x, y, label in marks]
+            self.paragraph(f"{title}. {_NO_MATPLOTLIB}")
+            self.table(["series", "", x_label, y_label], rows)
 
     def bar_plot(
         self,
@@ -105,51 +113,15 @@ class Page:
         if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
             self.paragraph(f"{title}: nothing to plot.")
         elif has_matplotlib():
-            clean = {_printable(name): values for name, values in series.items()}
-            spread = {_printable(name): values for name, values in (errors or {}).items()}
-            shown = [_printable(label) for label in labels]
-            svg = bar_svg(shown, clean, _printable(y_label), spread, self._prefix())
-            self._plot(title, svg, list(series) if len(series) > 1 else [])
+            clean = {printable(name): values for name, values in series.items()}
+            spread = {printable(name): values for name, values in (errors or {}).items()}
+            shown = [printable(label) for label in labels]
+            svg = bar_svg(shown, clean, printable(y_label), spread, self._prefix())
+            self._plot(title, svg, _line_keys(series if len(series) > 1 else ()))
         else:
             self.paragraph(f"{title} ({y_label}). {_NO_MATPLOTLIB}")
             columns = list(zip(labels, *series.values(), strict=True))
             self.table(["", *series], columns)
-
-    def text_samples(self, title: str, items: Sequence[tuple[str, str]]) -> None:
-        """(label, text) pairs; line breaks and spaces as they are."""
-        blocks = "\n".join(
-            f"<dt>{escape(label)}</dt><dd dir=auto>{escape(text)}</dd>" for label, text in items
-        )
-        self._parts.append((
-            "samples", f"<h4>{escape(title)}</h4>\n<dl class=samples>{blocks}</dl>"
-        ))  # fmt: skip
-
-    def tokens(self, title: str, items: Sequence[tuple[str, float, bool]]) -> None:
-        """Tokens in line, each over its probability in 0..1 and coloured by it; replaced: framed.
-
-        `ValueError` for a probability outside 0..1.
-        """
-        spans = []
-        for token, probability, replaced in items:
-            if not 0 <= probability <= 1:
-                raise ValueError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
-            name, mark = ("token replaced", "replaced ") if replaced else ("token", "")
-            spans.append(
-                f'<span class="{name}" style="--p:{probability:.3f}"><b>{escape(token)}</b>'
-                f'<small><i class=hidden>{mark}</i>{probability:.2f}</small></span>'
-            )  # fmt: skip
-        self._parts.append((
-            "tokens", f"<h4>{escape(title)}</h4>\n<p class=tokens>{' '.join(spans)}</p>"
-        ))  # fmt: skip
-
-    def code(self, title: str, text: str, is_open: bool = False) -> None:
-        """A block of fixed-width text that folds away."""
-        state = " open" if is_open else ""
-        self._parts.append((
-            "code",
-            f"<details{state}><summary>{escape(title)}</summary>"
-            f"<pre tabindex=0>{escape(text)}</pre></details>",
-        ))  # fmt: skip
 
     def text(self) -> str:
         """The page as HTML."""
@@ -193,68 +165,47 @@ class Page:
         self._num_plots += 1
         return f"plot{self._num_plots}-"
 
-    def _plot(self, title: str, svg: str, legend: Sequence[str]) -> None:
+    def _plot(self, title: str, svg: str, keys: str) -> None:
         # the legend is HTML: it wraps on a phone, and its width is known for every script
-        keys = "".join(
-            f'<span><i style="border-top-color:{series_color(i)};'
-            f'border-top-style:{line_style(i)}"></i>{escape(name)}</span>'
-            for i, name in enumerate(legend)
-        )
-        legend_html = f'<div class="legend">{keys}</div>' if keys else ""
+        legend = f'<div class="legend">{keys}</div>' if keys else ""
         self._parts.append((
             "plot",
-            f"<figure><figcaption>{escape(title)}</figcaption>{legend_html}{svg}</figure>",
+            f"<figure><figcaption>{escape(title)}</figcaption>{legend}{svg}</figure>",
         ))  # fmt: skip
 
 
-def escape(text: str) -> str:
-    """Text for HTML, in content and in quoted attributes; what cannot be shown becomes U+FFFD."""
-    return html.escape(_printable(text), quote=True)
+def _line_keys(names: Iterable[str]) -> str:
+    return "".join(_line_key(index, name, line_style(index)) for index, name in enumerate(names))
 
 
-def format_number(value: object) -> str:
-    """A value for a reader: 1,234,567, 0.7312, 12.5, 3.1e-08; None is a dash, a bool yes or no."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Integral):
-        return f"{int(value):,}"
-    if not isinstance(value, Real):
-        return str(value)
-    number = float(value)
-    if not math.isfinite(number):
-        return str(number)
-    if abs(number) >= 1e12 or 0 < abs(number) < 1e-4:
-        return f"{number:.3g}"
-    if abs(number) >= 1000:
-        return f"{number:,.0f}"
-    return f"{number:.4g}"
-
-
-def _printable(text: str) -> str:
-    return _UNPRINTABLE.sub("\ufffd", text)
-
-
-def _cell(tag: str, value: object, right: bool) -> str:
-    text = format_number(value)
-    kind = "num" if right else "short" if len(text) <= _SHORT else "long"
-    return f"<{tag} class={kind}>{escape(text)}</{tag}>"
-
-
-def _is_numeric(column: Sequence[object]) -> bool:
-    """Whether all cells that hold something are numbers, or text such as '12 %' or '0.7 ± 0.1'."""
-    held = [cell for cell in column if cell is not None and cell not in ("", "–")]
-    return bool(held) and all(
-        bool(_NUMBER_TEXT.fullmatch(cell))
-        if isinstance(cell, str)
-        else isinstance(cell, Real) and not isinstance(cell, bool)
-        for cell in held
+def _line_key(index: int, name: str, style: str) -> str:
+    return (
+        f'<span><i style="border-top-color:{series_color(index)};'
+        f'border-top-style:{style}"></i>{escape(name)}</span>'
     )
 
 
-def _num_finite(points: Sequence[tuple[float, float]]) -> int:
-    return sum(math.isfinite(y) for _, y in points)
+def _point_keys(points: Sequence[str], lines: Sequence[str]) -> str:
+    """The sign of each series of points, and a stroke for lines that have no points."""
+    names = list(dict.fromkeys([*points, *lines]))
+    if len(names) < 2:
+        return ""
+    return "".join(
+        f'<span><b style="color:{series_color(index)}">{MARKER_SIGNS[index % len(MARKER_SIGNS)]}'
+        f"</b>{escape(name)}</span>"
+        if name in points
+        else _line_key(index, name, "solid")
+        for index, name in enumerate(names)
+    )
+
+
+def _drawn(points: Sequence[Point], log_x: bool) -> list[Point]:
+    """The points that a plot can show."""
+    return [p for p in points if all(map(math.isfinite, p[:2])) and (p[0] > 0 or not log_x)]
+
+
+def _num_drawn(points: Sequence[tuple[float, float]], log_x: bool) -> int:
+    return sum(math.isfinite(y) and (x > 0 or not log_x) for x, y in points)
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ from electrify.artifacts import Stage, digest_of, fingerprint, input_digest
 from electrify.config import RunConfig
 
 _EVALUATE_VOLATILE = ("results.jsonl",)
-_EVALUATE_ADDED_LATER: Mapping[str, Any] = {"train_fractions": [1.0]}
+_EVALUATE_ADDED_LATER: Mapping[str, Any] = {"train_fractions": [1.0], "min_steps": None}
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
@@ -17,7 +17,7 @@ MASK_UNITS_FILE = "mask_units.json"  # beside them: which pieces begin a morphem
 # dropout: where copies go, how many stay, what each process holds, where inputs come from
 KEEPING_OPTIONS = (
     "checkpoint_dir", "checkpoint_every_steps", "compile", "cuda_graph", "device", "inputs_dir",
-    "keep_checkpoints", "parallel", "wandb_project",
+    "keep_checkpoints", "keep_every_steps", "parallel", "wandb_project",
 )  # fmt: skip
 _VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
           "export": "export"}  # fmt: skip
@@ -40,13 +40,21 @@ def clean_stage(
     """
     inputs = dict(files)
     if benchmark_texts is not None:
-        texts = sorted(path for path in benchmark_texts.rglob("*") if path.is_file())
-        names = [path.relative_to(benchmark_texts).as_posix() for path in texts]
-        hashes = [fingerprint(str(path)) for path in texts]
-        inputs["benchmark texts"] = digest_of(list(zip(names, hashes, strict=True)))
+        inputs["benchmark texts"] = _folder_digest(benchmark_texts)
     # runner, worker count and work folder never change a byte; of benchmarks the texts count
     options = _options(config.clean, leave_out={"runner", "work_dir", "decontaminate_data_dir"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
+
+
+def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, Any]) -> Stage:
+    """Documents to the examples of benchmarks that stand in them, found by `rules`.
+
+    `benchmark_items` is the folder of the examples.
+    """
+    folder = output_dir(config)
+    inputs, reads = _earlier(folder, "clean")
+    inputs["benchmark items"] = _folder_digest(benchmark_items)
+    return Stage("leakage", folder / "leakage", rules, inputs, resumable=True, reads=reads)
 
 
 def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
@@ -96,7 +104,12 @@ def pretrain_options(config: RunConfig) -> dict[str, Any]:
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, oldest first."""
     found = [p for p in folder.glob("checkpoint-*") if p.name.split("-")[-1].isdigit()]
-    return sorted(found, key=lambda p: int(p.name.split("-")[-1]))
+    return sorted(found, key=checkpoint_step)
+
+
+def checkpoint_step(path: Path) -> int:
+    """Of a folder `checkpoint-<step>`."""
+    return int(path.name.split("-")[-1])
 
 
 def initial_checkpoint(path: str) -> Path | None:
@@ -132,8 +145,11 @@ def masked_stage(config: RunConfig, checkpoint: Path | None) -> Stage:
     return Stage("predict-masked", target, options, inputs, reads=reads)
 
 
-def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path]) -> Stage:
-    """An encoder to scores; `model` is a folder or hub name in place of the run's own export."""
+def evaluate_stage(
+    config: RunConfig, model: str | None, data_files: list[Path], step: int | None = None
+) -> Stage:
+    """An encoder to scores; `model` is a folder or hub name in place of the run's own export, with
+    `step` a checkpoint of this run."""
     folder = output_dir(config)
     data = digest_of(sorted(fingerprint(str(path)) for path in data_files))
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
@@ -144,17 +160,30 @@ def evaluate_stage(config: RunConfig, model: str | None, data_files: list[Path])
         return Stage(
             "evaluate", target, options, inputs | {"data": data}, True, _EVALUATE_VOLATILE, reads
         )
-    label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
-    inputs = {"model": _model_digest(model), "data": data}
+    if step is None:
+        label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
+        inputs = {"model": _model_digest(model), "data": data}
+    else:  # wherever it stands: the folder is renamed when the run is finished
+        label = f"checkpoint-{step}"
+        inputs = {"checkpoint": _initial_digest(model), "data": data}
     target = folder / f"evaluate-{label}"
     return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
 
 
 def _leave_out_defaults(options: dict[str, Any]) -> None:
     """Evaluations of before an option was there have it at the value it now has by default."""
-    for name, value in _EVALUATE_ADDED_LATER.items():
-        if options[name] == value:
-            del options[name]
+    for section in (options, *options["tasks_options"].values()):
+        for name, value in _EVALUATE_ADDED_LATER.items():
+            if name in section and section[name] == value:
+                del section[name]
+
+
+def _folder_digest(folder: Path) -> str:
+    """Of the names and contents of all files in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in files]
+    hashes = [fingerprint(str(path)) for path in files]
+    return digest_of(list(zip(names, hashes, strict=True)))
 
 
 def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:

@@ -1,11 +1,11 @@
 """Model cards of the exported folders, written from the run's manifests and reports."""
 
 import json
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from electrify.artifacts import (
@@ -23,6 +23,7 @@ from model.networks import Network, exported_networks, has_plain_generator
 from model.schedule import phases_of
 
 Json = Mapping[str, Any]
+Sections = Mapping[str, Sequence[str]]
 CARD = "README.md"
 
 _PLACE = {"kind", "step", "tokens", "seconds"}
@@ -35,41 +36,43 @@ class _Run:
     corpus: Json  # clean/report.json
     summary: Json  # counts of pretraining
     valid: Json  # the last validation
-    scores: Sequence[str]  # a table, empty before evaluation
+    sections: Sections  # what was found out about it since, by title
 
 
 def write_cards(
     config: RunConfig,
     folder: Path,
     differences: Mapping[str, float],
-    scores: Sequence[str] = (),
+    sections: Sections = MappingProxyType({}),
 ) -> None:
     """`README.md` for each network in `folder`.
 
-    `differences` are the largest logit differences to the trained model, by network; `scores` the
-    lines of a table.
+    `differences` are the largest logit differences to the trained model, by network; `sections` the
+    lines of Markdown of further ones, by title.
     """
     run = output_dir(config)
     found = _Run(
         json.loads((run / "clean" / "report.json").read_text(encoding="utf-8")),
         read_manifest(run / "pretrain")["counts"],
         _last_valid(run / "pretrain" / "metrics.jsonl"),
-        scores,
+        sections,
     )
     for network in exported_networks(config.pretrain):
         text = _card(config, network, found, differences[network.folder])
         write_text(folder / network.folder / CARD, text)
 
 
-def add_scores(config: RunConfig) -> None:
-    """Write the cards of a finished export again, with the scores of `evaluate/`.
+def add_sections(config: RunConfig, sections: Sections) -> None:
+    """Write the cards of a finished export again, with what `evaluate/` says of this very export:
+    lines of Markdown by title.
 
     The manifest's checksums of the cards follow; its digest, which leaves them out, does not.
     """
     folder = output_dir(config) / "export"
     manifest = read_manifest(folder)
-    scores = _scores(output_dir(config) / "evaluate", manifest["digest"])
-    write_cards(config, folder, manifest["counts"]["max_logit_difference"], scores)
+    if not _was_scored(output_dir(config) / "evaluate", manifest["digest"]):
+        sections = {}
+    write_cards(config, folder, manifest["counts"]["max_logit_difference"], sections)
     entries = {}
     for network in exported_networks(config.pretrain):
         path = folder / network.folder / CARD
@@ -97,8 +100,8 @@ def _card(config: RunConfig, network: Network, run: _Run, difference: float) -> 
     lines = [*header, "", title, "", _use(config.pretrain, network), "", "| | |", "|---|---|"]
     lines += [f"| {key} | {value} |" for key, value in facts.items()]
     lines += ["", "## Limits", "", *_limits(config)]
-    if run.scores:
-        lines += ["", "## Scores of the encoder", "", *run.scores]
+    for heading, body in run.sections.items():
+        lines += ["", f"## {heading}", "", *body]
     lines += ["", "## Training text", "", *_corpus_table(config, run.corpus)]
     lines += ["", "### Documents removed, by reason", "", *_removed_table(run.corpus), ""]
     lines += ["Made by electrify; the run's manifests hold every option and checksum.", ""]
@@ -226,28 +229,8 @@ def _last_valid(path: Path) -> Json:
     return last
 
 
-def _scores(evaluation: Path, export_digest: str) -> list[str]:
-    """Means over seeds of the scores, if this very export was scored; else nothing."""
+def _was_scored(evaluation: Path, export_digest: str) -> bool:
+    """Whether the scores there are of this very export."""
     if not (evaluation / MANIFEST).exists():
-        return []
-    if read_manifest(evaluation)["inputs"].get("export") != export_digest:
-        return []
-    lines = (evaluation / "results.jsonl").read_text(encoding="utf-8").splitlines()
-    groups: dict[tuple[str, str, str, str], list[float | None]] = {}
-    for record in map(json.loads, lines):
-        key = record["task"], record["split"], record["metric"], record["model"]
-        groups.setdefault(key, []).append(record["value"])
-    head = ("task", "rows", "metric", "encoder", "mean", "sd", "seeds")
-    table = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for key, values in groups.items():
-        table.append(f"| {' | '.join(key)} | {_mean(values)} | {len(values)} |")
-    return table
-
-
-def _mean(values: list[float | None]) -> str:
-    """Mean and standard deviation; undefined if one score is."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return "undefined | undefined"
-    sd = f"{statistics.stdev(known):.4f}" if len(known) > 1 else "-"
-    return f"{statistics.mean(known):.4f} | {sd}"
+        return False
+    return bool(read_manifest(evaluation)["inputs"].get("export") == export_digest)

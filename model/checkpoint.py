@@ -24,6 +24,7 @@ from electrify.progress import is_main_process, warn
 from electrify.stages import (
     CHECKPOINT_STATE,
     KEEPING_OPTIONS,
+    checkpoint_step,
     checkpoints,
     output_dir,
     pretrain_options,
@@ -71,23 +72,26 @@ def save_checkpoint(
     model: nn.Module,
     optimizers: Sequence[AdamW],
     keep: int,
+    keep_every: int | None = None,
     *,
     identity: Mapping[str, Any] | None = None,
     figures: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write `folder/checkpoint-<step>`, which is returned.
 
-    Of those before it the newest `keep - 1` stay. Any after it go: they could not be read, or the
-    run would have gone on from them. All processes of a run must call it; the first writes.
+    Of those before it `kept_steps` stay. Any after it go: they could not be read, or the run would
+    have gone on from them. All processes of a run must call it; the first writes.
     """
     tensors = model_tensors(model), optimizer_tensors(model, optimizers)
     if is_main_process():
         found = Checkpoint(step, identity or {}, *tensors, dict(figures or {}))
-        write_checkpoint(folder, found, keep)
+        write_checkpoint(folder, found, keep, keep_every)
     return folder / f"checkpoint-{step}"
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
+def write_checkpoint(
+    folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int | None = None
+) -> None:
     """`save_checkpoint` of tensors that are gathered already; `ValueError` if the disk is full."""
     target = folder / f"checkpoint-{checkpoint.step}"
     temporary = target.with_name(f"{target.name}.tmp")
@@ -102,10 +106,22 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
         ) from None
     shutil.rmtree(target, ignore_errors=True)
     temporary.replace(target)
-    present = checkpoints(folder)
-    now = present.index(target)
-    for other in [*present[: max(0, now + 1 - keep)], *present[now + 1 :]]:
-        shutil.rmtree(other)
+    steps = [checkpoint_step(path) for path in checkpoints(folder)]
+    kept = kept_steps([step for step in steps if step <= checkpoint.step], keep, keep_every)
+    for step in steps:
+        if step not in kept:
+            shutil.rmtree(folder / f"checkpoint-{step}")
+
+
+def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[int]:
+    """Which of the checkpoints of these rising steps stay: the newest `keep`, and the first at or
+    after each multiple of `keep_every`."""
+    firsts: dict[int, int] = {}
+    if keep_every:
+        for step in steps:
+            firsts.setdefault(step // keep_every, step)
+        firsts.pop(0, None)
+    return {*steps[-keep:], *firsts.values()}
 
 
 def _write_files(folder: Path, checkpoint: Checkpoint) -> None:

@@ -10,9 +10,9 @@ all chips of a machine (SPMD): every tensor is on all of them, but the rows of a
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, TypeVar
 
@@ -64,13 +64,15 @@ class _Xla:
     kind: str  # "TPU v4", or "XLA on the CPU"
     num_devices: int
     mesh: Any  # of all devices, in a row
+    spmd: Any  # the module
 
-    def mark(self, tensor: Tensor, axis: str | None) -> None:
-        """Cut a tensor along its first dimension, one part a device, or with None copy it."""
-        from torch_xla.distributed import spmd
+    def mark(self, tensor: Tensor, axis: str | None) -> Tensor:
+        """Give out the tensor's rows, or with None have all of it on every device."""
+        import torch_xla  # `spmd.mark_sharding`, without the search for jax each time
 
-        rest = (None,) * (tensor.dim() - (axis is not None))
-        spmd.mark_sharding(tensor, self.mesh, rest if axis is None else (axis, *rest))
+        parts = (axis, *[None] * (tensor.dim() - 1))[: tensor.dim()]
+        torch_xla._XLAC._xla_mark_sharding(tensor, self.mesh.get_op_sharding(parts))
+        return tensor
 
 
 @cache
@@ -78,8 +80,7 @@ def _xla() -> _Xla:
     """Start torch_xla, once a process; `ValueError` if there is nothing that it can run on."""
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError(
-            'device = "xla" drives all chips of a machine from one process: start electrify '
-            "without torchrun"
+            'device = "xla" drives all chips from one process: start electrify without torchrun'
         )
     asked = os.environ.get("PJRT_DEVICE", "TPU")
     if asked not in ("TPU", "CPU"):
@@ -87,36 +88,35 @@ def _xla() -> _Xla:
     with _torch_xla() as tpu:
         if asked == "TPU" and tpu.num_available_chips() == 0:
             raise ValueError(
-                'device = "xla": no TPU found on this machine. On a TPU VM see that no other '
-                "program holds the chips and that /sys/bus/pci is visible (docs/tpu.md); elsewhere "
-                'set device = "auto", or PJRT_DEVICE=CPU in the environment, which runs XLA on the '
-                "CPU, slowly, to try it out"
+                'device = "xla": no TPU found on this machine. On a TPU VM see that /sys/bus/pci '
+                'is visible (docs/tpu.md); elsewhere set device = "auto", or PJRT_DEVICE=CPU in '
+                "the environment, which runs XLA on the CPU, slowly, to try it out"
             )
+        # asked before the runtime starts, which would wait for the other machines
+        machines = 1 if asked == "CPU" else tpu.process_bounds_size() or tpu.num_tpu_workers()
+    if machines > 1:
+        raise ValueError(
+            f"this TPU has {machines} machines, a run uses one: take a v4-8, v5litepod-8 or v6e-8"
+        )
     os.environ["PJRT_DEVICE"] = asked
     import torch_xla
     from torch_xla import runtime
     from torch_xla.distributed import spmd
 
     runtime.use_spmd()
-    if runtime.process_count() > 1:
-        raise ValueError(
-            f"this TPU has {runtime.process_count()} machines: a run uses the chips of one. Take a "
-            "TPU of one machine, such as v4-8, v5litepod-8 or v6e-8"
-        )
     number = runtime.global_runtime_device_count()
     mesh = spmd.Mesh(np.arange(number), (number,), (_AXIS,))
     kind = _tpu_type() if asked == "TPU" else "XLA on the CPU"
-    return _Xla(torch_xla.device(), kind, number, mesh)
+    return _Xla(torch_xla.device(), kind, number, mesh, spmd)
 
 
 def _tpu_type() -> str:
     """As `TPU v5litepod`; the machine's metadata server knows it."""
     from torch_xla._internal import tpu
 
-    try:
+    with suppress(Exception):  # no such server: in a container, or another host's
         return f"TPU {tpu.get_tpu_type()}"
-    except Exception:  # no such server: in a container, or another host's
-        return "TPU"
+    return "TPU"
 
 
 def _finds_tpu() -> bool:
@@ -145,6 +145,11 @@ def _torch_xla() -> Iterator[Any]:
         from torch_xla._internal import tpu
 
         yield tpu
+    except OSError as error:
+        raise ValueError(
+            f"torch_xla cannot learn what TPU this is ({error}): it asks the machine's metadata "
+            "server. In a container share the host's network (docker run --privileged --net=host)"
+        ) from None
     finally:
         if asked is None:
             del os.environ["PJRT_DEVICE"]
@@ -152,10 +157,9 @@ def _torch_xla() -> Iterator[Any]:
 
 def _version(name: str) -> str | None:
     """Of an installed distribution; None where there is none."""
-    try:
+    with suppress(PackageNotFoundError):
         return version(name)
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 def num_devices(device: torch.device) -> int:
@@ -166,13 +170,9 @@ def num_devices(device: torch.device) -> int:
 def precision_of(config: PretrainConfig, device: torch.device) -> Literal["fp32", "bf16"]:
     """That of matrix products: `auto` is bf16 on CUDA and TPU, fp32 on the CPU."""
     if config.precision == "auto":
-        has_bf16 = device.type == "cuda" or (device.type == "xla" and _on_tpu())
-        return "bf16" if has_bf16 else "fp32"
+        on_tpu = device.type == "xla" and _xla().kind.startswith("TPU")
+        return "bf16" if on_tpu or device.type == "cuda" else "fp32"
     return config.precision
-
-
-def _on_tpu() -> bool:
-    return _xla().kind.startswith("TPU")
 
 
 def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextManager[object]:
@@ -198,11 +198,23 @@ def seed_dropout(seed: int, step: int, micro_step: int, rank: int = 0) -> None:
 
 
 def place_model(model: Module, device: torch.device) -> Module:
-    """Move a model; on all XLA devices."""
+    """Move a model; on all XLA devices, each for its rows of a batch."""
     model.to(device)
     for tensor in (*model.parameters(), *model.buffers()):
         place(tensor, device)
+    for module in model.modules() if device.type == "xla" else ():
+        module.register_forward_hook(_keep_spread)
     return model
+
+
+def _keep_spread(module: nn.Module, inputs: object, output: object) -> None:
+    """Of states (B, L, H) and their gradients each XLA device has its rows of the batch. Untold,
+    the compiler has all of them on each, which then does all the work."""
+    if isinstance(output, Tensor) and output.dim() == 3:
+        _xla().mark(output, _AXIS)
+        if output.requires_grad:
+            share = partial(_xla().mark, axis=_AXIS)
+            output.register_hook(share)  # type: ignore[no-untyped-call]
 
 
 def place(tensor: Tensor, device: torch.device) -> Tensor:
@@ -214,22 +226,26 @@ def place(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def readable(tensor: Tensor) -> Tensor:
-    """A result that the host will read: whole on every XLA device.
+    """A result that the host will read: whole on every XLA device, as fp32.
 
     To put together what lies in parts XLA would compile a program for each reading.
     """
     if tensor.device.type == "xla":
         tensor = tensor.int() if tensor.dtype == torch.int64 else tensor
+        tensor = tensor.float() * 1  # another one: what uses the first needs only its part
         _xla().mark(tensor, None)
     return tensor
 
 
 def spread(tensor: Tensor, device: torch.device) -> Tensor:
-    """Rows of a batch on the device; of several XLA devices each has its share."""
-    moved = tensor.to(device, non_blocking=True)
-    if device.type == "xla" and tensor.device.type != "xla":
-        _xla().mark(moved, _AXIS)
-    return moved
+    """Rows of a batch on the device; of several XLA devices each has its share, from any thread."""
+    if device.type != "xla" or tensor.device.type != "cpu":
+        return tensor.to(device, non_blocking=True)
+    from torch_xla.core import xla_model
+
+    rows = _xla().spmd.ShardingSpec(_xla().mesh, (_AXIS, *[None] * (tensor.dim() - 1)))
+    sent: list[Tensor] = xla_model.send_cpu_data_to_device([tensor], device, rows)
+    return sent[0]
 
 
 @torch.no_grad()

@@ -27,14 +27,15 @@ class Loader:
     """Steps `first` ... `end` - 1 of a source in turn, as micro-batches on a device.
 
     A batch follows from its step, so nothing here is saved and a stopped run loses only what was
-    read ahead. The thread reads and draws and never touches a device: CUDA breaks off the capture
-    of a graph when another thread allocates. `take` starts the copy, on the current stream.
+    read ahead. The thread reads and draws, and sends to XLA's devices. It never touches a GPU: CUDA
+    breaks off the capture of a graph when another thread allocates. There `take` starts the copy,
+    on the current stream.
     """
 
     def __init__(self, source: StepSource, device: torch.device, first: int, end: int) -> None:
         self._source, self._device, self._end = source, device, end
         self._next = self._asked = first
-        self._read: deque[Future[HostBatch]] = deque()
+        self._read: deque[Future[tuple[HostBatch, list[Batch]]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self._waited = 0.0
         self._taken: HostBatch | None = None  # last
@@ -58,12 +59,12 @@ class Loader:
         """
         assert step == self._next < self._end, (step, self._next, self._end)
         start = time.perf_counter()
-        batch = self._read.popleft().result()
+        batch, sent = self._read.popleft().result()
         self._waited += time.perf_counter() - start
         self._next += 1
         self._ask()
         self._taken = batch
-        return batch.micro_batches(self._device)
+        return sent or batch.micro_batches(self._device)
 
     def waited(self) -> float:
         """Seconds that `take` waited for the thread since this was last asked."""
@@ -77,5 +78,10 @@ class Loader:
 
     def _ask(self) -> None:
         while self._asked < min(self._next + _AHEAD, self._end):
-            self._read.append(self._thread.submit(self._source.host_batch, self._asked))
+            self._read.append(self._thread.submit(self._read_step, self._asked))
             self._asked += 1
+
+    def _read_step(self, step: int) -> tuple[HostBatch, list[Batch]]:
+        """In the thread: a step's batch, and where that is for the thread to do, what was sent."""
+        batch = self._source.host_batch(step)
+        return batch, batch.micro_batches(self._device) if self._device.type == "xla" else []

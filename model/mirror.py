@@ -17,8 +17,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import log, warn
-from electrify.stages import CHECKPOINT_STATE
-from model.checkpoint import FILES, check_identity, newest_sound, read_state
+from electrify.stages import CHECKPOINT_STATE, checkpoint_step
+from model.checkpoint import FILES, check_identity, kept_steps, newest_sound, read_state
 
 METRICS = "metrics.jsonl"
 INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
@@ -92,17 +92,17 @@ class Mirror:
         return f"{self._root}/checkpoint-{step}"
 
 
-def upload_checkpoint(checkpoint: Path, url: str, keep: int) -> None:
-    """Copy a checkpoint to the address; keep the newest `keep` there, drop any after this one.
+def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | None = None) -> None:
+    """Copy a checkpoint to the address; keep `kept_steps` there, drop any after this one.
 
     A failure is a warning: the checkpoint is safe here, and the next one is tried again.
     """
-    step = int(checkpoint.name.split("-")[-1])
+    step = checkpoint_step(checkpoint)
     try:
         mirror = Mirror(url)
         mirror.put(checkpoint, step)
-        before = [n for n in mirror.whole() if n < step]
-        kept = {step, *before[: keep - 1]}
+        before = sorted(n for n in mirror.whole() if n < step)
+        kept = kept_steps([*before, step], keep, keep_every)
         for other in mirror.steps().keys() - kept:
             mirror.remove(other)
     except Exception as error:  # each file system has errors of its own

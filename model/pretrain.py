@@ -200,12 +200,13 @@ class Trainer:
 
     def _save(self, step: int) -> None:
         self.log.pause(step)
+        kept = self.config.keep_checkpoints, self.config.keep_every_steps
         path = save_checkpoint(
-            self.folder, step, bare(self.model), self.optimizers, self.config.keep_checkpoints,
+            self.folder, step, bare(self.model), self.optimizers, *kept,
             identity=self.identity, figures=self.log.state(),
         )  # fmt: skip
         if self.config.checkpoint_dir and self.ranks.is_first:
-            upload_checkpoint(path, self.config.checkpoint_dir, self.config.keep_checkpoints)
+            upload_checkpoint(path, self.config.checkpoint_dir, *kept)
         self.log.start()
 
     def _announce(self, step: int) -> None:

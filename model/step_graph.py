@@ -53,9 +53,11 @@ class CudaRecorder:
         """
         current = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
-            result, self._wait = _watched(work)
-        current.wait_stream(self._stream)
+        try:
+            with torch.cuda.stream(self._stream):
+                result, self._wait = _watched(work)
+        finally:  # where the work fails, too: its caller puts back what it has changed until then
+            current.wait_stream(self._stream)
         return result
 
     def record(self, work: Callable[[], object]) -> Callable[[], None]:

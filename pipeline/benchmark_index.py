@@ -6,8 +6,8 @@ whole item letter by letter, "near" one with small edits, "ngram" 50 letters of 
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.decontaminate import WIDTHS, read_statistics
 from pipeline.filters import Drop
-from pipeline.letters import BREAK, Ints, read_letters
+from pipeline.letters import BREAK, Ints, Letters, read_letters
 from pipeline.near_copies import Copy, GramIndex
 
 SHORT_DOCUMENT = 400  # letters; a shorter one with a benchmark text goes as a whole
@@ -53,6 +53,20 @@ class Decontaminated:
     num_lines_removed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedText:
+    """One of several texts, with the items found in it, in the order of their places.
+
+    `letters` are the text's, `places` where each stands among its characters; those that a `Copy`
+    counts.
+    """
+
+    number: int
+    letters: Letters
+    places: Ints
+    copies: list[tuple[GramIndex, Copy]]
+
+
 @dataclass(frozen=True)
 class BenchmarkIndex:
     """Finds benchmark texts; made by `pipeline.decontaminate.write_index`."""
@@ -64,11 +78,7 @@ class BenchmarkIndex:
     def load(cls, path: Path) -> "BenchmarkIndex":
         """Map the arrays of the folder `path`."""
         tasks = tuple(task for task, _, _ in read_statistics(path))
-        grams = [
-            GramIndex(width, *(_mapped(path / f"{kind}-{name}.npy") for name in _ARRAYS))
-            for kind, width in WIDTHS.items()
-        ]
-        return cls(tasks, tuple(grams))
+        return cls(tasks, load_grams(path))
 
     def decontaminate(self, text: str) -> Decontaminated:
         """Remove the benchmark texts from one text."""
@@ -79,35 +89,23 @@ class BenchmarkIndex:
 
         All are in memory at 40 bytes a character.
         """
-        lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
-        letters, places = read_letters(BREAK.join(texts))
-        begins = np.cumsum(lengths) - lengths  # of each text among the characters
-        edges = np.append(np.searchsorted(places, begins), len(letters))
-        of_text: dict[int, list[tuple[GramIndex, Copy]]] = {}
-        for index in self.grams:
-            for copy in index.find(letters, edges):
-                number = int(np.searchsorted(edges, copy.first, side="right")) - 1
-                of_text.setdefault(number, []).append((index, copy))
+        found = {one.number: one for one in find_copies(self.grams, texts)}
         return [
-            self._act(text, of_text[n], places[edges[n] : edges[n + 1]] - begins[n], int(edges[n]))
-            if n in of_text
-            else Decontaminated(text, None, ())
-            for n, text in enumerate(texts)
+            self._act(text, found[number]) if number in found else Decontaminated(text, None, ())
+            for number, text in enumerate(texts)
         ]
 
-    def _act(
-        self, text: str, copies: list[tuple[GramIndex, Copy]], places: Ints, offset: int
-    ) -> Decontaminated:
-        """Remove what was found in one text; `offset` is its first letter's number."""
-        if len(places) and places[-1] == len(text):  # the break behind the text
-            places = places[:-1]
+    def _act(self, text: str, copied: CopiedText) -> Decontaminated:
+        """Remove what was found in one text."""
+        places = copied.places
         cuts = unit_cuts(text, places)
         is_copied = np.zeros(len(places), dtype=bool)
         matches: dict[Match, None] = {}
-        for index, copy in sorted(copies, key=lambda found: (found[1].first, found[1].last)):
-            first, last = copy.first - offset, copy.last - offset
-            num_letters = int(index.starts[copy.item + 1] - index.starts[copy.item])
-            if num_letters < SURE_LETTERS[index.width] and not _is_alone(cuts, first, last):
+        for index, copy in copied.copies:
+            first, last = copy.first, copy.last
+            if index.num_letters(copy.item) < SURE_LETTERS[index.width] and not is_alone(
+                cuts, first, last
+            ):
                 continue
             is_copied[first:last] = True
             shown = " ".join(text[places[first] : places[last - 1] + 1].split())
@@ -122,6 +120,35 @@ class BenchmarkIndex:
             return Decontaminated(text, Drop("contaminated", detail), found)
         left, num_removed = remove_units(text, places, is_copied)
         return Decontaminated(left, None, found, num_removed)
+
+
+def load_grams(path: Path) -> tuple[GramIndex, ...]:
+    """Map the arrays that `pipeline.decontaminate.write_items` wrote."""
+    return tuple(
+        GramIndex(width, *(_mapped(path / f"{kind}-{name}.npy") for name in _ARRAYS))
+        for kind, width in WIDTHS.items()
+    )
+
+
+def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[CopiedText]:
+    """Those of the texts that hold an item, in order; in memory at 40 bytes a character."""
+    lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
+    letters, places = read_letters(BREAK.join(texts))
+    begins = np.cumsum(lengths) - lengths  # of each text among the characters
+    edges = np.append(np.searchsorted(places, begins), len(letters))
+    of_text: dict[int, list[tuple[GramIndex, Copy]]] = {}
+    for index in grams:
+        for copy in index.find(letters, edges):
+            number = int(np.searchsorted(edges, copy.first, side="right")) - 1
+            first = int(edges[number])
+            copy = replace(copy, first=copy.first - first, last=copy.last - first)
+            of_text.setdefault(number, []).append((index, copy))
+    for number, copies in sorted(of_text.items()):
+        first, last = edges[number], edges[number + 1]
+        if places[last - 1] == begins[number] + lengths[number] - 1:  # the break behind the text
+            last -= 1
+        copies.sort(key=lambda found: (found[1].first, found[1].last))
+        yield CopiedText(number, letters[first:last], places[first:last] - begins[number], copies)
 
 
 def _mapped(path: Path) -> "np.ndarray[Any, Any]":
@@ -152,7 +179,7 @@ def remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> 
     return "".join(kept).strip(" \n"), int(goes.sum())
 
 
-def _is_alone(cuts: Ints, first: int, last: int) -> bool:
+def is_alone(cuts: Ints, first: int, last: int) -> bool:
     """Whether letters from `first` to `last` are nearly all of the sentences they touch."""
     begin = cuts[np.searchsorted(cuts, first, side="right") - 1]
     end = cuts[np.searchsorted(cuts, last, side="left")]

@@ -7,10 +7,10 @@ looked for, but counted.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,11 @@ BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
 
 
 @dataclass
-class _Items:
-    """Letters of the items of one kind, joined, and the tasks each comes from."""
+class Items:
+    """Letters of the items of one kind, and for each the numbers of what it comes from."""
 
-    letters: list[Letters]
-    tasks: list[list[int]]
+    letters: list[Letters] = field(default_factory=list)
+    tasks: list[list[int]] = field(default_factory=list)
 
 
 def write_index(texts_dir: Path, path: Path) -> None:
@@ -40,7 +40,7 @@ def write_index(texts_dir: Path, path: Path) -> None:
     Raises `ValueError` if there are none, or a row is no such object.
     """
     tasks: list[str] = []
-    kinds = {kind: _Items([], []) for kind in WIDTHS}
+    kinds = {kind: Items() for kind in WIDTHS}
     seen: dict[bytes, list[int]] = {}
     num_texts: Counter[str] = Counter()
     num_short: Counter[str] = Counter()
@@ -48,9 +48,9 @@ def write_index(texts_dir: Path, path: Path) -> None:
         if task not in tasks:
             tasks.append(task)
         letters, _ = read_letters(text)
-        kind = "wide" if is_wide(letters) else "narrow"
+        kind = kind_of(letters)
         num_texts[task] += 1
-        if len(letters) < MIN_LETTERS[kind] or len(np.unique(letters)) < MIN_DISTINCT_LETTERS:
+        if len(letters) < MIN_LETTERS[kind] or is_monotonous(letters):
             num_short[task] += 1
             continue
         of_tasks = seen.setdefault(letters.tobytes(), [])
@@ -59,12 +59,27 @@ def write_index(texts_dir: Path, path: Path) -> None:
             kinds[kind].tasks.append(of_tasks)
         if tasks.index(task) not in of_tasks:
             of_tasks.append(tasks.index(task))
+    write_items(kinds, path)
+    rows = [{"task": t, "texts": num_texts[t], "too_short": num_short[t]} for t in tasks]
+    write_json(statistics_path(path), {"tasks": rows})
+
+
+def kind_of(letters: Letters) -> Literal["wide", "narrow"]:
+    """ "wide" or "narrow": which index an item belongs to."""
+    return "wide" if is_wide(letters) else "narrow"
+
+
+def is_monotonous(letters: Letters) -> bool:
+    """Whether an item has too few different letters to be told from any other such text."""
+    return len(np.unique(letters)) < MIN_DISTINCT_LETTERS
+
+
+def write_items(kinds: Mapping[str, Items], path: Path) -> None:
+    """Make the folder `path` of arrays, which `pipeline.benchmark_index.load_grams` maps."""
     path.mkdir(parents=True, exist_ok=True)
     for kind, items in kinds.items():
         for name, array in _arrays(items, WIDTHS[kind]).items():
             np.save(path / f"{kind}-{name}.npy", array)
-    rows = [{"task": t, "texts": num_texts[t], "too_short": num_short[t]} for t in tasks]
-    write_json(statistics_path(path), {"tasks": rows})
 
 
 def statistics_path(path: Path) -> Path:
@@ -95,7 +110,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
                 yield str(task), str(text)
 
 
-def _arrays(items: _Items, width: int) -> dict[str, NDArray[Any]]:
+def _arrays(items: Items, width: int) -> dict[str, NDArray[Any]]:
     """What `pipeline.benchmark_index` reads of one kind of items."""
     letters = np.concatenate([np.empty(0, dtype=np.uint32), *items.letters])
     lengths = np.array([len(one) for one in items.letters], dtype=np.int64)

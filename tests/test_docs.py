@@ -19,6 +19,7 @@ SHORT = [
     "pretrain.num_steps=8", "pretrain.warmup_steps=2", "pretrain.valid_every_steps=8",
     "pretrain.checkpoint_every_steps=8", "evaluate.seeds=[0]", "evaluate.num_epochs=1",
     "evaluate.max_train_examples=32", "evaluate.random_init_control=false",
+    "masked.num_sequences=4",
 ]  # fmt: skip
 
 

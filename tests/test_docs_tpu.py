@@ -8,6 +8,7 @@ import pytest
 
 from electrify.cli import _parser
 from electrify.config_file import load_config
+from model.flops import run_flops
 from model.mfu import peak_flops
 
 PAGE = Path("docs/tpu.md").read_text(encoding="utf-8")
@@ -52,7 +53,31 @@ def test_peaks_are_those_that_mfu_is_counted_with():
     )
     names = ("TPU v4", "TPU v5litepod", "TPU v6e")
     assert [1e12 * int(number) for number in found] == [peak_flops(n, "bf16") for n in names]
-    hours = re.findall(r"(\d\.\de\d\d) m", PAGE)
+    hours = re.findall(r"(\d\.\de\d\d) m\b", PAGE)
     assert [float(h) for h in hours] == pytest.approx(
         [3600 * peak_flops(name, "bf16") for name in names], rel=0.01
     )
+
+
+def test_costs_are_those_of_the_configs():
+    rows = re.findall(r"^\| `(configs/\S+)` \| (\S+) \|(.*)\|$", PAGE, re.MULTILINE)
+    assert len(rows) == 2
+    for name, flops, hours in rows:
+        config = load_config(name, [])
+        wanted = run_flops(config.pretrain, config.vocab.size, config.encode.sequence_length).matmul
+        assert flops == f"{wanted:.3g}"
+        chip_hours = [
+            wanted / 3600 / peak_flops(chip, "bf16") for chip in ("TPU v4", "TPU v5e", "TPU v6e")
+        ]
+        assert [cell.strip() for cell in hours.split("|")] == [f"{h:.2g} / m" for h in chip_hours]
+
+
+def test_messages_are_those_of_the_code():
+    code = " ".join(path.read_text(encoding="utf-8") for path in Path("model").glob("*.py"))
+    rows = re.findall(
+        r"^\| `([^`]+)` \|", PAGE.split("## When something is wrong")[1], re.MULTILINE
+    )
+    assert len(rows) >= 5
+    for message in rows:
+        for part in message.split("..."):
+            assert part.strip() in code, message

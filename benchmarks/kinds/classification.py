@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from benchmarks.features import IGNORED_LABEL, encode_rows
 from benchmarks.heads import LinearHead
 from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.metrics import weighted
+from benchmarks.outcomes import Failure, Pair, likeliest, medians
 from benchmarks.rows import Row, hub_rows, read_rows, row_id
 from benchmarks.task import Task
 
@@ -28,6 +30,8 @@ class LabelExample(Example):
 
 class Classification(Kind):
     """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy; the most probable label."""
+
+    units = "examples"
 
     def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
         """Rows of an official file; `ValueError` names the row of an unknown label."""
@@ -85,10 +89,19 @@ class Classification(Kind):
 
     def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics over label ids."""
-        ids = {label: number for number, label in enumerate(task.labels)}
-        gold = np.array([ids[line["gold"]] for line in lines], dtype=np.int64)
-        predicted = np.array([ids[line["prediction"]] for line in lines], dtype=np.int64)
+        gold, predicted = label_ids(task, lines)
         return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+
+    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
+        """Whether each label is right, where accuracy is the headline."""
+        if task.headline != "accuracy":
+            return None
+        return np.equal(*label_ids(task, lines)).astype(np.float64)
+
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """From counts by class."""
+        metric = weighted.OF_LABELS.get(task.headline)
+        return None if metric is None else metric(*label_ids(task, lines), len(task.labels))
 
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """The mean of the runs' probabilities."""
@@ -114,9 +127,31 @@ class Classification(Kind):
             )
         return found
 
+    def pairs(self, task: Task, line: Line) -> list[Pair]:
+        """The one label of the example."""
+        return [Pair(line["gold"], line["prediction"], line["gold"] == line["prediction"])]
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """Wrong by the medians of the runs' probabilities; as severe as the wrong label is sure."""
+        probabilities = medians([line["probabilities"] for line in runs])
+        severity = max(probabilities)
+        predicted, gold = task.labels[probabilities.index(severity)], runs[0]["gold"]
+        if predicted == gold:
+            return None
+        names = [task.label_names.get(label, label) for label in task.labels]
+        shown = dict(zip(task.labels, names, strict=True))
+        return Failure(severity, shown[gold], shown[predicted], likeliest(names, probabilities))
+
     def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
         """The one label predicted everywhere."""
         return None if super().constant(task, lines) is None else str(lines[0]["prediction"])
+
+
+def label_ids(task: Task, lines: Sequence[Line]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Gold and predicted label ids."""
+    ids = {label: number for number, label in enumerate(task.labels)}
+    gold = np.array([ids[line["gold"]] for line in lines], dtype=np.int64)
+    return gold, np.array([ids[line["prediction"]] for line in lines], dtype=np.int64)
 
 
 def exchanged_labels(task: Task, lines: Sequence[Line]) -> str | None:

@@ -32,12 +32,14 @@ from benchmarks.metrics.dialogue import (
     pooled_slot_f1,
     slot_micro_f1,
 )
+from benchmarks.outcomes import Failure, Pair, listed, mostly_wrong, pairs_by_key
 from benchmarks.rows import read_json
 from benchmarks.task import Task
 
 _METRICS: tuple[Callable[[Sequence[State], Sequence[State]], float], ...] = (
     slot_micro_f1, joint_goal_acc, pooled_slot_f1,
 )  # fmt: skip
+_TURNS_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,10 @@ class DialogueStateTracking(Kind):
     The slots are the task's labels, in the order of the ontology. All turns of a dialogue fall on
     one side of a split, its first text being that of all of them.
     """
+
+    units = "slots with a value"
+    labels_are_confused = False
+    failures_quote = True
 
     def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
         """User turns of an official file; `ValueError` names the dialogue."""
@@ -167,6 +173,14 @@ class DialogueStateTracking(Kind):
             for metric in _METRICS
         }
 
+    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
+        """The score of each turn: KLUE's two metrics are means over turns."""
+        metrics = {metric.__name__: metric for metric in (slot_micro_f1, joint_goal_acc)}
+        metric = metrics.get(task.headline)
+        if metric is None:
+            return None
+        return np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
+
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """The value that most runs give a slot; of equals that of the first run."""
         found = []
@@ -179,6 +193,40 @@ class DialogueStateTracking(Kind):
             state = [f"{slot}-{value}" for slot, value in votes.items() if value != NONE]
             found.append({**lines[0], "prediction": state})
         return found
+
+    def pairs(self, task: Task, line: Line) -> list[Pair]:
+        """Slots that have a value on either side, right where the values are equal."""
+        return pairs_by_key(slot_values(line["gold"]), slot_values(line["prediction"]))
+
+    def groups(self, task: Task, line: Line) -> dict[str, str]:
+        """How much there is to remember."""
+        count = len(line["gold"])
+        bounds = ((0, "0"), (2, "1 to 2"), (5, "3 to 5"), (10, "6 to 10"))
+        name = next((name for most, name in bounds if count <= most), "11 or more")
+        return {"gold values": name}
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """The values that the middle run misses, and those it makes up."""
+
+        def wrong(line: Line) -> set[str]:
+            return set(line["gold"]) ^ set(line["prediction"])
+
+        line = mostly_wrong(runs, lambda line: len(wrong(line)))
+        if line is None:
+            return None
+        missed, made_up = (
+            [value for value in line[side] if value in wrong(line)]
+            for side in ("gold", "prediction")
+        )
+        count = f"{len(missed)} of {len(line['gold'])} values missed, {len(made_up)} made up"
+        return Failure(len(wrong(line)), listed(missed), listed(made_up), count)
+
+    def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
+        """The last turns; the others stand in the examples before."""
+        turns = example.texts[-_TURNS_SHOWN:]
+        left_out = len(example.texts) - len(turns)
+        before = [("", f"({left_out} turns before)")] if left_out else []
+        return before + [("turn", text) for text in turns]
 
 
 def _state(example: Example) -> tuple[str, ...] | None:

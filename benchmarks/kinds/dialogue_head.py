@@ -89,11 +89,22 @@ class SlotGenerator(Head):
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Cross-entropy of the value pieces, the mean over those of the batch, plus that of the
         gates. Every slot learns a value; that of a gate is the gate's name."""
+        values, gates = self.terms(outputs, batch)
+        return values + gates
+
+    def terms(
+        self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """The two: a mean over pieces and one over gates."""
         mask = batch["values"] != self.pad_id
         values = -(outputs["log_probabilities"] * mask).sum() / mask.sum()
         gates = F.cross_entropy(outputs["gate_logits"].float().flatten(0, 1),
                                 batch["gates"].flatten())  # fmt: skip
-        return values + gates
+        return values, gates
+
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """Pieces and gates."""
+        return int((batch["values"] != self.pad_id).sum()), batch["gates"].numel()
 
     def _learn(
         self, states: Tensor, inputs: Tensor, hidden: Tensor, batch: Mapping[str, Tensor]

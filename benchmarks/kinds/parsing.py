@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from benchmarks.features import padded
 from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kinds.parsing_faults import arc_failure, arc_pairs
 from benchmarks.kinds.parsing_head import Parser
 from benchmarks.kinds.parsing_trees import best_heads, best_tree
 from benchmarks.kinds.parsing_words import (
@@ -26,6 +27,7 @@ from benchmarks.kinds.parsing_words import (
     word_positions,
 )
 from benchmarks.kinds.weights import drawn
+from benchmarks.metrics import weighted
 from benchmarks.metrics.parsing import (
     Arcs,
     las,
@@ -36,6 +38,7 @@ from benchmarks.metrics.parsing import (
     uas_macro_f1,
     uas_micro_f1,
 )
+from benchmarks.outcomes import Failure, Pair
 from benchmarks.rows import read_text
 from benchmarks.task import Task
 
@@ -60,6 +63,8 @@ class DependencyParsing(Kind):
     Without `use_pos` the parser does not see the POS tags, which the files give by hand: scores of
     the two are of different tasks.
     """
+
+    units = "words"
 
     def __init__(self, use_pos: bool = True) -> None:
         self.use_pos = use_pos
@@ -189,6 +194,14 @@ class DependencyParsing(Kind):
                 found[metric.__name__ + ending] = value
         return found
 
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """From counts of arcs by class."""
+        if task.headline != las_macro_f1.__name__:
+            return None
+        gold, found = ([line[side] for line in lines] for side in ("gold", "prediction"))
+        sentences = np.repeat(np.arange(len(lines)), [len(row["heads"]) for row in gold])
+        return weighted.las_macro_f1(_chained(task, gold), _chained(task, found), sentences)
+
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """The arc, head and label, that most runs give a word; of equals that of the first run.
 
@@ -199,6 +212,15 @@ class DependencyParsing(Kind):
             voted = {key: _voted([line[key] for line in lines]) for key in ("prediction", "tree")}
             found.append({**lines[0], **voted})
         return found
+
+    def pairs(self, task: Task, line: Line) -> list[Pair]:
+        """Labels of words, right where the head is right too."""
+        return arc_pairs(line)
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """The words whose head or label is wrong in the middle run."""
+        forms = [word.form for word in _words(example)] if example else None
+        return arc_failure(runs, forms)
 
     def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
         """The one label, or the one head, that every word got."""

@@ -1,6 +1,7 @@
 """One number for a text or a pair of texts, such as how alike two sentences are."""
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from torch.nn import functional as F
 from benchmarks.features import encode_rows
 from benchmarks.heads import LinearHead
 from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.metrics import weighted
+from benchmarks.outcomes import Failure
 from benchmarks.rows import Row, hub_rows, read_rows, row_id
 from benchmarks.task import Task
 
@@ -109,9 +112,13 @@ class Regression(Kind):
         """The task's metrics over values; nan of less than two rows."""
         if len(lines) < 2:
             return {metric.__name__: math.nan for metric in task.metrics}
-        gold = np.array([line["gold"] for line in lines], dtype=np.float64)
-        predicted = np.array([line["prediction"] for line in lines], dtype=np.float64)
+        gold, predicted = _values(lines)
         return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
+
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """Correlations from weighted sums and ranks."""
+        metric = weighted.OF_VALUES.get(task.headline)
+        return None if metric is None else metric(*_values(lines))
 
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """The mean of the runs' values."""
@@ -119,6 +126,26 @@ class Regression(Kind):
             lines[0] | {"prediction": float(np.mean([line["prediction"] for line in lines]))}
             for lines in zip(*runs, strict=True)
         ]
+
+    def groups(self, task: Task, line: Line) -> dict[str, str]:
+        """The fifth of the range that the gold value lies in."""
+        low, high = task.value_range
+        width = (high - low) / 5
+        number = min(4, int((line["gold"] - low) / width))
+        return {"gold value": f"{low + number * width:g} to {low + (number + 1) * width:g}"}
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """As severe as the median of the predictions is far off."""
+        predictions, gold = [line["prediction"] for line in runs], runs[0]["gold"]
+        median = statistics.median(predictions)
+        certainty = f"{min(predictions):.2f} to {max(predictions):.2f} over the seeds"
+        return Failure(abs(median - gold), f"{gold:g}", f"{median:.2f}", certainty)
+
+
+def _values(lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gold and predicted ones."""
+    gold = np.array([line["gold"] for line in lines], dtype=np.float64)
+    return gold, np.array([line["prediction"] for line in lines], dtype=np.float64)
 
 
 def _value(example: Example) -> float | None:

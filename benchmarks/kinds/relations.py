@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.kind import Example, Features, Line, Outputs
-from benchmarks.kinds.classification import Classification, LabelExample, softmax
+from benchmarks.kinds.classification import Classification, LabelExample, label_ids, softmax
 from benchmarks.kinds.entity_markers import MARKERS, closed, entity_inputs, entity_span, marked
+from benchmarks.metrics import weighted
 from benchmarks.metrics.relations import (
     auprc,
     auprc_absent_as_half,
@@ -102,8 +103,7 @@ class RelationExtraction(Classification):
         if not lines:
             names = (micro_f1, *_AREAS, auprc_without_no_relation)
             return {metric.__name__: float("nan") for metric in names}
-        gold = np.array([task.labels.index(line["gold"]) for line in lines])
-        predicted = np.array([task.labels.index(line["prediction"]) for line in lines])
+        gold, predicted = label_ids(task, lines)
         probabilities = np.array([line["probabilities"] for line in lines], dtype=np.float64)
         no_relation = task.labels.index(NO_RELATION)
         return {
@@ -112,6 +112,16 @@ class RelationExtraction(Classification):
             auprc_without_no_relation.__name__:
                 auprc_without_no_relation(gold, probabilities, no_relation),
         }  # fmt: skip
+
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """From counts of relations."""
+        if task.headline != micro_f1.__name__:
+            return None
+        return weighted.micro_f1(*label_ids(task, lines), task.labels.index(NO_RELATION))
+
+    def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
+        """The sentence with both entities marked."""
+        return [("sentence", _relation(example).marked)]
 
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """The mean of the runs' probabilities."""

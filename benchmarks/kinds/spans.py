@@ -28,6 +28,7 @@ from benchmarks.kinds.spans_decode import (
     spans_of_beam,
     spans_of_logits,
 )
+from benchmarks.kinds.spans_faults import Scorer, answer_failure, answer_pair, question_texts
 from benchmarks.kinds.spans_features import fitted_lengths
 from benchmarks.kinds.spans_files import QuestionExample, hub_questions, read_questions
 from benchmarks.kinds.spans_head import JointHead, SpanHead
@@ -35,10 +36,9 @@ from benchmarks.kinds.spans_rows import row_tensors, window_rows
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.metrics.korquad import korquad
 from benchmarks.metrics.squad import squad_v1, squad_v2
+from benchmarks.outcomes import Failure, Pair
 from benchmarks.task import Task
 from electrify.progress import warn
-
-Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
 
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line: what an ensemble votes by
 
@@ -51,6 +51,9 @@ class Spans(Kind):
     "span" (`SpanHead`) it is the first position. A question is left without answer where the odds
     of that are greater than `null_threshold`.
     """
+
+    units = "questions"
+    failures_quote = True
 
     scorer: Scorer
     head: Literal["joint", "span"]
@@ -156,6 +159,10 @@ class Spans(Kind):
             values = klue_mrc(gold, predictions, types or None)
         return {task.headline: values[task.headline], **values}
 
+    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
+        """The score of each question, of which every script reports the mean."""
+        return np.array([self.score(task, [line])[task.headline] for line in lines])
+
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """The text with the largest sum of probabilities over the runs, and the mean odds."""
         found = []
@@ -172,6 +179,25 @@ class Spans(Kind):
                 odds = float(np.mean([line["null_odds"] for line in lines]))
             found.append({**lines[0], **self._decided(answer, odds), "n_best": n_best})
         return found
+
+    def pairs(self, task: Task, line: Line) -> list[Pair]:
+        """Whether the question has an answer, where there are such that have none."""
+        return [answer_pair(line)] if self.has_unanswerable else []
+
+    def groups(self, task: Task, line: Line) -> dict[str, str]:
+        """With or without an answer, and KLUE-MRC's question type."""
+        found = {"gold answer": answer_pair(line).gold} if self.has_unanswerable else {}
+        if "question_type" in line:
+            found["question type"] = str(line["question_type"])
+        return found
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """No exact match in most runs; as severe as the wrong answer is sure."""
+        return answer_failure(runs, self.scorer)
+
+    def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
+        """The question, and the context around the answer."""
+        return question_texts(_question(example), line["prediction"])
 
     def _line(self, example: QuestionExample, answer: Answer) -> Line:
         gold = None if example.answers is None else [found.text for found in example.answers]

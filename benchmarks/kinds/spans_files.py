@@ -97,17 +97,19 @@ def hub_questions(
         yield _question(task, context, row, answers, where, has_unanswerable)
 
 
-def write_squad_files(lines: Sequence[Line], folder: Path) -> list[Path]:
-    """Write `predictions.json`, and `null_odds.json` where lines have odds; give their paths.
+def write_squad_files(lines: Sequence[Line], folder: Path, with_odds: bool) -> list[Path]:
+    """Write `predictions.json`, and `null_odds.json` for a script that reads it; give their paths.
 
-    Both map question ids; with odds the predictions are texts throughout, and the official script
+    Both map question ids. With odds the predictions are texts throughout, and the official script
     of SQuAD 2.0 is to be given the threshold: `--na-prob-file null_odds.json --na-prob-thresh T`.
+    Without them, as KLUE-MRC's script wants it, "" stands where the threshold says "no answer".
     """
     folder.mkdir(parents=True, exist_ok=True)
+    text = "answer" if with_odds else "prediction"
     contents: dict[str, dict[str, Any]] = {
-        "predictions.json": {line["id"]: line.get("answer", line["prediction"]) for line in lines}
+        "predictions.json": {line["id"]: line[text] for line in lines}
     }
-    if lines and all(line.get("null_odds") is not None for line in lines):
+    if with_odds:
         contents["null_odds.json"] = {line["id"]: line["null_odds"] for line in lines}
     paths = []
     for name, content in contents.items():

@@ -2,9 +2,10 @@
 
 A line holds the labels of characters by the tokenizer's offsets, and beside them those by the
 official alignment wherever that one differs: beside [UNK]s, and where characters are cut off. The
-official metrics are made of the latter, corrected ones of the former. One difference to the
-official code is left: the frame's end is the label of [SEP] and not of the last padded position,
-which the harness does not compute.
+official metrics are made of the latter, corrected ones of the former. The official code fills every
+row up to the maximum length and frames a sentence by the labels of the first and of the last padded
+position, which nothing was learnt at. So that row has its last [PAD] here too, at its official
+position; it attends to the sentence alone and the others are not needed for it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,15 +18,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.features import IGNORED_LABEL, encode_texts, padded
+from benchmarks.features import IGNORED_LABEL, Encoded, encode_texts, padded
 from benchmarks.heads import LinearHead
 from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.metrics import weighted
 from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
     character_macro_f1_present,
     character_macro_f1_without_o,
     seqeval_micro_f1,
 )
+from benchmarks.outcomes import Failure, Pair, entity_failure, entity_pairs
 from benchmarks.rows import read_text
 from benchmarks.tagging import (
     character_tags,
@@ -35,6 +38,7 @@ from benchmarks.tagging import (
     one_label,
     piece_tags,
     read_sentences,
+    text_entities,
 )
 from benchmarks.task import Task
 
@@ -50,6 +54,9 @@ class TaggedExample(Example):
 
 class CharacterTagging(Kind):
     """A linear layer on every piece; the label of O stands last among the task's labels."""
+
+    units = "entities"
+    failures_quote = True
 
     def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
         """Sentences of a file of characters; `ValueError` names the line."""
@@ -91,7 +98,8 @@ class CharacterTagging(Kind):
         max_length: int,
         train: bool,
     ) -> Features:
-        """One row a sentence; a piece learns the label of its first character."""
+        """One row a sentence; a piece learns the label of its first character. For predicting, a
+        row that is not full has one [PAD] more."""
         texts = [example.texts for example in examples]
         encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
         outside = len(task.labels) - 1
@@ -99,6 +107,7 @@ class CharacterTagging(Kind):
             piece_tags(_tags(example), spans.tolist(), outside)
             for example, spans in zip(examples, encoded.spans, strict=True)
         ]
+        last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
         return Features(
             input_ids=encoded.input_ids,
             token_type_ids=encoded.token_type_ids,
@@ -107,6 +116,7 @@ class CharacterTagging(Kind):
             num_truncated=int(encoded.was_cut.sum()),
             details={
                 "spans": encoded.spans,
+                "last": last,
                 "pieces": [] if train else [_pieces(text, tokenizer) for (text,) in texts],
             },
         )
@@ -114,9 +124,20 @@ class CharacterTagging(Kind):
     def label_tensors(
         self, features: Features, rows: NDArray[np.int64], length: int
     ) -> dict[str, Tensor]:
-        """`labels` (B, T), `IGNORED_LABEL` at padding."""
+        """`labels` (B, T), `IGNORED_LABEL` at padding; `attention_mask` and `position_ids` where a
+        row has a [PAD] of its own."""
         labels = [features.labels["labels"][row] for row in rows]
-        return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
+        found = {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
+        last = [features.details["last"][row] for row in rows]
+        if any(last):
+            ones = [np.ones(len(row)) for row in labels]  # a [PAD] has no label
+            positions = np.tile(np.arange(length), (len(rows), 1))
+            for number, position in enumerate(last):
+                if position:
+                    positions[number, len(labels[number])] = position
+            found["attention_mask"] = padded(ones, length, 0, np.int64)
+            found["position_ids"] = torch.from_numpy(positions)
+        return found
 
     def make_head(
         self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
@@ -131,7 +152,7 @@ class CharacterTagging(Kind):
         features: Features,
         outputs: Sequence[Outputs],
     ) -> list[Line]:
-        """Labels of all characters, and those of [CLS] and [SEP] ("frame")."""
+        """Labels of all characters, and those of the first and last position ("frame")."""
         inside = inside_labels(task.labels)
         found = []
         details = features.details
@@ -156,7 +177,7 @@ class CharacterTagging(Kind):
 
     def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics by the official alignment, and corrected ones by the offsets, where
-        the labels of [CLS] and [SEP] do not count; all sentences in one chain."""
+        the frame does not count; all sentences in one chain."""
         gold, predicted = _chains(task, lines)
         scores = {metric.__name__: metric(gold, predicted) for metric in task.metrics}
         outside = [task.labels[-1]] * 2
@@ -166,21 +187,48 @@ class CharacterTagging(Kind):
         scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in task.metrics}
         return scores | {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
 
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """From counts of entities, by the official alignment."""
+        gold, predicted = _chains(task, lines)
+        lengths = [len(_chains(task, [line])[0]) for line in lines]
+        sentences = np.repeat(np.arange(len(lines)), lengths)
+        return weighted.entity_f1(gold, predicted, task.labels, sentences, task.headline)
+
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """For each character the label of most runs, of the first run among equals."""
         found = []
         for lines in zip(*runs, strict=True):
-            voted = {
+            voted: Line = {
                 name: most_common([line[name] for line in lines])
                 for name in ("prediction", "frame")
             }
             kept = {name: value for name, value in lines[0].items() if name != "official"}
+            if any("official" in line for line in lines):
+                chains = [_chains(task, [line]) for line in lines]  # as long as one another
+                labels = most_common([[task.labels[n] for n in chain] for _, chain in chains])
+                gold = [task.labels[n] for n in chains[0][0]]
+                voted["official"] = {"gold": gold, "prediction": labels}
             found.append(kept | voted)
         return found
+
+    def pairs(self, task: Task, line: Line) -> list[Pair]:
+        """Entities by the tokenizer's offsets, strict IOB2, blanks left out."""
+        return entity_pairs(*_entities(line))
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """The entities that the middle run misses, and those that it makes up."""
+        text = runs[0]["text"]
+        return entity_failure([_entities(line) for line in runs], lambda a, b: text[a:b])
 
     def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
         """The one label that every character got."""
         return one_label(lines)
+
+
+def _entities(line: Line) -> tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]:
+    """Gold ones and predicted ones, as places in the text."""
+    text = line["text"]
+    return text_entities(line["gold"], text), text_entities(line["prediction"], text)
 
 
 def _chains(task: Task, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
@@ -202,6 +250,20 @@ def _chains(task: Task, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
             labels = np.array([ids[label] for label in tags], dtype=np.int64)
             chain += framed(labels, line["text"], *frame).tolist()
     return gold, predicted
+
+
+def _append_padding(encoded: Encoded, tokenizer: Any, max_length: int) -> list[int]:
+    """Put the last [PAD] of the official row behind each that is shorter; its position, else 0."""
+    last = []
+    for number, ids in enumerate(encoded.input_ids):
+        is_full = len(ids) == max_length
+        last.append(0 if is_full else max_length - 1)
+        if not is_full:
+            types = encoded.token_type_ids[number]
+            encoded.input_ids[number] = np.append(ids, np.int32(tokenizer.pad_token_id))
+            encoded.token_type_ids[number] = np.append(types, np.int32(0))
+            encoded.spans[number] = np.append(encoded.spans[number], [[0, 0]], axis=0)
+    return last
 
 
 def _pieces(text: str, tokenizer: Any) -> dict[str, list[str]] | None:

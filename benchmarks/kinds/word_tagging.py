@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from benchmarks.features import IGNORED_LABEL, padded
 from benchmarks.heads import LinearHead
 from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.metrics import weighted
+from benchmarks.metrics.tagging import lenient_entities
+from benchmarks.outcomes import Failure, Pair, entity_failure, entity_pairs
 from benchmarks.rows import read_text
 from benchmarks.tagging import OUTSIDE, most_common, one_label
 from benchmarks.task import Task
@@ -33,6 +36,8 @@ class WordsExample(Example):
 
 class WordTagging(Kind):
     """A linear layer on the first piece of each word."""
+
+    units = "entities"
 
     def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
         """Lines of a sentence, a tab and as many labels as words; `ValueError` names the line."""
@@ -119,24 +124,58 @@ class WordTagging(Kind):
         if not lines:
             return {metric.__name__: float("nan") for metric in task.metrics}
         names = [_prefixed(label) for label in task.labels]
-        ids = {label: number for number, label in enumerate(task.labels)}
-        gold, predicted = (
-            np.array([ids[label] for line in lines for label in (*line[side], OUTSIDE)])
-            for side in ("gold", "prediction")
-        )
+        gold, predicted = _chains(task, lines)
         scores: dict[str, float] = {}
         for metric in task.metrics:
             scores[metric.__name__] = metric(gold, predicted, names)
         return scores
+
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """From counts of entities."""
+        names = [_prefixed(label) for label in task.labels]
+        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
+        return weighted.entity_f1(*_chains(task, lines), names, sentences, task.headline)
 
     def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
         """For each word the label of most runs, of the first run among equals."""
         return [lines[0] | {"prediction": most_common([line["prediction"] for line in lines])}
                 for lines in zip(*runs, strict=True)]  # fmt: skip
 
+    def pairs(self, task: Task, line: Line) -> list[Pair]:
+        """Entities as seqeval reads labels by default."""
+        return entity_pairs(*_entities(line))
+
+    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+        """The entities that the middle run misses, and those that it makes up."""
+        words = _words(example).words if example else ()
+
+        def text_of(start: int, end: int) -> str:
+            return " ".join(words[start:end]) or f"words {start + 1} to {end}"
+
+        return entity_failure([_entities(line) for line in runs], text_of)
+
     def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
         """The one label that every word got."""
         return one_label(lines)
+
+
+def _entities(line: Line) -> tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]:
+    """Gold ones and predicted ones, as places among the words."""
+    gold, predicted = (
+        lenient_entities([_prefixed(label) for label in line[side]])
+        for side in ("gold", "prediction")
+    )
+    return gold, predicted
+
+
+def _chains(task: Task, lines: Sequence[Line]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Gold and predicted label ids of all words, sentences parted by an "O"."""
+    ids = {label: number for number, label in enumerate(task.labels)}
+    gold, predicted = (
+        np.array([ids[label] for line in lines for label in (*line[side], OUTSIDE)], dtype=np.int64)
+        for side in ("gold", "prediction")
+    )
+    return gold, predicted
 
 
 def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:

@@ -45,8 +45,12 @@ def las_macro_f1(gold: Arcs, predicted: Arcs) -> float:
     predicted label of a word with a wrong head becomes a class of its own, and as that class is
     never gold, one wrong head anywhere adds a 0 to the mean.
     """
-    classes = _merged(gold.labels), _marked_wrong(gold, predicted, _merged(predicted.labels))
-    return macro_f1(*classes)
+    return macro_f1(*las_classes(gold, predicted))
+
+
+def las_classes(gold: Arcs, predicted: Arcs) -> tuple[Classes, Classes]:
+    """The gold and predicted classes of the words of which `las_macro_f1` is the macro F1."""
+    return _merged(gold.labels), _marked_wrong(gold, predicted, _merged(predicted.labels))
 
 
 def las_micro_f1(gold: Arcs, predicted: Arcs) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import auc, precision_recall_curve
 
 from benchmarks.metrics.classification import Labels, checked
 
@@ -79,6 +78,19 @@ def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
     for label in range(scores.shape[1]):
         is_gold = labels == label
         if is_gold.any() and np.isfinite(scores[:, label]).all():
-            precision, recall, _ = precision_recall_curve(is_gold, scores[:, label])
-            areas[label] = auc(recall, precision)
+            areas[label] = _area(is_gold, scores[:, label])
     return areas
+
+
+def _area(is_gold: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
+    """Trapezoids from recall 0 at precision 1 through a point for each distinct score.
+
+    scikit-learn's `auc` of `precision_recall_curve`; a host that trains need not have it.
+    """
+    order = np.argsort(-scores, kind="stable")
+    is_last = np.append(np.diff(scores[order]) != 0, True)  # of its score
+    num_right = np.cumsum(is_gold[order])[is_last]
+    num_named = np.flatnonzero(is_last) + 1
+    recall = np.append(0.0, num_right / num_right[-1])
+    precision = np.append(1.0, num_right / num_named)
+    return float(np.trapezoid(precision, recall))

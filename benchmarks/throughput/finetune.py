@@ -39,9 +39,9 @@ from benchmarks.throughput.finetune_figures import (
     judge,
 )
 from benchmarks.training import OnStep
-from electrify.artifacts import git_commit
 from electrify.config_evaluate import EvaluateConfig
 from electrify.progress import log
+from electrify.provenance import git_commit
 
 _RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
 _UNTIMED_FRACTION = 0.1  # of the steps, which allocate, choose kernels and find their caches cold
@@ -188,7 +188,7 @@ def _measure_task(
     settings: FinetuneSettings, data: TaskFeatures, model: ModelSource, device: torch.device
 ) -> TaskFigures:
     options = settings.options()
-    rows = training_rows(data.train.features, options.max_train_examples, settings.seeds[0])
+    rows = training_rows(data.train, options.max_train_examples, settings.seeds[0])
     if len(rows) % settings.batch_size:
         whole = len(rows) // settings.batch_size * settings.batch_size
         options = options.model_copy(update={"max_train_examples": whole})

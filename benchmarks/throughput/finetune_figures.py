@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from benchmarks.comparison import Comparison, compare
 from benchmarks.results import Summary
-from benchmarks.scores import Comparison, Sample, compare
+from benchmarks.scores import Sample
 from benchmarks.throughput.figures import FORMAT_VERSION, Goal, machine
 from benchmarks.throughput.goals import at_least
 
@@ -125,14 +126,14 @@ class FinetuneFigures:
 
 
 def judge(tasks: Sequence[TaskFigures]) -> list[Goal]:
-    """For each task: at least the peer's rate, and scores equal within the seeds' spread."""
+    """For each task: at least the peer's rate, and scores that seeds do not tell apart."""
     goals = []
     for task in tasks:
         goals.append(at_least(f"{task.name}: examples/s, ours / {PEER}", 1.0, task.ratio(PEER)))
         found = task.difference(PEER)
         goals.append(
             Goal(
-                f"{task.name}: mean {task.metric}, ours - {PEER}", "within the seeds' spread",
+                f"{task.name}: mean {task.metric}, ours - {PEER}", "not told apart over seeds",
                 found.gain if found else None, _is_equal(found),
             )
         )  # fmt: skip
@@ -141,9 +142,9 @@ def judge(tasks: Sequence[TaskFigures]) -> list[Goal]:
 
 def _is_equal(found: Comparison | None) -> bool | None:
     """None where there are no two seeds to tell a spread by."""
-    if found is None or "fewer than two" in found.verdict or "undefined" in found.verdict:
+    if found is None or not found.can_tell:
         return None
-    return not found.beyond_spread
+    return found.outcome == "cannot tell apart"
 
 
 def _finite(value: float) -> float | None:

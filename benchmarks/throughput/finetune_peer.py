@@ -94,7 +94,7 @@ def finetune_with_trainer(
     itself. Global random state is as before afterwards.
     """
     device = choose_device(options.device)
-    rows = training_rows(data.train.features, options.max_train_examples, seed)
+    rows = training_rows(data.train, options.max_train_examples, seed)
     settings = resolve_hyper_parameters(
         data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT,
         choose_precision(options.precision, device),

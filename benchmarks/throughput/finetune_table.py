@@ -1,6 +1,6 @@
 """The figures of the fine-tuning benchmark as tables."""
 
-from benchmarks.scores import RULE
+from benchmarks.comparison import SEEDS_RULE
 from benchmarks.throughput.figures import machine
 from benchmarks.throughput.finetune_figures import (
     OURS,
@@ -46,7 +46,7 @@ def _add_conditions(document: TwinPage, figures: FinetuneFigures) -> None:
         "turn, in alternating order, in one process. Examples/s leave out building the model and "
         "the first tenth of the steps; seconds are those of all of it with predicting."
     )
-    document.paragraph(RULE)
+    document.paragraph(SEEDS_RULE)
     for note in figures.notes:
         document.paragraph(note)
 

@@ -1,6 +1,8 @@
 """How fast a step of pretraining is, beside what a user of `transformers` would write."""
 
+import gc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,10 +33,12 @@ from benchmarks.throughput.pretrain_variants import (
     make_peer,
 )
 from electrify.allocator import keep_freed_memory
-from electrify.artifacts import git_commit, peak_memory_mb
 from electrify.config_pretrain import PretrainConfig
 from electrify.config_sizes import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH
+from electrify.peak_memory import peak_memory_mb
 from electrify.progress import log
+from electrify.provenance import git_commit
+from model.attention import any_backend
 from model.device import describe, precision_of, resolve_device
 from model.electra import ElectraPretrainer
 from model.flops import flops_per_token
@@ -46,13 +50,17 @@ _LARGE_ELEMENTS = 100_000
 
 
 def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
-    """Ceilings, correctness, then all variants in turn, then what their steps are made of."""
+    """Ceilings, first steps, correctness, all variants in turn, what steps are made of, curves.
+
+    Nothing is compiled before the first steps, so that these include all of it.
+    """
     if settings.with_probes and settings.device == "cpu":
         run_probes(torch.device("cpu"))  # says why not
     device, config = resolve_device(settings.device), settings.config()
     if device.type == "cpu":  # as `electrify pretrain` does; the peers gain by it, too
         keep_freed_memory()
     bench = Bench(settings, config, device)
+    text = curve_pool(settings, device) if settings.band_steps else None
     figures = PretrainFigures(
         bench.conditions(), peak_flops(_device_name(device), precision_of(config, device))
     )
@@ -62,13 +70,14 @@ def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
     if settings.with_probes:
         log("attention backends and widths of the head")
         figures.probes = run_probes(device)
+    bench.build()
     if settings.with_peer:
         log("ours against the peer in fp64")
-        figures.correct = compare_with_peer(config, bench.pool, device)
-    if settings.band_steps:
-        figures.band = measure_curves(settings, device)
-    bench.build()
+        with any_backend():
+            figures.correct = compare_with_peer(config, bench.pool, device, bench.is_compiled)
     bench.time(figures)
+    if text is not None:
+        figures.band = measure_curves(settings, device, text)
     figures.loader = bench.loader()
     log(figures.loader.line())
     figures.conditions["process_peak_mb"] = peak_memory_mb()
@@ -77,14 +86,19 @@ def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
     return figures
 
 
-def measure_curves(settings: PretrainSettings, device: torch.device) -> Band:
-    """Loss curves as written and fast, on real text: of a run, or the bundled sample."""
+def curve_pool(settings: PretrainSettings, device: torch.device) -> Pool:
+    """Text for loss curves, of a run or the bundled sample; `ValueError` if it is too little."""
     config = settings.band_config(device)
     shape = BAND_SHAPE_ON_CPU if device.type == "cpu" else settings.shape(device)
-    pool = shard_pool(settings.run, config, *shape) if settings.run else None
-    return measure_band(
-        config, pool or sample_pool(config, *shape), device, settings.band_steps, settings.with_peer
-    )
+    if settings.run:
+        return shard_pool(settings.run, config, *shape)
+    return sample_pool(config, *shape)
+
+
+def measure_curves(settings: PretrainSettings, device: torch.device, text: Pool) -> Band:
+    """Loss curves as written and fast."""
+    config = settings.band_config(device)
+    return measure_band(config, text, device, settings.band_steps, settings.with_peer)
 
 
 class Bench:
@@ -98,8 +112,8 @@ class Bench:
         self.pool = self._pool(packed=True)
         self.variants: list[Variant] = []
         self.notes: list[str] = []
-        self.visible: tuple[Variant, ElectraPretrainer] | None = None
-        self.how = ""  # ours runs
+        self.models: dict[str, ElectraPretrainer] = {}  # of ours, in one part
+        self.how, self.is_compiled = "", False  # ours runs
         rounds, steps, self.num_warmup = _ROUNDS[device.type]
         self.num_rounds, self.num_steps = settings.rounds or rounds, settings.steps or steps
 
@@ -136,15 +150,17 @@ class Bench:
         parts, with_peer = self.settings.micro_batches, self.settings.with_peer
         with_padded = self.settings.with_padded and not self.settings.run
         padded = self._pool(packed=False) if with_padded else None
-        self._add(OURS, self._ours)
+        self._add(OURS, lambda: self._ours(OURS))
         if self.variants and (step := self.variants[0].fast_step) is not None:
-            self.how = step.how()
+            self.how, self.is_compiled = step.how(), step.is_compiled
             if step.is_compiled and step.is_recorded:
-                self._add(COMPILED_ONLY, lambda: self._ours(cuda_graph="off"))
+                self._add(COMPILED_ONLY, lambda: self._ours(COMPILED_ONLY, cuda_graph="off"))
             if self.variants[0].is_fast:
-                self._add(AS_WRITTEN, lambda: self._ours(compile="off", cuda_graph="off"))
+                off = {"compile": "off", "cuda_graph": "off"}
+                self._add(AS_WRITTEN, lambda: self._ours(AS_WRITTEN, **off))
         if parts > 1:
-            self._add(f"{OURS}, {parts} micro-batches", lambda: self._ours(parts))
+            name = f"{OURS}, {parts} micro-batches"
+            self._add(name, lambda: make_ours(self.config, self.pool, self.device, parts)[0])
         if not self.variants:
             raise ValueError(f"{'; '.join(self.notes)}: try a smaller --batch-size")
         if with_peer:
@@ -156,11 +172,9 @@ class Bench:
             if with_peer:
                 self._add(PEER_PADDED, lambda: self._peer(padded, compiled=False))
 
-    def _ours(self, num_parts: int = 1, **options: str) -> Variant:
+    def _ours(self, name: str, **options: str) -> Variant:
         config = self.config.model_copy(update=options)
-        variant, model = make_ours(config, self.pool, self.device, num_parts)
-        if num_parts == 1:  # the last one made is the one whose operators can be seen
-            self.visible = variant, model
+        variant, self.models[name] = make_ours(config, self.pool, self.device)
         return variant
 
     def _peer(self, pool: Pool, compiled: bool) -> Variant:
@@ -175,15 +189,19 @@ class Bench:
         except RuntimeError as error:  # out of memory, or a compiler that is not there
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
             self.notes.append(f"{name} did not run: {first_line[:200]}")
+            self.models.pop(name, None)
+        else:
+            self.variants.append(variant)
+            if variant.num_cached:
+                found = f"{variant.num_cached} pieces of code that had been compiled before"
+                self.notes.append(f"{name}: its first step found {found}")
             return
-        self.variants.append(variant)
+        gc.collect()  # what failed refers to itself, and would keep its memory
 
     def time(self, figures: PretrainFigures) -> None:
         """All in turn, ours twice so that the noise is seen; then counts, memory and parts."""
         log(f"{self.num_rounds} rounds of {self.num_steps} steps of {len(self.variants)} systems")
         ours = self.variants[0]
-        assert self.visible is not None
-        visible, model = self.visible
         timed = time_in_turn(
             [*self.variants, ours], self.num_rounds, self.num_steps, self.num_warmup
         )
@@ -195,12 +213,15 @@ class Bench:
             system = System(
                 found, variant.pool.name, self.batch_size * self.length, variant.tokens(), flops,
                 variant.first_seconds, variant.recorded_seconds, step_peak_bytes(variant),
-                *_count(variant),
+                *_count(variant), variant.num_cached,
             )  # fmt: skip
             figures.systems.append(system)
         figures.on_device = profile_steps(ours.run, self.device)
-        figures.largest = big_tensors(record(lambda: visible.run(1)), _LARGE_ELEMENTS)
-        figures.parts = step_parts(visible, model, max(3, self.num_steps))
+        for visible in self.variants:  # ours where its operators can be seen, at most one
+            if visible.name in self.models and not visible.is_fast:
+                figures.largest = big_tensors(record(partial(visible.run, 1)), _LARGE_ELEMENTS)
+                model = self.models[visible.name]
+                figures.parts = step_parts(visible, model, max(3, self.num_steps))
         figures.conditions["how"] = self.how
         if self.settings.size != "tiny":
             preset = SIZE_PRESETS[self.settings.size]

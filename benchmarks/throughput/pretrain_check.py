@@ -6,19 +6,27 @@ from torch import Tensor
 from benchmarks.throughput.pretrain_data import Pool
 from benchmarks.throughput.pretrain_variants import make_model
 from electrify.config_pretrain import PretrainConfig
-from model.batch import Masked
+from model.batch import Counts, Masked
+from model.compiled_parts import compile_parts
 from model.device import autocast
+from model.parallel import ALONE
+from model.train_step import AS_WRITTEN
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def compare_with_peer(
-    config: PretrainConfig, pool: Pool, device: torch.device, num_sequences: int = 4
+    config: PretrainConfig,
+    pool: Pool,
+    device: torch.device,
+    compiled: bool = False,
+    num_sequences: int = 4,
 ) -> dict[str, float]:
     """Losses of both on the same weights, text, masks and samples, dropout off.
 
     Also the relative error of the gradient of the shared word table, in which all of both networks
-    meets. The peer computes in fp64; ours as the config and the device say.
+    meets. The peer computes in fp64; ours in the type of the config and the device, and where
+    steps are compiled by what the compiler makes of it.
     """
     from benchmarks.throughput.pretrain_peer import peer_of
 
@@ -27,10 +35,11 @@ def compare_with_peer(
     peer = peer_of(model).double()
     model.to(device)
     batch = pool.batch(0).rows(slice(0, num_sequences))
-    masked = model.mask(batch.to(device))
+    parts = compile_parts(model, ALONE)[0] if compiled else AS_WRITTEN
+    masked = parts.mask(model, batch.to(device))
     with autocast(config, device):
-        outputs = model(masked)
-    outputs.loss().backward()
+        loss, outputs = parts.loss_of(model, masked, Counts.of(masked), "joint", None)
+    loss.backward()  # type: ignore[no-untyped-call]
     assert outputs.sampled is not None
     is_chosen, sampled = in_text_order(masked, outputs.sampled)
     attention_mask = None if batch.packed else (batch.input_ids != pool.special.pad).long()

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.throughput.figures import FORMAT_VERSION, Goal, machine
 from benchmarks.throughput.goals import at_least, at_most
 from benchmarks.throughput.pretrain_band import Band
+from benchmarks.throughput.pretrain_data import BERT_VOCAB_SIZE
 from benchmarks.throughput.pretrain_kernels import OnDevice
 from benchmarks.throughput.pretrain_loader import LoaderFigures
 from benchmarks.throughput.pretrain_probe import Probe
@@ -24,6 +25,7 @@ PACKAGES = ("torch", "transformers", "numpy")
 # tokens a second of one H200 in bf16 at the paper's shapes: the goal, then the gates on the way
 _H200_GOALS = {"small": (4.55e6, 3.5e6, 2.5e6), "base": (0.75e6, 0.55e6)}
 _FIRST_STEP_SECONDS = 60.0
+_DROPOUT = 0.1  # of the paper
 _SHARE_INSIDE = 0.9  # of the points of a loss curve; 0.95 is to be expected of a path like it
 
 
@@ -43,6 +45,7 @@ class System:
     views: int | None = None
     launches: float | None = None  # kernels and copies on a GPU
     host_calls: float | None = None  # that started them, or a graph of them
+    num_cached: int = 0  # pieces of code of the first step that were compiled by an earlier run
 
     @property
     def positions_per_second(self) -> float:
@@ -123,26 +126,42 @@ def judge(figures: PretrainFigures) -> list[Goal]:
     """Every goal of the size, met or not; `met` is None for what this run could not measure."""
     about = figures.conditions
     ours, on_gpu = figures.system(OURS), about["device_type"] == "cuda"
-    on_cpu = not on_gpu and about["size"] != "tiny"  # whose head is nearly all of the work
-    is_goal_device = "H200" in about["device"] and about["is_paper_shape"]
+    as_asked = _is_as_asked(about)
+    on_gpu, on_cpu = on_gpu and as_asked, not on_gpu and as_asked
+    is_goal_device = "H200" in about["device"] and about["is_paper_shape"] and as_asked
     rate = ours.positions_per_second if ours and is_goal_device else None
     goals = [
         at_least(f"tokens/s on one H200, {about['size']}, {name}", wanted, rate)
         for name, wanted in _named_goals(_H200_GOALS.get(about["size"], ()))
     ]
     plain, compiled = (figures.ratios.get(f"ratio_to_{name}") for name in ("peer", "compiled_peer"))
-    first = ours.first_seconds if ours else None
+    first = ours.first_seconds if ours and not ours.num_cached else None  # from a cold start
     inside = figures.band.share_inside(figures.band.fast) if figures.band else None
     return [
         *goals,
         at_least(f"GPU: times as fast as {PEER}", 3.0, plain if on_gpu else None),
         at_least(f"GPU: times as fast as {COMPILED_PEER}", 2.0, compiled if on_gpu else None),
         at_least(f"CPU: times as fast as {PEER}", 1.25, plain if on_cpu else None),
-        at_most("seconds to the first step, building and compiling included", _FIRST_STEP_SECONDS,
-                first),
+        at_most("seconds to the first step, building and any compiling included",
+                _FIRST_STEP_SECONDS, first),
         at_least("fast path's loss curve: share of points in the plain path's band of 3 seeds",
                  _SHARE_INSIDE, inside),
     ]  # fmt: skip
+
+
+def _is_as_asked(about: Mapping[str, Any]) -> bool:
+    """Whether what was timed is what the goals are of: less of it would be faster.
+
+    Not tiny, whose head is nearly all of the work; the paper's dropout; bf16 on a GPU, fp32 on a
+    CPU; BERT's vocabulary or a larger one.
+    """
+    precision = "bf16" if about["device_type"] == "cuda" else "fp32"
+    return bool(
+        about["size"] != "tiny"
+        and about["dropout"] == _DROPOUT
+        and about["precision"] == precision
+        and about["vocab_size"] >= BERT_VOCAB_SIZE
+    )
 
 
 def _named_goals(wanted: Sequence[float]) -> list[tuple[str, float]]:

@@ -84,6 +84,8 @@ def step_peak_bytes(variant: Variant) -> int | None:
         return None
     synchronize(variant.device)
     before = torch.cuda.memory_allocated(variant.device)
+    if not variant.recorded_bytes():  # gradients of the step before, dropped when the next begins
+        before -= sum(p.grad.nbytes for p in variant.parameters if p.grad is not None)
     torch.cuda.reset_peak_memory_stats(variant.device)
     variant.run(1)
     synchronize(variant.device)

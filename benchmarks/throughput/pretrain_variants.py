@@ -1,5 +1,6 @@
 """The systems that are timed: ours as a run calls it, the peer eager, the peer compiled."""
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class Variant:
     num_steps: int = 0  # done
     first_seconds: float | None = None  # from before the model was built to after its first step
     recorded_seconds: float | None = None  # to after the first replay of a recorded step
+    num_cached: int = 0  # pieces of code that the first step took from the compiler's cache
     fast_step: FastStep | None = None  # of ours
     started: float = field(default_factory=time.perf_counter)
 
@@ -52,9 +54,11 @@ class Variant:
 
     def run_first(self) -> None:
         """The first update, which compiles and allocates."""
+        cached = _num_cached()
         self.run(1)
         synchronize(self.device)
         self.first_seconds = time.perf_counter() - self.started
+        self.num_cached = _num_cached() - cached
         if self.fast_step is not None and self.fast_step.is_recorded:
             self.run(WARM_UPS)  # the last of them records
             synchronize(self.device)
@@ -82,6 +86,15 @@ class Variant:
         """Weights and moments, which are there between steps."""
         size = sum(p.numel() * p.element_size() for p in self.parameters)
         return size * (1 + _NUM_MOMENTS)
+
+
+def _num_cached() -> int:
+    """Pieces of compiled code that this process has found on the disk."""
+    dynamo = sys.modules.get("torch._dynamo.utils")  # imported with the first that is compiled
+    if dynamo is None:
+        return 0
+    inductor, ahead = dynamo.counters["inductor"], dynamo.counters["aot_autograd"]
+    return int(inductor["fxgraph_cache_hit"] + ahead["autograd_cache_hit"])
 
 
 def make_model(config: PretrainConfig, pool: Pool) -> ElectraPretrainer:
@@ -129,18 +142,23 @@ def make_peer(
     name = COMPILED_PEER if compiled else PEER
     variant = Variant(name, pool, _nothing, list(peer.parameters()), device, started=started)
 
+    ids, types = (_pinned(of, device) for of in (pool.input_ids, pool.token_type_ids))
+
     def move(tensors: list[Tensor], number: int) -> Tensor:
         return tensors[number % len(tensors)].to(device, non_blocking=True)
 
     def step(number: int) -> None:
-        data = variant.pool
-        ids, types = (move(of, number) for of in (data.input_ids, data.token_type_ids))
-        batch = PeerBatch(ids, types, data.packed)
+        batch = PeerBatch(move(ids, number), move(types, number), pool.packed)
         with any_backend():  # not the one that ours has chosen
-            peer_step(called, optimizer, batch, config, data.special, number)
+            peer_step(called, optimizer, batch, config, pool.special, number)
 
     variant.step = step
     return variant, peer
+
+
+def _pinned(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
+    """As a data loader hands them out: from other memory a copy would wait for the GPU."""
+    return [of.pin_memory() for of in tensors] if device.type == "cuda" else tensors
 
 
 def _nothing(number: int) -> None:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.torture.fuzz import torture_by_fuzz
 from benchmarks.torture.kill import torture_by_kills
 from electrify.artifacts import write_json
 from electrify.progress import setup_logging
@@ -42,6 +43,20 @@ def _kill(parsed: argparse.Namespace) -> list[str]:
     return figures.faults
 
 
+def _fuzz(parsed: argparse.Namespace) -> list[str]:
+    figures = torture_by_fuzz(parsed.executions, parsed.seed, parsed.target)
+    for name, target in figures.targets.items():
+        outcomes = ", ".join(f"{count:,} {word}" for word, count in target["outcomes"].items())
+        print(
+            f"{name}: {target['executions']:,} executions, {target['seconds']:.1f} s, "
+            f"slowest {target['slowest_seconds']:.3f} s, {target['ways']} ways: {outcomes}"
+        )
+    print(f"{figures.executions:,} executions of {len(figures.targets)} targets, "
+          f"{figures.seconds:.0f} s")  # fmt: skip
+    _write(parsed, figures.as_json())
+    return figures.faults
+
+
 def _write(parsed: argparse.Namespace, value: object) -> None:
     if parsed.json:
         write_json(Path(parsed.json), value)
@@ -55,6 +70,15 @@ def _parser() -> argparse.ArgumentParser:
     kill = ways.add_parser("kill", help="kill a run at random moments and go on, again and again")
     kill.add_argument("--rounds", type=int, default=50, help="signals to send (50)")
     kill.set_defaults(torture=_kill)
+    fuzz = ways.add_parser("fuzz", help="feed every reader with mutated files")
+    fuzz.add_argument("--executions", type=int, default=1_000_000, help="in all (1,000,000)")
+    fuzz.add_argument(
+        "--target", action="append", default=[], metavar="NAME",
+        help="only this reader; may be given several times",
+    )  # fmt: skip
+    fuzz.add_argument("--seed", type=int, default=0)
+    fuzz.add_argument("--json", metavar="PATH", help="write the figures to this file")
+    fuzz.set_defaults(torture=_fuzz)
     for way in (kill,):
         way.add_argument("--seed", type=int, default=0)
         way.add_argument("--work", metavar="DIR", help="keep the runs there (default: nowhere)")

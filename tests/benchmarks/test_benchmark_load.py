@@ -4,8 +4,12 @@ import json
 import pytest
 
 from benchmarks.glue import COLA, MRPC, RTE, SST2
+from benchmarks.kind import Example
 from benchmarks.klue import NLI, YNAT
+from benchmarks.klue_structured import DP, DP_WITHOUT_POS
 from benchmarks.load import load_task, split_by_group
+from benchmarks.recipe import recipe_for
+from benchmarks.squad import SQUAD_1, SQUAD_1_SPAN, SQUAD_2, SQUAD_2_SPAN
 
 ROW = {"guid": "a", "title": "코스피 상승", "label": "경제"}
 
@@ -165,3 +169,16 @@ def test_the_side_of_a_row_depends_on_its_group_alone(tmp_path):
     train, reported = split_by_group(NLI, rows[::-2])
     assert set(train) <= set(data.train)
     assert set(reported) <= set(data.reported)
+
+
+@pytest.mark.parametrize(
+    ("task", "variant"), [(SQUAD_1, SQUAD_1_SPAN), (SQUAD_2, SQUAD_2_SPAN), (DP, DP_WITHOUT_POS)]
+)
+def test_a_variant_learns_from_the_same_rows_as_its_task(task, variant):
+    rows = [Example(str(number), (f"문맥 {number}",)) for number in range(200)]
+    sides = split_by_group(task, rows, salt="selection")
+    assert min(map(len, sides)) > 30
+    assert split_by_group(variant, rows, salt="selection") == sides
+    assert split_by_group(NLI, rows, salt="selection") != sides
+    for width in (256, 768, 1024):
+        assert recipe_for(variant, width) == recipe_for(task, width)

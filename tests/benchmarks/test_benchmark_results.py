@@ -13,7 +13,8 @@ FIELDS = {
     "num_train_examples": 20, "truncated_fraction": 0.0, "selection": "last", "degenerate": None,
     "hyper_parameters": {"learning_rate": 1e-4}, "versions": {"torch": "2"},
     "data_sha256": {"dev.json": "00"}, "git_commit": None, "seconds": 1.5, "selected": {},
-    "notes": [],
+    "notes": [], "train_fraction": 1.0, "train_seconds": 1.0, "train_flops": 3e9,
+    "inference_flops": 1e7, "peak_memory_mb": 300, "device": "cpu",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from benchmarks.evaluate import evaluate
 from benchmarks.jobs import plan_jobs
 from benchmarks.predictions import read_predictions
 from benchmarks.registry import resolve_tasks
-from benchmarks.results import read_results
+from benchmarks.results import MEASURED, read_results
 from electrify.config import RunConfig
 from electrify.progress import Stopped
 
@@ -92,7 +92,7 @@ def test_stopped_and_continued_equals_never_stopped(
 
 def timeless(folder):
     return [
-        record.model_copy(update={"seconds": 0.0})
+        record.model_copy(update=dict.fromkeys(MEASURED, 0))
         for record in read_results(folder / "results.jsonl")
     ]
 
@@ -209,9 +209,9 @@ def test_jobs_are_task_by_task_without_doubles(make_config):
     options = make_config(seeds=[2, 0, 2], random_init_control=True).evaluate
     jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"]))
     assert [job.key for job in jobs[:4]] == [
-        ("klue-ynat", "pretrained", 2),
-        ("klue-ynat", "pretrained", 0),
-        ("klue-ynat", "random-init", 2),
-        ("klue-ynat", "random-init", 0),
+        ("klue-ynat", "pretrained", 2, 1.0),
+        ("klue-ynat", "pretrained", 0, 1.0),
+        ("klue-ynat", "random-init", 2, 1.0),
+        ("klue-ynat", "random-init", 0, 1.0),
     ]
     assert len(jobs) == 3 * 2 * 2

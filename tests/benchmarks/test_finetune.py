@@ -13,6 +13,7 @@ from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare
 from benchmarks.finetune import Split, TaskFeatures, choose_device, finetune, training_rows
 from benchmarks.glue import MRPC
 from benchmarks.heads import EncoderWithHead, LinearHead
+from benchmarks.jobs import prepare
 from benchmarks.kinds.classification import LabelExample
 from benchmarks.klue import YNAT
 from benchmarks.load import load_task
@@ -93,11 +94,30 @@ def test_constant_predictions_are_flagged(features, model, make_config):
 def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
     examples = [LabelExample(str(n), ("국회", "증시"), n % 2) for n in range(10)]
     features = MRPC.kind.featurize(MRPC, examples, tokenizer, 8, train=True)
-    rows = training_rows(features, 4, seed=0)
+    split = Split(tuple(examples), features)
+    rows = training_rows(split, 4, seed=0)
     assert len(rows) == 8
     assert (rows[4:] == rows[:4] + 10).all()
-    assert training_rows(features, None, seed=0).tolist() == list(range(20))
-    assert training_rows(features, 4, seed=1).tolist() != rows.tolist()
+    assert training_rows(split, None, seed=0).tolist() == list(range(20))
+    assert training_rows(split, 4, seed=1).tolist() != rows.tolist()
+
+
+def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_config):
+    """And each seed learns from the same ones as if all had been."""
+    data = load_task(YNAT, ynat_folder)
+    config = make_config(max_train_examples=10, seeds=[3, 5])
+    prepared = prepare(YNAT, data, model, config.evaluate)
+    assert 10 <= len(prepared.train.examples) <= 20
+    everything = prepare(YNAT, data, model, make_config().evaluate).train
+    assert everything.examples == data.train
+    for seed in (3, 5):
+        learnt = [
+            [split.examples[n] for n in split.features.example_of[training_rows(split, 10, seed)]]
+            for split in (prepared.train, everything)
+        ]
+        assert learnt[0] == learnt[1]
+        assert len(learnt[0]) == 10
+    assert len(training_rows(prepared.train, None, 3)) == len(prepared.train.examples)
 
 
 def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_folder):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -149,3 +150,47 @@ def test_a_pooler_is_no_embedding():
     with torch.device("meta"):
         names = [name for name, _ in AutoModel.from_config(config).named_parameters()]
     assert optim.learning_rate_scales(names, 0.5)["pooler.dense.weight"] == 0.5
+
+
+def released_adam(start, gradients, rates, decay):
+    """google-research/electra model/optimization.py `AdamWeightDecayOptimizer`, step by step."""
+    value, m, v = start.astype(np.float64), 0.0, 0.0
+    for gradient, rate in zip(gradients, rates, strict=True):
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        value = value - rate * (m / (np.sqrt(v) + 1e-6) + decay * value)
+    return value
+
+
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
+    settings = resolve_hyper_parameters(
+        COLA, EvaluateConfig(
+            weight_decay=0.01, learning_rate=1e-2, num_epochs=1.0, batch_size=1, layer_lr_decay=0.5,
+            adam_bias_correction=is_corrected or None,
+        ), 256, 40, 0.1, "fp32",
+    )  # fmt: skip
+    assert settings.adam_bias_correction == is_corrected
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=(3, 2)), rng.normal(size=(40, 3, 2)) * 1e-3
+    head = nn.Linear(2, 3, bias=False)
+    head.weight.data = torch.tensor(start, dtype=torch.float32)
+    optimizer = optim.build_optimizer(nn.Identity(), head, settings)
+    for step, gradient in enumerate(gradients):
+        optim.set_rates(optimizer, settings, step)
+        head.weight.grad = torch.tensor(gradient, dtype=torch.float32)
+        optimizer.step()
+    rates = [1e-2 * optim.schedule("product", step, 40, 4) for step in range(40)]
+    expected = released_adam(start, gradients, rates, 0.01)
+    found = head.weight.detach().numpy()
+    if is_corrected:
+        assert np.abs(found - expected).max() > 0.1  # the corrected steps are much smaller
+    else:
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_corrected"), [("glue-rte", False), ("klue-nli", True), ("korean-nsmc", True)]
+)
+def test_only_electras_recipe_is_without_bias_correction(name, is_corrected):
+    assert recipe_for(TASKS[name], 256).adam_bias_correction == is_corrected
+    assert not recipe_for(TASKS[name], 256, "electra").adam_bias_correction

@@ -5,12 +5,16 @@ import statistics
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
+from benchmarks.klue import YNAT
+from benchmarks.metrics.statistics import t_interval
+from benchmarks.predictions import plain, prediction_path, write_predictions
 from benchmarks.report import report
 from benchmarks.report_sections import config_toml
 from benchmarks.results import Result
 from benchmarks.run_folder import read_run
-from benchmarks.scores import Sample, compare, sample_of, task_scores
+from benchmarks.scores import task_scores
 from benchmarks.twin_page import TwinPage
 from electrify.artifacts import run_stage, write_json, write_text
 from electrify.config import RunConfig
@@ -191,8 +195,22 @@ def cells(markdown: str, first: str) -> list[str]:
     return line.strip("| ").split(" | ")
 
 
-def sample(*values: float, model: str = "pretrained") -> Sample:
-    return sample_of([Result(**record(model, seed, v)) for seed, v in enumerate(values)])
+def add_predictions(run: Path) -> None:
+    """Files of predictions for the results of a run, each with about as many right."""
+    labels = YNAT.labels
+    for row in map(json.loads, (run / "evaluate/results.jsonl").read_text("utf-8").splitlines()):
+        num_right = round(row["value"] * row["num_examples"])
+        lines = [
+            {"id": f"dev-{n}", "gold": labels[n % 7],
+             "prediction": labels[(n + (n * 37 % row["num_examples"] >= num_right)) % 7],
+             "probabilities": [1.0] + [0.0] * 6}
+            for n in range(row["num_examples"])
+        ]  # fmt: skip
+        about = {"task": row["task"], "task_version": row["task_version"],
+                 "variant": row["model"], "seed": row["seed"],
+                 "data_sha256": row["data_sha256"]}  # fmt: skip
+        path = prediction_path(run / "evaluate", row["task"], row["model"], row["seed"])
+        write_predictions(path, about, plain(lines))
 
 
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
@@ -204,16 +222,35 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     markdown = (run / "report.md").read_text(encoding="utf-8")
     row = cells(markdown, "klue-ynat")
     assert row[2] == text
-    assert float(row[4]) == pytest.approx(mean - control, abs=1e-4)
+    half = t_interval(PRETRAINED).half_width
+    low, high = (float(side) for side in row[3].removesuffix(" (seeds)").split(" to "))
+    assert (low, high) == pytest.approx((mean - half, mean + half), abs=2e-4)
     assert row[6:] == ["3", "dev", "140", "560", "5.0 %"]
+    over_seeds = markdown[markdown.index("Over seeds") :]
+    assert cells(over_seeds, "klue-ynat | pretrained") == [
+        "klue-ynat", "pretrained",
+        *(f"{x:.4g}" for x in (mean, statistics.median(PRETRAINED), sd, min(PRETRAINED),
+                               max(PRETRAINED))),
+        "3",
+    ]  # fmt: skip
     score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
     assert score["pretrained"]["mean"] == pytest.approx(mean, rel=1e-12)
     assert score["pretrained"]["sd"] == pytest.approx(sd, rel=1e-12)
     assert score["pretrained"]["by_seed"] == dict(zip("012", PRETRAINED, strict=True))
-    assert score["gain"] == pytest.approx(mean - control, rel=1e-12)
-    assert score["beyond_spread"] is True
-    # 3 and 3 seeds part by chance in 2 of C(6, 3) = 20 orders
-    assert score["verdict"] == "better: ranges do not overlap (10 % by chance alone)"
+    assert score["pretrained"]["median"] == statistics.median(PRETRAINED)
+    assert score["pretrained"]["interval"] == pytest.approx([mean - half, mean + half], abs=2e-4)
+    assert score["pretrained"]["interval_over"] == "seeds"
+    difference = score["difference"]
+    assert difference["baseline"] == "untrained"
+    assert difference["gain"] == pytest.approx(mean - control, rel=1e-12)
+    assert difference["outcome"] == "better"
+    assert difference["p"] == difference["p_corrected"]
+    assert difference["interval"][0] < mean - control < difference["interval"][1]
+    gain = cells(markdown[markdown.index("Difference to: untrained") :], "klue-ynat")
+    assert float(gain[2]) == pytest.approx(mean - control, abs=1e-4)
+    assert gain[-1] == "better"
+    assert "Outcomes: 1 better." in markdown
+    assert "intervals over seeds alone, no predictions of pretrained seed 0" in markdown
     assert score["degenerate"] == [
         {"model": "random-init", "seed": 2, "what": "all 140 predictions are '정치'"}
     ]
@@ -309,7 +346,9 @@ def test_an_undefined_score_is_nan_and_never_zero(tmp_path):
     score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
     assert score["pretrained"]["mean"] is None
     assert score["pretrained"]["by_seed"]["1"] is None
-    assert score["verdict"] == "cannot tell: undefined values"
+    assert score["difference"]["outcome"] == "cannot tell apart"
+    assert score["difference"]["why"] == "undefined scores"
+    assert score["pretrained"]["interval"] == [None, None]
     assert cells((run / "report.md").read_text(encoding="utf-8"), "klue-ynat")[2] == "nan ± nan"
 
 
@@ -323,16 +362,70 @@ def test_several_runs_stand_side_by_side(tmp_path):
     markdown = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
     tables = markdown[: markdown.index("## a\n\n### Model and scores")]
     mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
-    assert cells(tables, "klue-ynat")[2:] == [
-        f"{mean:.4f} ± {sd:.4f}", f"{mean + 0.05:.4f} ± {sd:.4f}", "–",
-    ]  # fmt: skip
-    assert "| b | 0.05 | better: ranges do not overlap (10 % by chance alone) |" in tables
+    row = cells(tables, "klue-ynat")
+    assert row[2].startswith(f"{mean:.4f} ± {sd:.4f}, ")
+    assert row[3].startswith(f"{mean + 0.05:.4f} ± {sd:.4f}, ")
+    assert row[4] == "–"
+    # every seed gains as much, by which seeds are not paired
+    low, high = welch([value + 0.05 for value in PRETRAINED], PRETRAINED)
+    gain = cells(tables[tables.index("Against a") :], "klue-ynat")
+    assert gain[2:4] == ["b", "0.05"]
+    assert [float(x) for x in gain[4].removesuffix(" (seeds)").split(" to ")] == pytest.approx(
+        [low, high], abs=2e-4
+    )
+    assert gain[-1] == "better"
     assert len(cells(tables, "generator loss")) == 4
     page = (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
     assert "<span><i" in page[page.index("Generator loss, held-out text") :]
-    assert [r["name"] for r in json.loads(
-        (tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))["runs"]
-    ] == ["a", "b", "c"]  # fmt: skip
+    numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
+    assert [run["name"] for run in numbers["runs"]] == ["a", "b", "c"]
+    [comparison] = numbers["comparisons"]
+    assert (comparison["run"], comparison["baseline"], comparison["outcome"]) == (
+        "b", "a", "better"
+    )  # fmt: skip
+    report([first, second, part], tmp_path / "compared", baseline="b")
+    numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
+    assert numbers["comparisons"][0]["outcome"] == "worse"
+    with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
+        report([first, second], tmp_path / "compared", baseline="d")
+
+
+def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> tuple[float, float]:
+    return tuple(stats.ttest_ind(first, second, equal_var=False).confidence_interval())
+
+
+def test_predictions_add_what_the_examples_say(run):
+    add_predictions(run)
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
+    found = score["pretrained"]
+    assert (found["interval_over"], found["undefined_resamples"]) == ("examples and seeds", 0)
+    low, high = found["interval"]
+    # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
+    assert high - low > 2 * t_interval(PRETRAINED).half_width
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
+    assert f"{low:.4f} to {high:.4f}" in cells(markdown, "klue-ynat")
+    assert score["difference"]["outcome"] == "better"
+    assert score["note"] == ""
+    assert "over seeds alone, no predictions" not in markdown
+    first = [(run / name).read_bytes() for name in ("report.html", "report.md", "report.json")]
+    report([run], None)
+    assert [
+        (run / name).read_bytes() for name in ("report.html", "report.md", "report.json")
+    ] == first
+
+
+def test_a_result_file_cut_in_half_is_named(run):
+    path = run / "evaluate" / "results.jsonl"
+    whole = path.read_text(encoding="utf-8")
+    half = len(whole) // 2
+    path.write_text(whole[:half] + "\n" + whole[half:], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results.jsonl line 4 is no result record"):
+        report([run], None)
+    path.write_text("", encoding="utf-8")
+    report([run], None)
+    assert json.loads((run / "report.json").read_text("utf-8"))["runs"][0]["scores"] == []
 
 
 def test_scores_on_other_data_are_not_compared(tmp_path):
@@ -340,37 +433,14 @@ def test_scores_on_other_data_are_not_compared(tmp_path):
     other = [row | {"data_sha256": {"ynat-v1.1_dev.json": "0" * 64}} for row in results()]
     write_text(second / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in other))
     report([first, second], tmp_path)
-    assert "| – | not comparable: data sha256 differs |" in (tmp_path / "report.md").read_text(
-        encoding="utf-8"
-    )
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| b | – | – | – | – | not comparable: data sha256 differs |" in markdown
 
 
 def test_the_printed_config_is_the_runs_own(run):
     printed = run.parent / "printed.toml"
     printed.write_text(config_toml(read_run(run)), encoding="utf-8")
     assert load_config(printed) == run_config(run)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "higher", "gain", "beyond", "verdict"),
-    [
-        ((0.8, 0.9), (0.5, 0.6), True, 0.3, True, "better: ranges do not overlap (33 %"),
-        ((0.8, 0.9), (0.5, 0.6), False, -0.3, True, "worse: ranges do not overlap"),
-        ((0.5, 0.7), (0.6, 0.8), True, -0.1, False, "cannot tell apart"),
-        ((0.9,), (0.1,), True, 0.8, False, "cannot tell: fewer than two seeds"),
-        ((0.9, math.nan), (0.1, 0.2), True, math.nan, False, "cannot tell: undefined"),
-        ((0.9, 0.8), (), True, None, False, "nothing to compare with"),
-        ((), (0.9, 0.8), True, None, False, "not scored"),
-        ((0.5, 0.5), (0.5, 0.5), True, 0.0, False, "cannot tell apart"),
-        # one odd seed of twelve: ranges overlap, yet the gain is over twice the pooled sd
-        ((*[0.80] * 11, 0.69), (*[0.70] * 12,), True, 0.0908, True, "better: more than 2 × pooled"),
-    ],
-)
-def test_the_rule_of_the_seeds_spread(a, b, higher, gain, beyond, verdict):
-    found = compare(sample(*a), sample(*b), higher)
-    assert found.gain == (gain if gain is None else pytest.approx(gain, abs=1e-4, nan_ok=True))
-    assert found.beyond_spread is beyond
-    assert found.verdict.startswith(verdict)
 
 
 def test_other_encoders_stand_beside_the_runs_own():

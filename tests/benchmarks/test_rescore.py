@@ -121,6 +121,14 @@ def test_runs_together_are_the_mean_of_their_probabilities(copied):
     assert rescore(copied) == 0
 
 
+def test_runs_of_other_examples_are_not_put_together(copied):
+    path = prediction_files(copied)[1]
+    header, lines = read_predictions(path)
+    write_predictions(path, header, lines[::-1])
+    with pytest.raises(ValueError, match="are of other examples or of another order"):
+        ensemble(copied)
+
+
 def test_numbers_are_averaged_and_tags_are_voted():
     runs = [[{"id": "a", "gold": 1.0, "prediction": value}] for value in (1.0, 2.0, 6.0)]
     assert STS.kind.ensemble(STS, runs) == [{"id": "a", "gold": 1.0, "prediction": 3.0}]

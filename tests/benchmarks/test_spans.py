@@ -18,6 +18,7 @@ from benchmarks.kinds.spans_files import (
     QuestionExample,
     write_squad_files,
 )
+from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.squad import KLUE_MRC, KORQUAD_1, SQUAD_1, SQUAD_2, SQUAD_2_SPAN, XQUAD
 from benchmarks.task import Task
 from electrify.config_evaluate import EvaluateConfig
@@ -162,13 +163,23 @@ def test_an_ensemble_adds_up_probabilities_of_texts():
 
 def test_files_for_the_official_scripts(tmp_path):
     lines = [line("q1", ["red"], "red", -3.0), line("q2", [], "blue", 2.0)]
-    paths = write_squad_files(lines, tmp_path / "squad")
+    paths = write_squad_files(lines, tmp_path / "squad", with_odds=True)
     assert [path.name for path in paths] == ["predictions.json", "null_odds.json"]
     predictions, odds = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
     assert predictions == {"q1": "red", "q2": "blue"}
     assert odds == {"q1": -3.0, "q2": 2.0}
-    (path,) = write_squad_files([{"id": "q", "prediction": "서울"}], tmp_path / "korquad")
+    korquad = [{"id": "q", "prediction": "서울"}]
+    (path,) = write_squad_files(korquad, tmp_path / "korquad", with_odds=False)
     assert json.loads(path.read_text(encoding="utf-8")) == {"q": "서울"}
+
+
+def test_the_file_for_klues_script_has_the_threshold_in_it(tmp_path):
+    lines = [line("q1", ["red"], "red", -3.0), line("q2", [], "blue", 2.0)]
+    (path,) = write_squad_files(lines, tmp_path, with_odds=False)
+    answers = json.loads(path.read_text(encoding="utf-8"))
+    assert answers == {"q1": "red", "q2": ""}
+    gold = {"q1": ["red"], "q2": []}
+    assert klue_mrc(gold, answers)["exact_match"] == 1.0
 
 
 def test_answers_are_put_together_from_windows(words_tokenizer):

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from benchmarks.encoder import load_encoder, open_model
 from benchmarks.evaluate import evaluate
+from benchmarks.features import collate
+from benchmarks.heads import EncoderWithHead
 from benchmarks.kinds.tagging import TaggedExample
 from benchmarks.klue import NER
 from benchmarks.load import load_task, read_examples
@@ -99,11 +103,13 @@ def test_f1_by_hand():
     assert np.isnan(entity_macro_f1([O], [O]))
 
 
-def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16):
+def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
+    """The row's end has the label `last`."""
     example = TaggedExample("a", (text,), tuple(tags))
     features = NER.kind.featurize(NER, [example], tokenizer, max_length, train=False)
     num_pieces = len(features.input_ids[0])
-    logits = np.eye(len(NER_LABELS))[piece_labels[:num_pieces]]
+    assert num_pieces == min(len(piece_labels) + 1, max_length)
+    logits = np.eye(len(NER_LABELS))[[*piece_labels, last][:num_pieces]]
     return NER.kind.lines(NER, [example], features, [{"logits": logits}])
 
 
@@ -141,12 +147,50 @@ def test_the_official_alignment_stands_beside_an_unknown_piece(tokenizer):
     assert scores["character_macro_f1"] < 1.0
 
 
-def test_labels_of_cls_and_sep_count_in_the_official_scores_alone(tokenizer):
-    (line,) = tagged_lines(tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [B_PS, B_LC, O, O])
-    assert line["frame"] == ["B-PS", "O"]
+def test_runs_together_keep_the_official_alignment(tokenizer):
+    """Three equal runs are one of them, also where both alignments differ."""
+    text, tags, labels = "국회! 오늘", [B_LC, I_LC, O, O, O, O], [O, B_LC, O, O, O]
+    (one,) = tagged_lines(tokenizer, text, tags, labels)
+    (other,) = tagged_lines(tokenizer, text, tags, [O] * 5)
+    assert "official" in one
+    (found,) = NER.kind.ensemble(NER, [[one], [other], [one]])
+    assert NER.kind.score(NER, [found]) == NER.kind.score(NER, [one])
+    assert NER.kind.score(NER, [other]) != NER.kind.score(NER, [one])
+
+
+def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):
+    """Of the first and the last padded position; that of [SEP] counts nowhere."""
+    (line,) = tagged_lines(
+        tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, B_LC], last=B_PS
+    )
+    assert line["frame"] == ["O", "B-PS"]
     scores = NER.kind.score(NER, [line])
     assert scores["entity_macro_f1"] == 0.5  # an entity of a type that is nowhere in gold
     assert scores["entity_macro_f1_by_offsets"] == 1.0
+
+
+def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(tokenizer, model_folder):
+    """Of rows of different length, one of them full, in one batch."""
+    texts = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일 국회"]
+    examples = [TaggedExample(str(n), (t,), (O,) * len(t)) for n, t in enumerate(texts)]
+    features = NER.kind.featurize(NER, examples, tokenizer, 8, train=False)
+    encoder = load_encoder(open_model(str(model_folder)), "pretrained", 0).eval()
+    head = NER.kind.make_head(NER, encoder, tokenizer, torch.Generator().manual_seed(0))
+    network = EncoderWithHead(encoder, head.eval())
+    batch = collate(NER.kind, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
+    full = tokenizer(texts, padding="max_length", max_length=8, return_tensors="pt")
+    with torch.no_grad():
+        found = network(batch)["logits"]
+        states = encoder(**full).last_hidden_state
+        expected = head(states, full)["logits"]
+    assert [len(ids) for ids in features.input_ids] == [4, 6, 8]
+    for row, length in enumerate((4, 6, 8)):
+        torch.testing.assert_close(found[row, length - 1], expected[row, 7], atol=1e-5, rtol=1e-4)
+        num_pieces = min(length, 8) - (length < 8)
+        torch.testing.assert_close(
+            found[row, :num_pieces], expected[row, :num_pieces], atol=1e-5, rtol=1e-4
+        )
+        assert (expected[row, 7] - expected[row, num_pieces - 1]).abs().max() > 1e-3 or row == 2
 
 
 @pytest.fixture

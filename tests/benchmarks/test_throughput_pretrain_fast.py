@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.throughput import pretrain_band
-from benchmarks.throughput.pretrain import measure_curves, measure_pretraining
+from benchmarks.throughput import pretrain, pretrain_band
+from benchmarks.throughput.pretrain import curve_pool, measure_curves, measure_pretraining
 from benchmarks.throughput.pretrain_band import WINDOW, Band
 from benchmarks.throughput.pretrain_figures import judge
 from benchmarks.throughput.pretrain_kernels import OTHER, Kernel, OnDevice, kind_of, summed
@@ -154,7 +154,7 @@ def test_two_plain_runs_of_one_seed_are_the_same_and_other_dropout_is_not(monkey
     monkeypatch.setattr(pretrain_band, "WINDOW", 2)
     settings = replace(SETTINGS, band_steps=4, with_peer=True)
     monkeypatch.setattr(PretrainSettings, "band_config", lambda self, _: self.config())
-    band = measure_curves(settings, CPU)
+    band = measure_curves(settings, CPU, curve_pool(settings, CPU))
     figures = band.figures()
     assert figures["mean_absolute_difference_fast_to_plain"] == 0
     assert figures["mean_absolute_difference_by_other_dropout"] > 0
@@ -162,6 +162,16 @@ def test_two_plain_runs_of_one_seed_are_the_same_and_other_dropout_is_not(monkey
     assert figures["share_of_points_inside_the_band"] == 1.0
     assert [len(curve) for curve in band.peer] == [4] * 3
     assert band.fast[0][0] == pytest.approx(band.peer[0][0], rel=0.2)  # the same weights and text
+
+
+def test_too_little_text_for_curves_is_told_before_anything_is_measured(monkeypatch):
+    def measured(self: object) -> None:
+        raise AssertionError("began")
+
+    monkeypatch.setattr(pretrain.Bench, "build", measured)
+    monkeypatch.setattr(pretrain, "BAND_SHAPE_ON_CPU", (100_000, 64))
+    with pytest.raises(ValueError, match="--run DIR"):
+        measure_pretraining(replace(SETTINGS, band_steps=4))
 
 
 def test_the_report_shows_the_curves_and_judges_them(monkeypatch):

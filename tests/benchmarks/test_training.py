@@ -17,8 +17,10 @@ from benchmarks.finetune import (
     resolve_hyper_parameters,
 )
 from benchmarks.kinds.classification import LabelExample
+from benchmarks.kinds.dialogue import TurnExample
 from benchmarks.kinds.tagging import TaggedExample
 from benchmarks.klue import NER, YNAT
+from benchmarks.klue_structured import WOS
 from benchmarks.load import load_task, split_by_group
 from benchmarks.memory import in_fitting_parts, is_out_of_memory
 from benchmarks.training import Selection, Trainer
@@ -72,6 +74,28 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
     assert whole.abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("micro_batch_size", [1, 2])
+def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
+    model, tokenizer, make_config, monkeypatch, micro_batch_size
+):
+    """Pieces of values and gates are two means, over different numbers."""
+    monkeypatch.setattr("benchmarks.kinds.dialogue_head.TEACHER_FORCING", 1.0)
+    task = replace(WOS, labels=("식당-이름", "식당-지역"))
+    values = ["국회 증시 경찰 여행 외교", "국회", "축구 축구", "경찰 국회 증시"]
+    examples = [
+        TurnExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
+    ]
+    features = WOS.kind.featurize(task, examples, tokenizer, 16, train=True)
+    rows, options = np.arange(4), make_config().evaluate
+    trainers = [make_trainer(task, model, options, size) for size in (4, micro_batch_size)]
+    for trainer in trainers:
+        trainer.network.eval()  # no dropout in the head's own layers either
+        trainer.network.head.training = True
+    whole, parts = (gradients(trainer, features, rows) for trainer in trainers)
+    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-6)
+    assert whole.abs().max() > 1e-3
+
+
 @pytest.fixture
 def little_memory(monkeypatch):
     """Memory for three rows at once, in training and in predicting."""
@@ -117,6 +141,14 @@ def test_a_whole_fine_tuning_goes_on_with_little_memory(
     assert little_memory.count(14) == 2
 
 
+def test_a_probe_goes_on_with_little_memory(model, features, make_config, little_memory):
+    options = make_config(num_epochs=1, freeze="encoder").evaluate
+    fitted = finetune(features, model, "pretrained", 0, options)
+    assert fitted.hyper_parameters.freeze == "encoder"
+    assert max(little_memory) == 4 * 14  # the cache is tried at the size of predictions
+    assert len(fitted.lines["dev"]) == 42
+
+
 def test_one_row_that_does_not_fit_is_refused():
     def work(size):
         raise torch.OutOfMemoryError
@@ -129,6 +161,7 @@ def test_only_an_end_of_memory_is_taken_for_one():
     said = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
     assert is_out_of_memory(RuntimeError(said))
     assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"))
     assert not is_out_of_memory(RuntimeError("shape mismatch"))
     with pytest.raises(RuntimeError, match="shape mismatch"):
         in_fitting_parts(lambda size: (_ for _ in ()).throw(RuntimeError("shape mismatch")), 4, "")

@@ -252,3 +252,18 @@ def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage
             assert {name: found[name] for name in manifest} == manifest
         assert str(path) in message
     assert num_found > 250
+
+
+def test_a_continued_folder_is_rid_of_half_written_files(stage: Stage):
+    stage = replace(stage, resumable=True)
+
+    def be_killed(folder: Path) -> dict[str, int]:
+        (folder / "deep").mkdir()
+        (folder / "deep" / f"a.json.{'0f' * 16}.tmp").write_text("half")
+        (folder / "mine.tmp").write_text("kept")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(stage, be_killed)
+    run_stage(stage, write_one)
+    assert sorted(read_manifest(stage.folder)["files"]) == ["data/one.txt", "mine.tmp"]

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from electrify.page import MAX_TABLE_POINTS, Page, escape, format_number
-from electrify.plots import PALETTE, _envelope, tick_text
+from electrify.page import MAX_TABLE_POINTS, Page
+from electrify.page_text import escape, format_number
+from electrify.plot_labels import Box, _around, label_points
+from electrify.plot_svg import PALETTE, new_figure, num_columns, tick_text
+from electrify.plots import _envelope
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
 
@@ -41,7 +44,13 @@ def full_page(text: str = "말뭉치") -> Page:
     page.table([text, "n"], [[text, 3]], text)
     points = [(step, 10.0 / (step + 1)) for step in range(40)]
     page.line_plot(text, {text: points, "valid": points[::9]}, text, text, log_y=True)
-    page.line_plot(text, {text: points}, text, text)
+    page.line_plot(
+        text, {text: points}, text, text, log_x=True, bands={text: [(1, 0, 2), (9, 1, 3)]}
+    )
+    page.scatter_plot(text, {text: [(1, 2, text), (3, 4, "나")]}, text, text, True, {text: points})
+    page.matrix([text, "b"], [text, "b"], [[1, 2], [0, 4]], text, text)
+    with page.fold(text):
+        page.paragraph(text)
     page.bar_plot(text, [text, "영어"], {text: [1.0, 2.0]}, text, {text: [0.1, 0.2]})
     page.text_samples(text, [(text, text)])
     page.tokens(text, [(text, 0.5, True), ("나", 0.0, False)])
@@ -64,6 +73,8 @@ def test_hostile_text_stays_text():
     assert "<script>alert('가')</script>" in shown
     assert "\x00" not in shown
     assert "$x$ url(#p) & \ufffd" in shown
+    # nor does it turn round the text behind it
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", full_page(HOSTILE).text())
 
 
 def test_nothing_is_fetched():
@@ -153,6 +164,74 @@ def test_odd_curves_are_drawn(log_y):
     assert page.text().count("border-top-style:dashed") == 9 - len(PALETTE)
 
 
+@pytest.mark.parametrize("log_x", [False, True])
+def test_odd_points_are_drawn(log_x):
+    page = Page("p")
+    for points in ([(1, 5, "a")], [(0, 1, "a"), (2, 2, "")], [(1e15, 3, "a"), (1e22, 3, "b")]):
+        page.scatter_plot("s", {"s": points}, "x", "y", log_x)
+        page.line_plot("l", {"s": [point[:2] for point in points]}, "x", "y", log_x=log_x)
+    assert page.text().count("<svg") == 6
+    page = Page("p")
+    page.scatter_plot("s", {"s": [(math.nan, 1, "a"), (1, math.inf, "b")], "t": []}, "x", "y")
+    page.scatter_plot("s", {"s": [(0, 1, "a")]}, "x", "y", log_x=True)
+    page.line_plot("s", {"s": [(-1, 1), (0, 2)]}, "x", "y", log_x=True)
+    assert "<svg" not in page.text()
+    assert page.text().count("nothing to plot") == 3
+
+
+def test_a_line_has_the_colour_of_the_points_of_its_name():
+    page = Page("p")
+    marks = {"ours": [(1, 1, "a")], "paper": [(2, 2, "b")]}
+    page.scatter_plot("s", marks, "x", "y", lines={"paper": [(1, 1), (2, 2)], "trend": [(1, 2)]})
+    legend = page.text().split('<div class="legend">')[1].split("</div>")[0]
+    assert re.findall(r"series-(\d)", legend) == ["0", "1", "2"]
+    assert [t for tag, t in Reader(legend).texts if tag == "b"] == ["●", "ours", "■", "paper"]
+
+
+def test_labels_stand_beside_their_marks_and_never_over_each_other():
+    marks = [(float(n % 5), float(n // 5), f"모델 {n} name") for n in range(40)]
+    with new_figure(300.0, 46, 36, 24) as (_figure, axes):
+        axes.plot([x for x, _, _ in marks], [y for _, y, _ in marks], "o")
+        axes.margins(0.12)
+        label_points(axes, marks)
+        shown = {text.get_text() for text in axes.texts}
+        places = {label: axes.transData.transform((x, y)) for x, y, label in marks}
+        boxes = []
+        for text in axes.texts:
+            (x, y), width = places[text.get_text()], 0.58 * 8.5 * num_columns(text.get_text())
+            left = (
+                x + text.xyann[0] - {"left": 0, "center": width / 2, "right": width}[text.get_ha()]
+            )
+            boxes.append(Box(left, y + text.xyann[1], left + width, y + text.xyann[1] + 8.5))
+    assert 10 < len(shown) <= 40
+    assert len(shown) == len(axes.texts)
+    assert not any(a.meets(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert all(not Box(*place, *place).meets(box) for place in places.values() for box in boxes)
+    near = [box for distance, box in _around(0.0, 0.0, 50.0, 9.0) if distance == 6.0]
+    assert len(near) == 8
+    assert not any(Box(-4, -4, 4, 4).meets(box) for box in near)
+
+
+def test_counts_are_shaded_by_their_share_of_the_row():
+    page = Page("p")
+    page.matrix(["a", "b"], ["a", "b"], [[30, 10], [0, 0]], "gold, predicted")
+    cells = re.findall(r'<td style="--p:([\d.]+)">([^<]*)</td>', page.text())
+    assert cells == [("0.750", "30"), ("0.250", "10"), ("0.000", ""), ("0.000", "")]
+    with pytest.raises(ValueError, match="not 2 rows of 1 columns"):
+        page.matrix(["a", "b"], ["a"], [[1], [1, 2]], "")
+
+
+def test_what_folds_away_is_whole():
+    page = Page("p")
+    with page.fold("more"):
+        page.bar_plot("b", ["a"], {"s": [1]}, "y")
+    page.paragraph("behind")
+    inside = page.text().split("<summary>more</summary>")[1].split("</details>")[0]
+    assert inside.count("<div") == inside.count("</div>") == 2
+    assert "<svg" in inside
+    assert "behind" not in inside
+
+
 def test_a_long_curve_keeps_its_extremes_and_little_else():
     points = [(float(step), 1 + 0.01 * (step % 7)) for step in range(50_000)]
     points[31_337], points[40_001] = (31_337.0, 9.0), (40_001.0, math.nan)
@@ -169,9 +248,12 @@ def test_without_matplotlib_plots_are_tables_of_their_points(no_matplotlib):
     points = [(float(step), step / 1000) for step in range(1000)]
     page.line_plot("손실", {"train": points}, "step", "loss")
     page.bar_plot("제거", ["중복"], {"문서": [1234]}, "문서 수", {"문서": [1.0]})
+    page.scatter_plot("점", {"paper": [(1e17, 70.5, "모델")]}, "FLOPs", "score")
     text = page.text()
     assert "<svg" not in text
-    assert text.count("python -m pip install matplotlib") == 2
+    assert text.count("python -m pip install matplotlib") == 3
+    assert "<td class=short>모델</td><td class=num>100,000,000,000,000,000</td>" not in text
+    assert "<td class=num>1e+17</td><td class=num>70.5</td>" in text
     assert text.count("<td class=short>train</td>") == MAX_TABLE_POINTS
     assert "<td class=num>0.999</td>" in text  # the last point
     assert "<td class=num>1,234</td>" in text
@@ -203,7 +285,15 @@ def test_numbers_as_a_reader_wants_them(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.25, "0.25"), (999, "999"), (1500, "1.5k"), (2e6, "2M"), (-3e9, "-3B")],
+    [
+        (0, "0"),
+        (0.25, "0.25"),
+        (999, "999"),
+        (1500, "1.5k"),
+        (2e6, "2M"),
+        (-3e9, "-3B"),
+        (6.4e17, "6.4e17"),
+    ],
 )
 def test_ticks_are_short(value, text):
     assert tick_text(value) == text

@@ -1,10 +1,11 @@
 """Devices are found, or the error names the fix. None of this imports torch_xla."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -33,12 +34,19 @@ def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(module, "_version", versions.get)
 
 
-def chips(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """As if torch_xla were installed, on a machine with so many chips."""
+def chips(
+    monkeypatch: pytest.MonkeyPatch, number: int, machines: int = 1, bounds: int | None = None
+) -> None:
+    """As if torch_xla were installed, on a machine with so many chips, which shares the TPU with
+    others as its metadata say, or the environment in their place."""
 
     @contextmanager
     def found() -> Iterator[SimpleNamespace]:
-        yield SimpleNamespace(num_available_chips=lambda: number)
+        yield SimpleNamespace(
+            num_available_chips=lambda: number,
+            num_tpu_workers=lambda: machines,
+            process_bounds_size=lambda: bounds,
+        )
 
     installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
     monkeypatch.setattr(module, "_torch_xla", found)
@@ -89,6 +97,36 @@ def test_without_a_tpu_the_error_says_what_to_do(monkeypatch):
     chips(monkeypatch, 0)
     with pytest.raises(ValueError, match=r'no TPU found .*device = "auto", or PJRT_DEVICE=CPU'):
         resolve_device("xla")
+
+
+def test_a_tpu_of_several_machines_is_refused_before_its_runtime_starts(monkeypatch):
+    """That would wait for the others."""
+    monkeypatch.setitem(sys.modules, "torch_xla", None)  # to go on would fail
+    for machines, bounds in ((2, None), (1, 2)):
+        chips(monkeypatch, 4, machines, bounds)
+        with pytest.raises(ValueError, match=r"this TPU has 2 machines, .* take a v4-8"):
+            resolve_device("xla")
+    for machines, bounds in ((1, None), (2, 1)):
+        chips(monkeypatch, 4, machines, bounds)
+        with pytest.raises(ImportError):
+            resolve_device("xla")
+
+
+def test_a_tpu_that_cannot_be_asked_what_it_is_is_an_error_that_says_so(monkeypatch):
+    """With auto too. torch_xla raises as `requests` does, and `requests` an OSError."""
+
+    def unreachable() -> int:
+        raise OSError("metadata.google.internal: no such host")
+
+    internal = ModuleType("torch_xla._internal")
+    internal.tpu = SimpleNamespace(num_available_chips=unreachable)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch_xla", ModuleType("torch_xla"))
+    monkeypatch.setitem(sys.modules, "torch_xla._internal", internal)
+    installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
+    for name in ("xla", "auto"):
+        with pytest.raises(ValueError, match=r"cannot learn what TPU .*no such host.*--net=host"):
+            resolve_device(name)
+    assert "PJRT_DEVICE" not in os.environ
 
 
 def test_other_kinds_of_xla_are_refused(monkeypatch):

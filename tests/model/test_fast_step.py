@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
+from torch._dynamo.backends.distributed import DDPOptimizer
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -342,6 +345,46 @@ def test_compiled_code_does_what_is_written(compiles):
     twins.assert_equal(1e-4)
 
 
+@pytest.fixture
+def alone_in_a_group() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@COMPILER
+@pytest.mark.parametrize("objective", ["electra", "all-tokens-mlm"])
+def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gradients_end(
+    objective: str, compiles, alone_in_a_group, monkeypatch
+):
+    """Else no gradient would be there to be exchanged before the backward pass has ended."""
+    cuts: list[int] = []
+
+    def noting(self: DDPOptimizer, *arguments: Any, **named: Any) -> Any:
+        made = cut_and_compile(self, *arguments, **named)
+        cuts.append(len(self.buckets))
+        return made
+
+    cut_and_compile = DDPOptimizer.compile_fn
+    monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
+    monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
+    counters, weights = compiles("aot_eager"), []
+    for parts_of in (None, lambda model: fast_step.compile_parts(model, Ranks(0, 2))[0]):
+        bare = random_model(objective=objective, num_hidden_layers=1, **NO_DROPOUT)
+        model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
+        model.bucket_bytes_cap = 8000
+        parts = parts_of(model) if parts_of else AS_WRITTEN
+        optimizers = make_optimizers(model, bare.config)
+        for number in (1, 2):
+            batches = [batch_of(bare, number, padded=True)]
+            train_step(model, optimizers, batches, bare.config, Step(number, 0), parts)
+        weights.append(list(bare.parameters()))
+    assert len(cuts) == 1  # compiled once
+    assert cuts[0] > 3
+    assert not counters["graph_break"]
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
+
+
 # --- what cannot be compiled ----------------------------------------------------------------------
 
 
@@ -440,6 +483,7 @@ def test_what_cannot_be_is_refused():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")
+@pytest.mark.filterwarnings("ignore")  # the compiler's own, of its card and of what it deprecates
 @pytest.mark.parametrize("choice", [{"compile": "off"}, {"compile": "on"}])
 def test_on_a_gpu_a_recorded_step_is_the_uncaptured_one(choice: dict[str, object]):
     """The same weights from the same compiled code, but for atomic additions."""

@@ -145,6 +145,24 @@ def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_en
     assert thread.startswith("loader")
 
 
+@pytest.mark.parametrize("kind", ["cpu", "xla"])
+def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str):
+    """CUDA breaks off the capture of a graph when another thread allocates."""
+    moved: list[tuple[int, str]] = []
+
+    class Read(SimpleNamespace):
+        def micro_batches(self, device: torch.device) -> list[tuple[int, str]]:
+            moved.append((self.step, threading.current_thread().name))
+            return [(self.step, device.type)]
+
+    source = SimpleNamespace(host_batch=lambda step: Read(step=step))
+    with Loader(source, torch.device(kind), 0, 4) as loader:
+        for step in range(4):
+            assert loader.take(step) == [(step, kind)]
+    assert [step for step, _ in moved] == [0, 1, 2, 3]
+    assert all(name.startswith("loader") == (kind == "xla") for _, name in moved)
+
+
 def test_nothing_to_do_starts_nothing():
     source = Source()
     with Loader(source, CPU, 7, 7):

@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from torch import nn
 
 from electrify.artifacts import Stage, input_digest, run_stage
+from electrify.stages import checkpoint_step
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
 from model.mirror import INPUTS, Mirror, fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.pretrain import Trainer
@@ -110,6 +111,18 @@ def test_what_comes_after_the_one_saved_goes(tmp_path, url):
     save(tmp_path / "other", url, 6, 10, keep=1)
     assert list(Mirror(url).steps()) == [10]
     assert resumed(tmp_path / "there", url) == 10
+
+
+def test_some_stay_for_learning_curves(tmp_path, url):
+    """Of each 10 steps the first checkpoint, here and there, beside the newest two."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for step in range(4, 40, 4):
+        path = save_checkpoint(folder, step, model_of(step), [], 2, 10, identity=IDENTITY)
+        upload_checkpoint(path, url, 2, 10)
+    kept = [12, 20, 32, 36]
+    assert [checkpoint_step(path) for path in checkpoints(folder)] == kept
+    assert list(Mirror(url).steps()) == kept
 
 
 def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, memory):

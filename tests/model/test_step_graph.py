@@ -109,6 +109,19 @@ def test_warm_ups_run_on_the_stream_of_the_recording_and_in_turn_with_all_else(c
     ]  # fmt: skip
 
 
+def test_what_follows_a_warm_up_that_fails_waits_for_what_it_had_begun(cuda):
+    """Else weights would be put back while kernels still change them."""
+
+    def work() -> None:
+        cuda.note("work")
+        raise RuntimeError("no compiler")
+
+    with pytest.raises(RuntimeError, match="no compiler"):
+        recorder().warm(work)
+    assert cuda.calls[-1] == "main waits for side"
+    assert "sync mode 0" in cuda.calls
+
+
 def test_a_recording_is_replayed(cuda):
     made = recorder()
     replay = made.record(lambda: cuda.note("work"))

@@ -24,11 +24,13 @@ from safetensors.torch import load_file
 
 from electrify.artifacts import Stage, run_stage
 from electrify.config import RunConfig
+from model import pretrain as pretrain_module
 from model.checkpoint import MODEL, OPTIMIZER, checkpoints
+from model.flops import flops_per_token
 from model.pretrain import Trainer
 from model.watch import TIMINGS
-from tests.model.conftest import NO_DROPOUT, make_config, write_tiny_shards
-from tests.model.xla_program import Run, Task
+from tests.model.conftest import NO_DROPOUT, VOCAB_SIZE, make_config, write_tiny_shards
+from tests.model.xla_program import Run, Task, unit_starts
 
 pytestmark = [
     pytest.mark.xla,
@@ -62,7 +64,8 @@ CASES: dict[str, dict[str, object]] = {
     "electric": {"objective": "electric", "attention": "document"},
     "decoupled": {"updates": "decoupled", "weight_sharing": "gdes", "disallow_correct": True},
     "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
-    "unigram": {"generator": "unigram", "masking": "with-replacement"},
+    "unigram": {"objective": "electra-15", "generator": "unigram", "masking": "with-replacement"},
+    "words": {"objective": "replace-mlm", "mask_unit": "word"},
 }
 # a validation whose last batch is not full, sentences with padding behind them, two passes a step
 PADDED = SHORT | {"micro_batch_size": 4, "num_valid_batches": 30, "batch_size": 12}
@@ -155,11 +158,13 @@ def on_cpu(folder: Path) -> dict[str, Trained]:
     configs |= {name: on("cpu", folder, **(SHORT | options)) for name, options in CASES.items()}
     configs["padded"] = with_padding(on("cpu", folder, **PADDED))
     trained = {}
-    for name, config in configs.items():
-        target = folder / "cpu" / name
-        target.mkdir(parents=True)
-        Trainer(config, target).run()
-        trained[name] = Trained.read(target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrain_module, "read_unit_starts", unit_starts)
+        for name, config in configs.items():
+            target = folder / "cpu" / name
+            target.mkdir(parents=True)
+            Trainer(config, target).run()
+            trained[name] = Trained.read(target)
     return trained
 
 
@@ -183,9 +188,18 @@ def cases(folder: Path) -> dict[str, Any]:
         name: Run(on("xla", folder, **(SHORT | options)), folder / "cases" / name)
         for name, options in CASES.items()
     }
-    dumped = f"--xla_dump_to={folder / 'hlo'} --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=spmd.*"
-    found = found_by(Task([*runs.values()]), folder / "cases", 2, dumped)
+    found = found_by(Task([*runs.values()]), folder / "cases", 2, dumped_to(folder / "hlo"))
     return dict(zip(runs, found["runs"], strict=True))
+
+
+def dumped_to(folder: Path) -> str:
+    """The flags that have compiled programs written."""
+    return f"--xla_dump_to={folder} --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=spmd.*"
+
+
+def programs(folder: Path) -> list[str]:
+    """Those written, as one of several devices runs them."""
+    return [path.read_text() for path in folder.glob("*.after_spmd-partitioning.*.txt")]
 
 
 @pytest.fixture(scope="module")
@@ -278,10 +292,10 @@ def test_a_tpu_has_the_operators_on_64_bit_numbers(folder, cases):
     it cannot (windows, scatters, exchanges and powers of fp64 among them) fail when they are
     compiled, there alone. This reads the programs of all objectives, cut for two devices."""
     kinds: dict[str, set[str]] = {"f64": set(), "s64": set()}
-    programs = list((folder / "hlo").glob("*.after_spmd-partitioning.*.txt"))
-    assert len(programs) > len(CASES)
-    for program in programs:
-        for line in program.read_text().splitlines():
+    found_programs = programs(folder / "hlo")
+    assert len(found_programs) > len(CASES)
+    for program in found_programs:
+        for line in program.splitlines():
             if found := re.match(r"\s*(?:ROOT )?\S+ = (\([^=]*?\)|\S+) ([\w-]+)\(", line):
                 for kind, operators in kinds.items():
                     if f"{kind}[" in found[1]:
@@ -289,7 +303,9 @@ def test_a_tpu_has_the_operators_on_64_bit_numbers(folder, cases):
     moved = {"broadcast", "concatenate", "copy", "parameter", "reshape", "select", "slice", "tuple"}
     computed = {"add", "constant", "convert", "divide", "multiply", "subtract"}
     assert kinds["f64"] <= moved | computed | {"gather", "get-tuple-element"}
-    assert not kinds["s64"] & {"scatter", "sort", "reduce-window", "all-reduce", "power", "dot"}
+    assert not kinds["s64"] & {"scatter", "sort", "reduce-window", "power", "dot"}
+    exchanges = {"all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"}
+    assert kinds["s64"] & exchanges <= {"all-gather"}
     assert {"add", "multiply"} <= kinds["f64"]  # else this would see nothing
 
 
@@ -301,6 +317,38 @@ def test_four_devices_train_as_one(folder, four_devices, one_device):
     assert four_devices["device"] == "XLA on the CPU, 4 devices"
     wanted = Trained.read(folder / "one" / "plain")
     Trained.read(folder / "four" / "plain").check_equal(wanted)
+
+
+def test_each_of_four_devices_does_a_quarter_of_the_work(folder, tmp_path):
+    """Equal results alone would not show it: each could compute them all."""
+    config = on("xla", folder, **(SHORT | {"num_steps": 2}))
+    found_by(Task([Run(config, tmp_path / "run")]), tmp_path, 4, dumped_to(tmp_path / "hlo"))
+    tokens = config.pretrain.batch_size * config.encode.sequence_length
+    whole = flops_per_token(config.pretrain, VOCAB_SIZE, 32, "joint").matmul * tokens
+    step = max(map(flops_of_products, programs(tmp_path / "hlo")))
+    assert step == pytest.approx(whole / 4, rel=0.01)
+
+
+def flops_of_products(program: str) -> int:
+    """Two for each factor of each sum in its matrix products."""
+    shapes = dict(re.findall(r"(%\S+) = \w+\[([\d,]*)\]", program))
+    products = r"= \w+\[([\d,]*)\]\S* dot\((%[\w.-]+),.*?lhs_contracting_dims=\{(\d+)\}"
+    total = 0
+    for result, left, summed in re.findall(products, program):
+        sizes = [int(size) for size in result.split(",")]
+        total += 2 * math.prod(sizes) * int(shapes[left].split(",")[int(summed)])
+    return total
+
+
+def test_nor_has_a_device_all_rows_with_another_objective(folder, cases):
+    rows = 8 * 32  # positions of a batch, no other size of the model
+    results = [
+        {int(size) for size in found.split(",")}
+        for program in programs(folder / "hlo")
+        for found in re.findall(r"= \w+\[([\d,]+)\]\S* dot\(", program)
+    ]
+    assert not [sizes for sizes in results if rows in sizes]
+    assert [sizes for sizes in results if rows // 2 in sizes]
 
 
 def test_padding_and_a_batch_that_is_not_full_count_for_nothing(folder, four_devices, on_cpu):
@@ -383,6 +431,13 @@ def vocabulary(target: Path) -> dict[str, object]:
 # --- where there is no TPU ------------------------------------------------------------------------
 
 
+NO_TPU = pytest.mark.skipif(
+    any([*Path("/dev").glob("accel[0-9]*"), *Path("/dev/vfio").glob("[0-9]*")]),
+    reason="this machine has what may be a TPU",
+)
+
+
+@NO_TPU
 def test_without_a_tpu_the_error_names_the_fix(folder, tmp_path):
     done = command(tmp_path, "xla")
     assert done.returncode == 1
@@ -390,6 +445,7 @@ def test_without_a_tpu_the_error_names_the_fix(folder, tmp_path):
     assert "PJRT_DEVICE=CPU" in done.stderr
 
 
+@NO_TPU
 def test_auto_is_the_cpu_where_there_is_no_tpu(four_devices, tmp_path):
     assert four_devices["auto"] == "cpu"  # where PJRT_DEVICE says CPU
     done = command(tmp_path, "auto")

@@ -1,0 +1,50 @@
+"""What a model card tells of an encoder's scores: tables in Markdown, by their headings."""
+
+from pathlib import Path
+
+from benchmarks.baselines import Baseline, within
+from benchmarks.report_cost import cost_lines
+from benchmarks.report_curves import low_shot_lines
+from benchmarks.report_references import references_lines
+from benchmarks.run_folder import RunFolder, read_run
+from benchmarks.scores import scores_of
+from benchmarks.twin_page import table_lines
+
+
+def card_sections(folder: Path) -> dict[str, list[str]]:
+    """Of a run's folder: headings and lines, of what is known of its own export."""
+    run = read_run(folder)
+    sections = {
+        "Scores of the encoder": _score_lines(run),
+        "Published scores": references_lines(run),
+        "Scores with fewer examples to learn from": low_shot_lines(run),
+        "Cost of fine-tuning": cost_lines(run),
+    }
+    return {heading: lines for heading, lines in sections.items() if lines}
+
+
+def _score_lines(run: RunFolder) -> list[str]:
+    """Scores with their intervals, and the difference to the untrained network."""
+    against = {a.score.first.task: a for a in within(run, Baseline()) if not a.score.encoder}
+    rows: list[tuple[object, ...]] = []
+    for score in scores_of(run):
+        if score.encoder:
+            continue
+        found = against.get(score.first.task)
+        difference = found and found.comparison.difference
+        rows.append(
+            (score.first.task, score.first.split, score.first.metric, score.pretrained.text(),
+             score.pretrained.estimate.text(), score.pretrained.summary.num_seeds,
+             score.untrained.text(), difference and difference.estimate.text(),
+             found and found.comparison.outcome)
+        )  # fmt: skip
+    if not rows:
+        return []
+    headers = ["task", "rows", "metric", "score", "95 % interval", "seeds", "untrained",
+               "difference to it, 95 %", "outcome"]  # fmt: skip
+    return [
+        *table_lines(headers, rows),
+        "",
+        "Scores: mean ± sd over seeds; intervals over examples and seeds, those of differences "
+        "before a correction for several tasks. Untrained: the same network with random weights.",
+    ]

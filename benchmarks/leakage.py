@@ -1,0 +1,75 @@
+"""The examples whose leakage matters: dev and test rows of the tasks that a run is scored on."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.evaluate import data_folder
+from benchmarks.hub import HUB, load_data, saved_folder
+from benchmarks.kinds.spans_files import QuestionExample
+from benchmarks.load import TaskData, find_files
+from benchmarks.registry import TASKS, resolve_tasks
+from benchmarks.results import RESULTS, read_results
+from benchmarks.task import Task
+from electrify.artifacts import write_json
+from electrify.config import RunConfig
+from electrify.progress import warn
+from electrify.stages import output_dir
+
+MISSING = "missing.json"
+
+
+def write_items(config: RunConfig, folder: Path) -> None:
+    """Write into `folder` what `pipeline.leakage` looks for: `<task>.jsonl` of each task in use.
+
+    The first line is a header, then one line an example of every split that is predicted: split, id
+    (as in the files of predictions) and texts. In use are the tasks of the run's results and those
+    that `evaluate.suites` and `evaluate.tasks` name. Tasks without data are named in `MISSING`.
+    Raises `ValueError` if that are all, if none is in use, and for a malformed row.
+    """
+    tasks = tasks_in_use(config)
+    data_dir = data_folder(config.evaluate, tasks)
+    there = [task for task in tasks if _has_data(task, data_dir)]
+    missing = [task.name for task in tasks if task not in there]
+    for task in there or tasks[:1]:  # of no data at all, loading says what is missing
+        data = load_data(task, data_dir)
+        lines = (json.dumps(row, ensure_ascii=False) for row in _rows(task, data))
+        with (folder / f"{task.name}.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    if missing:
+        warn(f"not looked for, for want of data below {data_dir}: {', '.join(missing)}")
+    write_json(folder / MISSING, missing)
+
+
+def tasks_in_use(config: RunConfig) -> list[Task]:
+    """The tasks that the config names, then others that the run has results of."""
+    options = config.evaluate
+    names = dict.fromkeys(
+        result.task
+        for path in sorted(output_dir(config).glob(f"evaluate*/{RESULTS}"))
+        for result in read_results(path)
+    )
+    known = [name for name in names if name in TASKS]
+    if unknown := [name for name in names if name not in TASKS]:
+        warn(f"tasks of results that this version does not know: {', '.join(unknown)}")
+    return resolve_tasks(options.suites, [*options.tasks, *known])
+
+
+def _has_data(task: Task, data_dir: Path) -> bool:
+    if str(data_dir) == HUB or saved_folder(task, data_dir) is not None:
+        return True
+    return bool(find_files(task, task.reported, data_dir))
+
+
+def _rows(task: Task, data: TaskData) -> Iterator[dict[str, object]]:
+    names = list(task.text_fields)
+    if not names and isinstance(data.reported[0], QuestionExample):
+        names = ["context", "question"]
+    header = {
+        "task": task.name, "task_version": task.version, "data_sha256": data.sha256,
+        "text_names": names,
+    }  # fmt: skip
+    yield {"header": header}
+    for split, examples in data.predicted.items():
+        for example in examples:
+            yield {"split": split, "id": str(example.id), "texts": list(example.texts)}

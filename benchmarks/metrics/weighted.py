@@ -1,0 +1,266 @@
+"""Headline metrics of many samples of the same examples at once, as the bootstrap asks for them.
+
+A sample says how often each example is in it: `counts` (samples, examples) of whole numbers >= 0.
+Every function here gives what the metric of its name gives on the examples repeated so often, from
+sums over examples in place of the examples themselves; of a sample without examples, nan.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.metrics.classification import Labels, checked
+from benchmarks.metrics.parsing import Arcs, las_classes
+from benchmarks.metrics.tagging import Reading, lenient_entities
+from benchmarks.tagging import entities
+
+Floats = NDArray[np.float64]
+Weighted = Callable[[Floats], Floats]  # counts (R, n) to scores (R,)
+
+
+def mean_of(items: Floats) -> Weighted:
+    """The mean of the items (n,), such as whether each prediction is right."""
+    return lambda counts: _ratio(counts @ items, counts.sum(axis=1), math.nan)
+
+
+def accuracy(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
+    """Share of equal labels."""
+    return mean_of(np.equal(*checked(gold, predicted)).astype(np.float64))
+
+
+def macro_f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
+    """Mean F1 over the classes that occur on either side of a sample."""
+    return macro_f1_of(*class_sums(gold, predicted, num_classes))
+
+
+def mcc(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
+    """Matthews correlation (R_K); 0 where one side of a sample is all of one class."""
+    right, of_gold, of_predicted = _one_hot(gold, predicted, num_classes)
+
+    def score(counts: Floats) -> Floats:
+        num_rows, num_right = counts.sum(axis=1), (counts @ right).sum(axis=1)
+        in_gold, in_predicted = counts @ of_gold, counts @ of_predicted
+        covariance = num_right * num_rows - (in_gold * in_predicted).sum(axis=1)
+        spread = (num_rows**2 - (in_gold**2).sum(axis=1)) * (
+            num_rows**2 - (in_predicted**2).sum(axis=1)
+        )
+        return _of_any_rows(_ratio(covariance, np.sqrt(spread), 0.0), num_rows)
+
+    return score
+
+
+def f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
+    """F1 of label 1; 0 where neither side of a sample has it."""
+    right, occurrences = class_sums(gold, predicted, num_classes)
+
+    def score(counts: Floats) -> Floats:
+        found = _ratio(2 * (counts @ right[:, 1]), counts @ occurrences[:, 1], 0.0)
+        return _of_any_rows(found, counts.sum(axis=1))
+
+    return score
+
+
+def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
+    """The one number the GLUE leaderboard makes of MRPC and QQP."""
+    parts = [metric(gold, predicted, num_classes) for metric in (accuracy, f1)]
+    return lambda counts: (parts[0](counts) + parts[1](counts)) / 2
+
+
+# by the name of the metric of which they are
+OF_LABELS: Mapping[str, Callable[[Labels, Labels, int], Weighted]] = {
+    metric.__name__: metric for metric in (accuracy, macro_f1, mcc, f1, mean_of_accuracy_and_f1)
+}
+
+
+def micro_f1(gold: Labels, predicted: Labels, left_out: int) -> Weighted:
+    """F1 of all classes but `left_out` together; 0 where no sample row has one of them."""
+    gold, predicted = checked(gold, predicted)
+    right = ((gold == predicted) & (gold != left_out)).astype(np.float64)
+    claimed = (gold != left_out).astype(np.float64) + (predicted != left_out)
+    return lambda counts: _of_any_rows(
+        _ratio(2 * (counts @ right), counts @ claimed, 0.0), counts.sum(axis=1)
+    )
+
+
+def class_sums(
+    gold: Labels, predicted: Labels, num_classes: int, example_of: Labels | None = None
+) -> tuple[Floats, Floats]:
+    """Of each example and class the labels that are right, and those on both sides: each (n, K).
+
+    `example_of` says of which example a label is where an example has several; every example has
+    one at least.
+    """
+    right, of_gold, of_predicted = _one_hot(gold, predicted, num_classes)
+    if example_of is None:
+        return right, of_gold + of_predicted
+    starts = np.flatnonzero(np.diff(np.asarray(example_of), prepend=-1))
+    return (
+        np.add.reduceat(right, starts, axis=0),
+        np.add.reduceat(of_gold + of_predicted, starts, axis=0),
+    )
+
+
+def las_macro_f1(gold: Arcs, predicted: Arcs, example_of: Labels) -> Weighted:
+    """KLUE's macro F1 of the labels of arcs, of words in one chain; `example_of` as above."""
+    sides = las_classes(gold, predicted)
+    classes, ids = np.unique(np.concatenate(sides), return_inverse=True)
+    first, second = np.split(ids, 2)
+    return macro_f1_of(*class_sums(first, second, len(classes), example_of))
+
+
+def macro_f1_of(right: Floats, occurrences: Floats, absent: float = math.nan) -> Weighted:
+    """Mean over classes of 2 right / occurrences, from the sums of `class_sums`.
+
+    A class that is not in a sample counts `absent`, or is left out with nan; nan where none is in.
+    """
+
+    def score(counts: Floats) -> Floats:
+        scores = _ratio(2 * (counts @ right), counts @ occurrences, absent)
+        is_counted = ~np.isnan(scores)
+        total = np.where(is_counted, scores, 0.0).sum(axis=1)
+        return _of_any_rows(_ratio(total, is_counted.sum(axis=1), math.nan), counts.sum(axis=1))
+
+    return score
+
+
+def micro_f1_of(right: Floats, occurrences: Floats) -> Weighted:
+    """2 right / occurrences over all classes together; 0 where there is none."""
+    of_all = right.sum(axis=1), occurrences.sum(axis=1)
+    return lambda counts: _of_any_rows(
+        _ratio(2 * (counts @ of_all[0]), counts @ of_all[1], 0.0), counts.sum(axis=1)
+    )
+
+
+def entity_f1(
+    gold: Labels,
+    predicted: Labels,
+    labels: Sequence[str],
+    example_of: Labels,
+    metric: str,
+) -> Weighted | None:
+    """The F1 of entities of this name in `metrics.tagging`; None for a name that is none of them.
+
+    The labels are those of all examples in one chain. An entity is of the example in which it
+    begins, which in the chain as it stands changes no sum.
+    """
+    if metric not in _ENTITIES:
+        return None
+    read, combine = _ENTITIES[metric]
+    found, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
+    kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in found | asked}))}
+    num_examples = int(np.max(example_of, initial=-1)) + 1
+    right, occurrences = np.zeros((2, num_examples, len(kinds)))
+    for side in (found, asked):
+        for kind, start, _ in side:
+            occurrences[example_of[start], kinds[kind]] += 1
+    for kind, start, _ in found & asked:
+        right[example_of[start], kinds[kind]] += 1
+    return combine(right, occurrences)
+
+
+_ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
+    "entity_macro_f1": (entities, macro_f1_of),
+    "entity_micro_f1": (entities, micro_f1_of),
+    "seqeval_macro_f1": (lenient_entities, macro_f1_of),
+    "seqeval_micro_f1": (lenient_entities, micro_f1_of),
+}
+
+
+def pearson(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:
+    """Pearson's correlation; nan where a side of a sample is constant."""
+    sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
+    groups = [_Groups(side) for side in sides]
+    # sums of squares lose digits far from 0
+    centred = [side - side.mean() for side in sides]
+
+    def score(counts: Floats) -> Floats:
+        found = _correlation(counts, [np.broadcast_to(side, counts.shape) for side in centred])
+        return np.where(_vary(counts, groups), found, math.nan)
+
+    return score
+
+
+def spearman(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:
+    """Pearson's correlation of the ranks that the examples have in a sample."""
+    sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
+    groups = [_Groups(side) for side in sides]
+    is_defined = not any(np.isnan(side).any() for side in sides)
+
+    def score(counts: Floats) -> Floats:
+        found = _correlation(counts, [_ranks(counts, group) for group in groups])
+        return np.where(_vary(counts, groups) & is_defined, found, math.nan)
+
+    return score
+
+
+def mean_of_pearson_and_spearman(
+    gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats
+) -> Weighted:
+    """The one number the GLUE leaderboard makes of STS-B."""
+    parts = pearson(gold, predicted), spearman(gold, predicted)
+    return lambda counts: (parts[0](counts) + parts[1](counts)) / 2
+
+
+OF_VALUES: Mapping[str, Callable[[Any, Any], Weighted]] = {
+    metric.__name__: metric for metric in (pearson, spearman, mean_of_pearson_and_spearman)
+}
+
+
+class _Groups:
+    """Equal values of one side: their examples next to each other, values ascending."""
+
+    def __init__(self, values: Floats) -> None:
+        self.order = np.argsort(values, kind="stable")
+        is_first = np.diff(values[self.order], prepend=math.nan) != 0
+        self.starts = np.flatnonzero(is_first)
+        self.group_of = np.empty(len(values), dtype=np.int64)  # of each example
+        self.group_of[self.order] = np.cumsum(is_first) - 1
+
+    def sizes(self, counts: Floats) -> Floats:
+        """How many of a sample are of each value: (R, values)."""
+        return np.asarray(np.add.reduceat(counts[:, self.order], self.starts, axis=1))
+
+
+def _ranks(counts: Floats, groups: _Groups) -> Floats:
+    """Ranks from 1 in each sample, equal values at the mean of theirs, less their mean: (R, n)."""
+    sizes = groups.sizes(counts)
+    ranks = np.cumsum(sizes, axis=1) - (sizes - 1) / 2
+    middle = (counts.sum(axis=1, keepdims=True) + 1) / 2
+    return np.asarray((ranks - middle)[:, groups.group_of])
+
+
+def _vary(counts: Floats, groups: Sequence[_Groups]) -> NDArray[np.bool_]:
+    """Whether both sides of a sample have two values at least: (R,)."""
+    several = [(side.sizes(counts) > 0).sum(axis=1) > 1 for side in groups]
+    return np.asarray(several[0] & several[1])
+
+
+def _correlation(counts: Floats, sides: Sequence[Floats]) -> Floats:
+    total = counts.sum(axis=1)
+    with np.errstate(invalid="ignore"):  # infinite values give nan
+        means = [_ratio((counts * side).sum(axis=1), total, math.nan) for side in sides]
+        first, second = (side - mean[:, None] for side, mean in zip(sides, means, strict=True))
+        products = (counts * first * second).sum(axis=1)
+        squares = [(counts * side**2).sum(axis=1) for side in (first, second)]
+        found = _ratio(products, np.sqrt(squares[0]) * np.sqrt(squares[1]), math.nan)
+    return np.clip(found, -1.0, 1.0)
+
+
+def _one_hot(gold: Labels, predicted: Labels, num_classes: int) -> tuple[Floats, Floats, Floats]:
+    """Right labels, gold and predicted ones, each (labels, K) of 0 and 1."""
+    gold, predicted = checked(gold, predicted)
+    classes = np.eye(num_classes)
+    of_gold, of_predicted = classes[gold], classes[predicted]
+    return of_gold * of_predicted, of_gold, of_predicted
+
+
+def _of_any_rows(scores: Floats, num_rows: Floats) -> Floats:
+    return np.where(num_rows > 0, scores, math.nan)
+
+
+def _ratio(part: Floats, whole: Floats | NDArray[np.int64], undefined: float) -> Floats:
+    """`part` / `whole`, and `undefined` where that is 0."""
+    return np.where(whole != 0, part / np.where(whole != 0, whole, 1), undefined)

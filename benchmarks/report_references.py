@@ -1,0 +1,141 @@
+"""Published scores beside ours, with what keeps the two from being compared."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.reference_tables import PublishedScore, published_scores
+from benchmarks.results import Result
+from benchmarks.run_folder import RunFolder
+from benchmarks.scores import TaskScore, scores_of
+from benchmarks.twin_page import TwinPage, table_lines
+
+_HEADERS = ("task", "metric", "ours", "published", "rows", "beware")
+_CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named
+
+
+def add_references(document: TwinPage, run: RunFolder) -> None:
+    """What others report on the same tasks."""
+    found = [(score, published_scores(score.first.task)) for score in scores_of(run)]
+    without = [score.label for score, rows in found if not rows]
+    found = [(score, rows) for score, rows in found if rows]
+    if not found:
+        document.paragraph(
+            "No published score of these tasks is known here (benchmarks/references)."
+            if without
+            else "Nothing is scored yet that published scores could stand beside."
+        )
+        return
+    document.paragraph(
+        "Published scores are of other protocols than ours and often of one seed: each row below "
+        "names its own, and its source. They say where a score lies, not which model is better."
+    )
+    document.table(
+        _HEADERS,
+        [_summary_row(score, rows) for score, rows in found],
+        "Ours, and the range of the published",
+    )
+    for score, rows in found:
+        _add_task(document, score, rows)
+    if without:
+        document.paragraph(f"Nothing published is known here of {', '.join(without)}.")
+
+
+def references_numbers(run: RunFolder) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [
+        {
+            "stage": score.stage,
+            "task": score.first.task,
+            "model": row.model,
+            "metric": row.column.metric,
+            "split": row.column.split,
+            "value": row.value,
+            "ours": mean_of(score, row.column.metric),
+            "protocol": row.protocol,
+            "source": row.source.model_dump(),
+            "caution": row.caution,
+            "beware": differences_to(score.first, row),
+        }
+        for score in scores_of(run)
+        for row in published_scores(score.first.task)
+    ]
+
+
+def references_lines(run: RunFolder) -> list[str]:
+    """Lines of a Markdown table for the model card, of the run's own export; none of no scores."""
+    own = [score for score in scores_of(run) if not score.encoder and score.pretrained.values]
+    rows = [(score, published_scores(score.first.task)) for score in own]
+    table = [_summary_row(score, found) for score, found in rows if found]
+    return table_lines(_HEADERS, table) if table else []
+
+
+def mean_of(score: TaskScore, metric: str) -> float | None:
+    """Ours over the pretrained model's seeds; None where a seed has no such metric."""
+    values = [r.metrics.get(metric) for r in score.results if r.model == "pretrained"]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if values and len(known) == len(values) else None
+
+
+def differences_to(ours: Result, published: PublishedScore | None = None) -> list[str]:
+    """Why a score of ours does not compare, in words; loudest first."""
+    found = []
+    if published is not None and ours.split != published.column.split:
+        theirs = published.column.split
+        what = "a split that is not stated" if theirs == "not stated" else f"the {theirs} split"
+        found.append(f"other rows: ours is on {ours.split}, theirs on {what}")
+    elif published is None and ours.split.endswith("-split-eval"):
+        found.append(f"ours is on {ours.split}, a part of the official rows")
+    most = ours.hyper_parameters.get("max_train_examples")
+    if most is not None or ours.train_fraction < 1.0:
+        found.append(f"ours learnt from {ours.num_train_examples:,} examples alone")
+    if ours.hyper_parameters.get("freeze", "none") != "none":
+        found.append("ours has frozen layers")
+    if ours.truncated_fraction > _CUT_SHARE:
+        found.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
+    return found
+
+
+def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> tuple[object, ...]:
+    own = [row for row in rows if row.column.metric == score.first.metric]
+    own = [row for row in own if row.column.split == score.first.split] or own
+    beware = list(dict.fromkeys(d for row in own or rows for d in differences_to(score.first, row)))
+    if not own:
+        metrics = dict.fromkeys(row.column.metric for row in rows)
+        beware.insert(0, f"other metric: published are {', '.join(metrics)}")
+        return (score.label, score.first.metric, score.pretrained.text(), None, len(rows),
+                _sentence(beware))  # fmt: skip
+    values = [row.value for row in own]
+    return (score.label, score.first.metric, score.pretrained.text(),
+            f"{min(values):.4f} to {max(values):.4f}", len(own), _sentence(beware))  # fmt: skip
+
+
+def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScore]) -> None:
+    metrics = list(dict.fromkeys(row.column.metric for row in rows))
+    with document.fold(f"Published scores of {score.label} ({len(rows)})"):
+        if general := differences_to(score.first):
+            document.paragraph(f"Beware: {_sentence(general)}.")
+        body: list[tuple[object, ...]] = [
+            ("ours", metric, mean_of(score, metric), score.first.split, _protocol_of(score), None,
+             None)
+            for metric in metrics
+        ]  # fmt: skip
+        for row in sorted(rows, key=lambda row: (metrics.index(row.column.metric), -row.value)):
+            beware = [d for d in differences_to(score.first, row) if d.startswith("other rows")]
+            notes = [*(["OTHER ROWS THAN OURS"] if beware else []),
+                     *([row.caution] if row.caution else [])]  # fmt: skip
+            source = f"{row.source.name} <{row.source.url}>"
+            body.append(
+                (row.model, row.column.metric, row.value, row.column.split, row.protocol, source,
+                 " ".join(notes) or None)
+            )  # fmt: skip
+        document.table(["model", "metric", "score", "split", "protocol", "source", "beware"], body)
+
+
+def _protocol_of(score: TaskScore) -> str:
+    seeds = score.pretrained.summary.num_seeds
+    how = "the last step" if score.first.selection == "last" else "best on held-out training rows"
+    return f"mean of {seeds} {'seed' if seeds == 1 else 'seeds'}, {how}"
+
+
+def _sentence(parts: Sequence[str]) -> str | None:
+    return "; ".join(parts) or None

@@ -1,0 +1,341 @@
+"""What stages leave for each other: manifests, checkpoints, predictions, results, reports, golden
+values."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.torture.fuzz_target import Reader, Target, of_file
+
+_DIGEST = "0" * 64
+_RESULT = {
+    "suite": "klue", "task": "klue-ynat", "task_version": "1.1", "model": "pretrained",
+    "model_path": "out/a", "seed": 0, "metric": "macro_f1", "value": 0.5, "higher_is_better": True,
+    "metrics": {"macro_f1": 0.5, "accuracy": None}, "split": "dev", "num_examples": 2,
+    "num_train_examples": 4, "truncated_fraction": 0.0, "selection": "last", "degenerate": None,
+    "hyper_parameters": {"batch_size": 4}, "versions": {"torch": "2"}, "data_sha256": {"a": _DIGEST},
+    "git_commit": None, "seconds": 1.5, "train_fraction": 1.0,
+}  # fmt: skip
+_LINES: Mapping[str, list[dict[str, Any]]] = {
+    "klue-ynat": [
+        {"id": "a", "gold": "정치", "prediction": "경제",
+         "probabilities": [0.1, 0.9, 0.0, 0.0, 0.0, 0.0, 0.0]},
+        {"id": "b", "gold": "경제", "prediction": "경제",
+         "probabilities": [0.1, 0.9, 0.0, 0.0, 0.0, 0.0, 0.0]},
+    ],
+    "klue-sts": [{"id": str(n), "gold": 1.0 + n, "prediction": 0.5 * n} for n in range(3)],
+    "klue-dp": [
+        {"id": "a", "gold": {"heads": [2, 0], "labels": ["NP", "VP"]},
+         "prediction": {"heads": [2, 0], "labels": ["NP", None]},
+         "tree": {"heads": [2, 0], "labels": ["NP", "VP"]}},
+    ],
+    "squad-2.0": [
+        {"id": "a", "gold": ["b c", "b"], "prediction": "b", "answer": "b", "null_odds": -3.0,
+         "candidates": [["b", 0.5]]},
+        {"id": "b", "gold": [], "prediction": "", "answer": "x", "null_odds": 3.0},
+    ],
+    "klue-wos": [{"id": "a", "gold": ["관광-지역-서울 중앙"], "prediction": []}],
+    "korean-naver-ner": [{"id": "a", "gold": ["PER-B", "O"], "prediction": ["PER-B", "PER-I"]}],
+}  # fmt: skip
+
+
+def _json_file(name: str, read: Callable[[Path], object], *values: Any) -> Callable[[Path], Reader]:
+    """A reader of the folder in which the one JSON file stands."""
+    seeds = [json.dumps(value, ensure_ascii=False).encode() for value in values]
+    return lambda folder: of_file(folder / name, lambda p: read(p.parent), seeds, form="json")
+
+
+def _manifest(folder: Path) -> Reader:
+    from electrify.artifacts import Stage, check_files, input_digest, run_stage, status
+
+    def work(partial: Path) -> Mapping[str, Any]:
+        (partial / "a.txt").write_text("a", encoding="utf-8")
+        return {"documents": 1}
+
+    stage = Stage("clean", folder / "clean", {"a": 1, "b": [1]}, {"x": _DIGEST})
+    run_stage(stage, work)
+    path = stage.folder / "manifest.json"
+
+    def read(path: Path) -> object:
+        input_digest(path.parent, "clean")
+        check_files(path.parent, "clean")
+        return status(stage).state
+
+    sound = json.loads(path.read_bytes())
+    sound.pop("manifest_sha256")  # as those of before had none: else all is refused for it
+    seeds = (path.read_bytes(), json.dumps(sound).encode())
+    return of_file(path, read, seeds, form="json", named="clean")
+
+
+def _plan(folder: Path) -> Reader:
+    """What an unfinished stage is a part of."""
+    from electrify.artifacts import Stage, run_stage
+
+    stage = Stage("clean", folder / "clean", {"a": 1}, {}, resumable=True)
+
+    def work(partial: Path) -> Mapping[str, Any]:
+        return {}
+
+    def read(path: Path) -> object:
+        shutil.rmtree(stage.folder, ignore_errors=True)
+        return run_stage(stage, work)
+
+    def pack(data: bytes) -> bytes:
+        stage.partial.mkdir(exist_ok=True)
+        return data
+
+    path = stage.partial / "plan.json"
+    seeds = (json.dumps(stage.plan).encode(), b'{"stage": "clean"}')
+    return of_file(path, read, seeds, form="json", named="clean.partial", pack=pack)
+
+
+def _lock(folder: Path) -> Reader:
+    """A lock that another process holds: who, is what its file says."""
+    import fcntl
+
+    from electrify.stage_lock import lock_path, stage_lock
+
+    stage = folder / "clean"
+    path = lock_path(stage)
+    file = path.open("a+b")
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+    def read(data: bytes) -> object:
+        file.truncate(0)
+        file.write(data)
+        file.flush()
+        with stage_lock(stage):
+            raise AssertionError("two hold the lock")
+
+    owner = {"pid": 1, "host": "a", "command": "electrify run", "since": 1.7e9}
+    return Reader((json.dumps(owner).encode(), b""), read, form="json", named="clean")
+
+
+def _checkpoint(name: str) -> Callable[[Path], Reader]:
+    """A checkpoint with one file of it changed; its checksum is made to fit, so that what reads it
+    is reached."""
+
+    def make(folder: Path) -> Reader:
+        import torch
+        from torch import nn
+
+        from electrify.artifacts import fingerprint
+        from model.checkpoint import (
+            DAMAGES,
+            Checkpoint,
+            load_model,
+            model_tensors,
+            newest_sound,
+            read_checkpoint,
+            write_checkpoint,
+        )
+
+        model = nn.Linear(3, 2)
+        moments = {"0/exp_avg/weight": torch.ones(2, 3), "0/step/weight": torch.tensor(1.0)}
+        found = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)
+        write_checkpoint(folder, found, keep=1)
+        path = folder / "checkpoint-7"
+        sound, state = (path / name).read_bytes(), json.loads((path / "state.json").read_bytes())
+
+        def read(data: bytes) -> object:
+            (path / name).write_bytes(data)
+            if name != "state.json":
+                state["sha256"][name] = fingerprint(str(path / name))
+                (path / "state.json").write_text(json.dumps(state), encoding="utf-8")
+            newest_sound(folder)
+            try:
+                read_checkpoint(path)
+            except DAMAGES:
+                pass  # the one before is taken
+            load_model(path, model)
+            return "loaded"
+
+        words = (b'"F32"', b'"I64"', b'"BOOL"', b'"shape"', b'"data_offsets"', b"__metadata__")
+        form = "json" if name == "state.json" else "bytes"
+        return Reader((sound,), read, words, form, named="checkpoint-7")
+
+    return make
+
+
+def _electra_config(folder: Path) -> Reader:
+    """config.json of somebody else's model."""
+    from transformers import ElectraConfig
+
+    from model.initial_source import read_electra_config
+
+    ElectraConfig(vocab_size=28, num_hidden_layers=1).save_pretrained(folder)
+    path = folder / "config.json"
+
+    def read(path: Path) -> object:
+        return read_electra_config(path.parent).num_hidden_layers
+
+    return of_file(path, read, (path.read_bytes(),), form="json", named=folder.name)
+
+
+def _predictions(folder: Path) -> Reader:
+    """Written by us, changed, and scored again with its ids made to fit the header."""
+    from benchmarks.predictions import read_predictions, write_predictions
+    from benchmarks.registry import TASKS
+    from benchmarks.rescore import scores_of
+
+    seeds = []
+    for task, lines in _LINES.items():
+        write_predictions(folder / "a.jsonl", {"task": task, "split": "dev"}, lines)
+        seeds.append((folder / "a.jsonl").read_bytes())
+
+    def read(path: Path) -> object:
+        header, lines = read_predictions(path)
+        task = TASKS.get(header.get("task", ""))
+        if task is None or not lines:
+            return len(lines)
+        return header["task"], len(scores_of(task, "dev", {"dev": lines}, path))
+
+    words = [b'{"header": ', b'"gold": ', b'"prediction": ', b"null", b'"NP"', b'"PER-B"', b"[]"]
+    return of_file(folder / "a.jsonl", read, seeds, words=words, form="lines")
+
+
+def _results(folder: Path) -> Reader:
+    from benchmarks.results import append_result, largest_part, read_results, summarize
+
+    second = {**_RESULT, "seed": 1, "value": None, "notes": ["x"]}
+    text = b"".join(json.dumps(r, ensure_ascii=False).encode() + b"\n" for r in (_RESULT, second))
+
+    def read(path: Path) -> object:
+        found = read_results(path)
+        summarize(largest_part(found))
+        if found:
+            append_result(path, replace_seed(found[0]))
+            assert len(read_results(path)) == len(found) + 1
+        return len(found)
+
+    def replace_seed(result: Any) -> Any:
+        return result.model_copy(update={"seed": 5})
+
+    return of_file(folder / "results.jsonl", read, (text, text[:-3]), form="lines")
+
+
+def _run_folder(folder: Path) -> Reader:
+    """The files of a run that a report reads, one of them changed."""
+    from benchmarks.run_folder import read_run
+
+    run = folder / "run"
+    files = {
+        "clean.partial/report.json": b'{"documents": 3, "removed": []}',
+        "pretrain.partial/metrics.jsonl": b'{"kind": "train", "step": 1}\n{"kind": "valid"}\n',
+        "evaluate.partial/results.jsonl": json.dumps(_RESULT).encode() + b"\n",
+        "export.partial/example.json": b'{"sentence": "a b"}',
+    }
+    for name, content in files.items():
+        (run / name).parent.mkdir(parents=True)
+        (run / name).write_bytes(content)
+    turn = iter(range(1 << 60))
+
+    def read(data: bytes) -> object:
+        name = list(files)[next(turn) % len(files)]
+        (run / name).write_bytes(data)
+        try:
+            return name, len(read_run(run).metrics)
+        finally:
+            (run / name).write_bytes(files[name])
+
+    return Reader(tuple(files.values()), read, form="lines", named="run")
+
+
+def _metrics_lines(folder: Path) -> Reader:
+    """What a run that goes on reads of the lines it wrote."""
+    from model.watch import _read_lines
+
+    text = b'{"kind": "train", "step": 1, "seconds": 1.5}\n{"kind": "valid", "step": 2, "seconds": 2}\n'
+    return of_file(folder / "metrics.jsonl", lambda p: iter(list(_read_lines(p))), (text,),
+                   form="lines")  # fmt: skip
+
+
+def _estimate(value: float) -> dict[str, float | None]:
+    return {"value": value, "low": None, "high": None}
+
+
+def _masked(folder: Path) -> object:
+    from electrify.masked_report import read_report
+
+    return read_report(folder).step
+
+
+def _leakage(folder: Path) -> object:
+    from electrify.leakage_report import read_report
+
+    return len(read_report(folder).tasks)
+
+
+_MASKED = {
+    "objective": "rtd", "step": 3, "seed": 0, "split": "valid", "sequence_length": 16,
+    "mask_fraction": 0.15, "num_candidates": None, "main": "discriminator",
+    "positions_sha256": _DIGEST, "examples": [],
+    "contexts": {"as in training": {"languages": {}, "all": {
+        "num_sequences": 1, "num_positions": 2, "coverage": None, "gains": {},
+        "predictors": {"generator": {"accuracy": _estimate(0.5)}}}}},
+}  # fmt: skip
+_LEAKAGE = {
+    "rules": {"n": 13}, "documents": 2, "sources": 1, "missing": [], "chance": [],
+    "tasks": [{"task": "a", "task_version": "1", "data_sha256": {}, "text_names": ["t"],
+               "splits": [], "documents": [{"document": "x", "source": "s", "examples": 1}]}],
+}  # fmt: skip
+
+
+def _golden(folder: Path) -> Reader:
+    from benchmarks.golden.check import check_file, find_adapter, read_golden
+
+    def read(path: Path) -> object:
+        golden = read_golden(path)
+        adapter = find_adapter(golden["task"])
+        if adapter is None:
+            return "not covered"
+        return golden["task"], check_file(path, golden, adapter).num_agree > 0
+
+    return of_file(folder / "golden.json", read, [json.dumps(g).encode() for g in _golden_files()],
+                   form="json", words=(b'"nan"', b'{"error": "x"}', b'"expected_other": {}'))  # fmt: skip
+
+
+def _golden_files() -> list[dict[str, Any]]:
+    """A small file for every task that there is an adapter of."""
+    from benchmarks.golden.check import ADAPTERS
+
+    shapes: list[tuple[Any, Any, Any]] = [
+        ([0, 1, 1], {"a": [0, 1, 0]}, {"a": {"accuracy": 0.66, "f1": 0.5}}),
+        ({"a": [1.0, 2.0]}, {"a": [1.0, "nan"]}, {"a": {"pearson": "nan"}}),
+        ({}, {"trials/a": [1, 2], "items/b": [0, 1]},
+         {"trials/a": {"mean": 1.5, "ci95_half_width": 1}, "items/b": {"mean_stderr": 0.5}}),
+        ({}, {"bootstrap/a": [[0, 1], [1, 1]]}, {"bootstrap/a": {"iters": 5, "f1_stderr": 0.1}}),
+        ([{"id": "q", "answers": [{"text": "a b"}]}], {"a": {"q": "a"}}, {"a": {"f1": 66.6}}),
+        ([["B-PS", "O"]], {"a": [["B-PS", "O"]]}, {"a": {"error": "ValueError"}}),
+    ]
+    found = []
+    for number, task in enumerate(ADAPTERS):
+        references, predictions, expected = shapes[number % len(shapes)]
+        found.append(
+            {"task": task, "references": references, "predictions": predictions,
+             "expected": expected}
+        )  # fmt: skip
+        references, predictions, expected = shapes[(number + 3) % len(shapes)]
+        found.append({**found[-1], "references": references, "predictions": predictions,
+                      "expected_other": {"x": expected}})  # fmt: skip
+    return found
+
+
+TARGETS = (
+    Target("manifest", _manifest, 1),
+    Target("plan", _plan, 0.5),
+    Target("lock", _lock, 1),
+    Target("checkpoint-state", _checkpoint("state.json"), 1),
+    Target("checkpoint-model", _checkpoint("model.safetensors"), 0.5),
+    Target("checkpoint-optimizer", _checkpoint("optimizer.safetensors"), 0.5),
+    Target("electra-config", _electra_config, 0.3),
+    Target("predictions", _predictions, 2),
+    Target("results", _results, 1),
+    Target("run-folder", _run_folder, 0.5),
+    Target("metrics-lines", _metrics_lines, 2),
+    Target("masked-report", _json_file("report.json", _masked, _MASKED), 2),
+    Target("leakage-report", _json_file("report.json", _leakage, _LEAKAGE), 2),
+    Target("golden", _golden, 3),
+)

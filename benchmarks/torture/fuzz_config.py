@@ -1,0 +1,91 @@
+"""The config loader: TOML, `--set`, the grid of an ablation."""
+
+from pathlib import Path
+
+from benchmarks.torture.fuzz_target import Reader, Target, of_file
+
+_TOML = b"""name = "fuzz"
+seed = 3
+output_dir = "out/fuzz"
+[clean]
+sources = [
+    { kind = "jsonl", language = "ko", path = "a/*.jsonl", profile = "web", max_documents = 3 },
+    { kind = "text", language = "en", path = "b.txt", document = "block", encoding = "cp949" },
+]
+strict = true
+[clean.language.ko]
+min_characters = 5
+quality = { max_top_pair_fraction = 0.2 }
+[vocab]
+size = 4000
+pretokenizers = { ko = "kiwi" }
+additional_special_tokens = ["<a>", "<b>"]
+[encode]
+sequence_length = 64
+mixture = { temperature = 0.3 }
+[pretrain]
+size = "small"
+num_steps = 600
+learning_rate = 1e-3
+curriculum = [{ sequence_length = 32, fraction = 0.5 }]
+[evaluate]
+suites = ["glue"]
+seeds = [0, 1]
+tasks_options = { klue-ynat = { batch_size = 4 } }
+"""
+_WORDS = (
+    b"[", b"]", b"[[", b"]]", b"=", b".", b'"""', b"'''", b"{", b"}", b"1979-05-27", b"07:32:00",
+    b"inf", b"-nan", b"0x10", b"1_000", b"\\u0000", b"true", b"[clean]", b"[[clean.sources]]",
+    b"pretrain.size = 7\n", b"encode = 1\n", b"name = \"../../x\"\n", b"output_dir = \"\\u0000\"\n",
+    b"seed = -1\n", b"seed = 99999999999999999999\n", b'encoding = "rot13"', b'encoding = "idna"',
+    b'encoding = "\\u0000"', b'kind = "wikipedia"', b'language = "../x"',
+)  # fmt: skip
+_OVERRIDES = (
+    b"pretrain.num_steps=10", b"name='a'", b"clean.sources=[]", b"evaluate.seeds=[0, 1]",
+    b"pretrain.size=base", b"clean.language.ko.min_characters=3", b"vocab.pretokenizers={ko='kiwi'}",
+    b"a.b.c=1", b"=", b"x", b"clean.sources.0.path=a", b"seed=1\nname='b'",
+)  # fmt: skip
+_GRID = b"""name = "fuzz"
+base = "base.toml"
+[common]
+"pretrain.num_steps" = 50
+[variants.small]
+"pretrain.generator_hidden_fraction" = 0.25
+[variants."large one"]
+"pretrain.generator_hidden_fraction" = 0.5
+"""
+
+
+def _toml(folder: Path) -> Reader:
+    from electrify.config_file import load_config
+
+    small = b'name = "a"\noutput_dir = "o"\n[clean]\nsources = [{kind="text",language="en",path="a"}]'
+    return of_file(folder / "run.toml", load_config, (_TOML, small), words=_WORDS)
+
+
+def _overrides(folder: Path) -> Reader:
+    from electrify.config_file import load_config
+
+    path = folder / "run.toml"
+    path.write_bytes(_TOML)
+
+    def read(data: bytes) -> object:
+        # as the command line gives them: bytes that are no UTF-8 come as lone surrogates
+        words = [word for word in data.decode("utf-8", "surrogateescape").split("\x1e")][:4]
+        return load_config(path, words).name
+
+    return Reader(_OVERRIDES, read, (*_WORDS, *_OVERRIDES, b"\x1e"))
+
+
+def _grid(folder: Path) -> Reader:
+    from benchmarks.ablate import load_ablation
+
+    (folder / "base.toml").write_bytes(_TOML)
+    return of_file(folder / "grid.toml", load_ablation, (_GRID,), words=(*_WORDS, *_OVERRIDES))
+
+
+TARGETS = (
+    Target("config", _toml, 2),
+    Target("config-set", _overrides, 2),
+    Target("ablation", _grid, 0.5),
+)

@@ -1,0 +1,139 @@
+"""The verbs `evaluate` and `report`, and their options."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from electrify.config import RunConfig
+from electrify.config_file import load_config
+from electrify.stages import CHECKPOINT_STATE
+
+
+def evaluate_verb(parsed: argparse.Namespace) -> int:
+    """Scores of an encoder or of checkpoints; or one of the checks that leave again."""
+    if parsed.check_metrics:
+        from benchmarks.golden.check import check_metrics
+
+        return check_metrics(Path(parsed.check_metrics))
+    if parsed.rescore:
+        from benchmarks.rescore import rescore
+
+        return rescore(Path(parsed.rescore))
+    if parsed.ensemble:
+        from benchmarks.rescore import ensemble
+
+        ensemble(Path(parsed.ensemble))
+        return 0
+    if parsed.submission:
+        from benchmarks.submission import write_submissions
+
+        write_submissions(Path(parsed.submission))
+        return 0
+    if parsed.config is None:
+        raise ValueError("give a config: electrify evaluate configs/NAME.toml")
+    if parsed.data_dir:
+        parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
+    if parsed.checkpoints is not None:
+        return _evaluate_checkpoints(parsed)
+    from benchmarks.evaluate import evaluate
+
+    config = load_config(parsed.config, parsed.set)
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = None
+        if parsed.model and (Path(parsed.model) / CHECKPOINT_STATE).is_file():
+            from model.export_checkpoint import export_checkpoint
+
+            weights = Path(scratch)
+            export_checkpoint(Path(parsed.model), weights)
+        evaluate(config, parsed.model, parsed.overwrite, weights)
+    if parsed.model is None:
+        update_cards(config)
+    return 0
+
+
+def update_cards(config: RunConfig) -> None:
+    """Put what is known of the scores into the model cards of the run's export."""
+    from benchmarks.card_tables import card_sections
+    from model.card import add_sections
+
+    add_sections(config, card_sections(Path(config.output_dir)))
+
+
+def _evaluate_checkpoints(parsed: argparse.Namespace) -> int:
+    from benchmarks.checkpoints import evaluate_checkpoints
+    from model.export_checkpoint import export_checkpoint
+
+    if parsed.model:
+        raise ValueError("--checkpoints scores those of the config's run; leave --model out")
+    evaluate_checkpoints(
+        load_config(parsed.config, parsed.set),
+        parsed.checkpoints,
+        parsed.overwrite,
+        export_checkpoint,
+    )
+    return 0
+
+
+def report_verb(parsed: argparse.Namespace) -> int:
+    """A page about runs."""
+    from benchmarks.report import report
+
+    configs = {name: load_config(name, parsed.set) for name in parsed.runs if _is_config(name)}
+    folders = [
+        Path(configs[name].output_dir) if name in configs else Path(name) for name in parsed.runs
+    ]
+    named = [parsed.data_dir, *(config.evaluate.data_dir for config in configs.values())]
+    page = report(
+        folders,
+        Path(parsed.output) if parsed.output else None,
+        folder_of_data(next(filter(None, named), None)),
+        not parsed.no_texts,
+        parsed.baseline,
+    )
+    print(page)
+    return 0
+
+
+def _is_config(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def folder_of_data(name: str | None) -> Path | None:
+    """A data folder, where one is named and it is not the hub."""
+    return None if name in (None, "hub") else Path(str(name)).expanduser()
+
+
+def add_evaluate_options(evaluate: argparse.ArgumentParser) -> None:
+    """What `evaluate` takes beside what all verbs take."""
+    evaluate.add_argument("config", nargs="?", help="the run's TOML file")
+    evaluate.add_argument(
+        "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
+    )
+    evaluate.add_argument(
+        "--checkpoints", nargs="*", type=int, metavar="STEP",
+        help="the run's checkpoints (all that stand, or these), for learning curves",
+    )  # fmt: skip
+    evaluate.add_argument(
+        "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
+    )
+    evaluate.add_argument(
+        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
+    )
+    for option, text in (
+        ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
+        ("--ensemble", "score the seeds of each task of a run together and leave"),
+        ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
+    ):
+        evaluate.add_argument(option, metavar="FOLDER", help=text)
+
+
+def add_report_options(report: argparse.ArgumentParser) -> None:
+    """What `report` takes beside what all verbs take."""
+    report.add_argument("runs", nargs="+", help="run folders (out/NAME) or their configs")
+    report.add_argument("--output", help="folder to write to (default: the first run's)")
+    report.add_argument(
+        "--baseline", metavar="NAME",
+        help="run or encoder to compare with (default: random-init, and the first run)",
+    )  # fmt: skip
+    report.add_argument("--data-dir", help="data of the evaluation, to quote and group examples")
+    report.add_argument("--no-texts", action="store_true", help="quote no text of the data")

@@ -1,0 +1,20 @@
+"""Options of naming hidden tokens of held-out text (`electrify predict-masked`)."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from electrify.config_section import Count, Section
+
+
+class MaskedConfig(Section):
+    """How much text is read, and how many tokens are weighed for each hidden one.
+
+    The discriminator reads 2 x num_sequences x positions_per_sequence x num_candidates sequences.
+    """
+
+    num_sequences: Count = 128  # of the held-out split, in the run's own order
+    positions_per_sequence: Count = 4  # of those that training would choose there
+    # the generator's likeliest tokens, which are weighed by the discriminator
+    num_candidates: Annotated[int, Field(ge=5)] = 64
+    batch_size: Count = 256  # sequences a forward pass: a matter of memory alone

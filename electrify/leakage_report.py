@@ -1,0 +1,133 @@
+"""What `electrify leakage` finds, as it stands in its report.json and touched-<task>.jsonl."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+LEAKAGE = "leakage"  # the stage's folder
+REPORT = "report.json"
+# "touched": decontamination would remove it from the corpus; "possible": as likely chance
+Strength = Literal["touched", "possible"]
+# the whole text as sentences of its own or within one, with small edits, or a long part of it
+Kind = Literal["whole", "contained", "near", "ngram"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TouchedLine(_Part):
+    """A text of a benchmark's example in a document. Shares are of letters."""
+
+    task: str
+    split: str
+    id: str  # as in the files of predictions
+    strength: Strength
+    text: str  # which of the example's texts: its name, else its number
+    kind: Kind
+    share: float  # of this text
+    example_share: float  # of all texts of the example, in all documents
+    document: str
+    source: str
+    documents: int  # that hold this text; few of them have a line
+    sources: dict[str, int]  # these, by source
+    wanted: str  # the text, its beginning
+    excerpt: str  # the place in the document
+
+
+class SplitLeakage(_Part):
+    """One split of a task; counts are of examples where they are not of texts."""
+
+    split: str
+    examples: int
+    texts: int
+    too_short: int  # texts that were not looked for
+    touched: int
+    touched_by_half: int  # of which at least half of the letters stand in documents
+    possible: int  # not touched, but possibly
+    expected_touched: float  # by chance
+    expected_found: float  # touched or possible, by chance
+    kinds: dict[Kind, int]  # of the touched ones
+    found_texts: dict[str, int]  # likewise, by the text that was found
+    sources: dict[str, int]  # likewise, by source; one may stand in several
+
+
+class HoldingDocument(_Part):
+    """A document with how many examples of a task it holds."""
+
+    document: str
+    source: str
+    examples: int
+
+
+class TaskLeakage(_Part):
+    """One task."""
+
+    task: str
+    task_version: str
+    data_sha256: dict[str, str]
+    text_names: list[str]
+    splits: list[SplitLeakage]
+    documents: list[HoldingDocument]
+
+
+class Chance(_Part):
+    """Sentences of the corpus itself by script and letters, and how many stand elsewhere too.
+
+    `other_*`: in a document of another source; None where there is one source.
+    """
+
+    script: Literal["wide", "narrow"]
+    min_letters: int
+    sentences: int
+    touched: int
+    found: int  # touched or possible
+    other_touched: int | None
+    other_found: int | None
+
+
+class LeakageReport(_Part):
+    """What was looked for in which documents, and what was found."""
+
+    format_version: Literal[1] = 1
+    rules: dict[str, Any]
+    documents: int
+    sources: int
+    tasks: list[TaskLeakage]
+    missing: list[str]  # tasks in use without data
+    chance: list[Chance]
+
+
+def touched_path(folder: Path, task: str) -> Path:
+    """Where the lines of a task stand; there is no file if nothing was found."""
+    return folder / f"touched-{task}.jsonl"
+
+
+def read_report(folder: Path) -> LeakageReport:
+    """Of a finished stage folder; `ValueError` if the file is damaged or of another format."""
+    path = folder / REPORT
+    try:
+        return LeakageReport.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(_damaged(path, error)) from None
+
+
+def read_touched(folder: Path, task: str) -> Iterator[TouchedLine]:
+    """The lines of a task, in the order of its examples; `ValueError` as for `read_report`."""
+    path = touched_path(folder, task)
+    if not path.exists():
+        return
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                yield TouchedLine.model_validate_json(line)
+    except ValueError as error:
+        raise ValueError(_damaged(path, error)) from None
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    what = f"{first['loc']}: {first['msg']}" if first else str(error)
+    return f"{path} is damaged ({what}); remove {path.parent}, run again: electrify leakage CONFIG"

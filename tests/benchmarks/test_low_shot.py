@@ -1,0 +1,122 @@
+"""Parts of the training split: nested, seeded, with every class."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.evaluate import evaluate, score_table
+from benchmarks.jobs import plan_jobs
+from benchmarks.kind import Example
+from benchmarks.kinds.classification import LabelExample
+from benchmarks.kinds.spans_files import GoldAnswer, QuestionExample
+from benchmarks.low_shot import low_shot_rows
+from benchmarks.predictions import prediction_path, read_predictions
+from benchmarks.registry import resolve_tasks
+from benchmarks.rescore import rescore
+from benchmarks.results import largest_part, read_results
+
+FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)
+
+
+def labelled(labels) -> list[Example]:
+    return [LabelExample(str(n), (f"text {n}",), label) for n, label in enumerate(labels)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.integers(0, 9))
+def test_smaller_parts_stand_inside_larger_ones(labels, seed):
+    examples, everything = labelled(labels), np.arange(len(labels))
+    parts = [
+        set(low_shot_rows(examples, everything, everything, fraction, seed).tolist())
+        for fraction in FRACTIONS
+    ]
+    for smaller, larger in zip(parts[:-1], parts[1:], strict=True):
+        assert smaller <= larger
+    assert parts[-1] == set(everything.tolist())
+    counts = Counter(labels)
+    for fraction, part in zip(FRACTIONS, parts, strict=True):
+        of_class = Counter(labels[number] for number in part)
+        assert of_class.keys() == counts.keys()
+        for label, number in of_class.items():
+            assert abs(number - max(1, fraction * counts[label])) <= 0.5
+
+
+def test_rows_of_one_example_stay_together():
+    """Both orders of a pair, all windows of a context."""
+    example_of = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
+    examples = labelled([0, 1, 0, 1, 0, 1])
+    rows = low_shot_rows(examples, example_of, np.arange(10), 0.4, seed=1)
+    chosen = set(example_of[rows].tolist())
+    assert len(chosen) == 2
+    assert rows.tolist() == [row for row in range(10) if example_of[row] in chosen]
+
+
+def test_questions_without_answers_have_their_share():
+    answer = (GoldAnswer("a", 0),)
+    examples = [
+        QuestionExample(str(n), ("a context", "why"), answers=() if n % 4 == 0 else answer)
+        for n in range(80)
+    ]
+    rows = low_shot_rows(examples, np.arange(80), np.arange(80), 0.1, seed=0)
+    assert Counter(bool(examples[row].answers) for row in rows) == {True: 6, False: 2}
+
+
+def test_the_seed_decides():
+    examples, rows = labelled([0] * 100), np.arange(100)
+    parts = [low_shot_rows(examples, rows, rows, 0.1, seed).tolist() for seed in (0, 0, 1)]
+    assert parts[0] == parts[1] != parts[2]
+
+
+@pytest.fixture
+def evaluated(make_config, model_folder):
+    config = make_config(train_fractions=[0.1, 1.0], seeds=[0, 1], num_epochs=1, min_steps=3)
+    evaluate(config, str(model_folder), overwrite=False)
+    (folder,) = (path for path in (config_folder(config)).glob("evaluate-*"))
+    return config, folder
+
+
+def config_folder(config):
+    from pathlib import Path
+
+    return Path(config.output_dir)
+
+
+def test_every_part_is_a_job_with_predictions_of_its_own(evaluated, capsys):
+    config, folder = evaluated
+    results = read_results(folder / "results.jsonl")
+    found = [(r.train_fraction, r.seed, r.num_train_examples) for r in results]
+    assert found == [(1.0, 0, 140), (1.0, 1, 140), (0.1, 0, 14), (0.1, 1, 14)]
+    assert [r.hyper_parameters["num_steps"] for r in results] == [10, 10, 3, 3]
+    for record in results:
+        path = prediction_path(folder, "klue-ynat", "pretrained", record.seed, "",
+                               record.train_fraction)  # fmt: skip
+        header, _ = read_predictions(path)
+        assert header["train_fraction"] == record.train_fraction
+    assert (folder / "predictions/klue-ynat/train-0.1/pretrained-1.jsonl").is_file()
+    assert rescore(folder) == 0
+    assert capsys.readouterr().out.endswith("0 differ\n")
+
+
+def test_the_headline_is_of_the_largest_part(evaluated):
+    _, folder = evaluated
+    results = read_results(folder / "results.jsonl")
+    assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
+    assert score_table(results) == score_table(results[:2])
+
+
+def test_parts_come_after_the_whole(make_config):
+    options = make_config(train_fractions=[0.1, 1.0, 0.1], random_init_control=True).evaluate
+    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat"]))
+    assert [(job.variant, job.train_fraction) for job in jobs] == [
+        ("pretrained", 1.0), ("random-init", 1.0), ("pretrained", 0.1), ("random-init", 0.1),
+    ]  # fmt: skip
+    assert jobs[2].label == "klue-ynat pretrained seed 0 on 10 %"
+
+
+@pytest.mark.parametrize("value", [0.0, 1.5])
+def test_a_share_is_between_nothing_and_everything(make_config, value):
+    with pytest.raises(ValueError, match="train_fractions"):
+        make_config(train_fractions=[value])
