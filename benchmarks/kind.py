@@ -194,7 +194,8 @@ class Kind(ABC):
         line = mostly_wrong(runs, lambda line: len(wrong(line)))
         if line is None:
             return None
-        missed, said = ([pair[side] for pair in wrong(line) if pair[side]] for side in (0, 1))
+        missed = [pair.gold for pair in wrong(line) if pair.gold]
+        said = [pair.predicted for pair in wrong(line) if pair.predicted]
         count = f"{len(wrong(line))} wrong of {len(self.pairs(task, line))} {self.units}"
         return Failure(len(wrong(line)), listed(missed), listed(said), count)
 

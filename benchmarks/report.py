@@ -13,12 +13,14 @@ from benchmarks.report_corpus import add_corpus, add_vocabulary
 from benchmarks.report_cost import add_score_against_flops, add_score_cost, cost_numbers
 from benchmarks.report_curves import add_curves, curves_numbers
 from benchmarks.report_errors import add_errors, errors_numbers
+from benchmarks.report_leakage import add_leakage, leakage_numbers
 from benchmarks.report_masked import add_masked, add_masked_comparison, masked_numbers
 from benchmarks.report_pretraining import add_pretraining, alarms_of
 from benchmarks.report_references import add_references, references_numbers
-from benchmarks.report_scores import add_scores, scores_numbers
+from benchmarks.report_scores import add_scores
 from benchmarks.report_sections import add_cost, add_example, final_valid
 from benchmarks.run_folder import RunFolder, read_run
+from benchmarks.score_numbers import scores_numbers
 from benchmarks.twin_page import TwinPage
 from electrify.progress import log
 
@@ -76,6 +78,7 @@ def _document(
             ("What the scores cost", add_score_cost),
             ("Learning curves", add_curves),
             ("What it gets wrong", _errors_section(wrong)),
+            ("Leakage", add_leakage),
             ("One example", add_example),
             ("Pretraining", add_pretraining),
             ("Hidden tokens", add_masked),
@@ -114,6 +117,7 @@ def _numbers(
                 "summary": run.summary,
                 "final_valid": final_valid(run),
                 "alarms": alarms_of(run),
+                "leakage": leakage_numbers(run),
                 "masked": masked_numbers(run),
                 "scores": scores_numbers(run, baseline),
                 "references": references_numbers(run),

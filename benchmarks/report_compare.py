@@ -5,9 +5,10 @@ from typing import Any
 
 from benchmarks.baselines import Baseline, between
 from benchmarks.comparison import METHOD
-from benchmarks.report_scores import add_differences, against_numbers
+from benchmarks.report_scores import add_differences
 from benchmarks.report_sections import curve, final_valid, words
 from benchmarks.run_folder import RunFolder
+from benchmarks.score_numbers import against_numbers
 from benchmarks.scores import Sample, scores_of
 from benchmarks.twin_page import TwinPage
 

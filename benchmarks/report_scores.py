@@ -4,14 +4,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from benchmarks.baselines import Against, Baseline, within
+from benchmarks.baselines import OWN, Against, Baseline, within
 from benchmarks.comparison import METHOD, Comparison
 from benchmarks.report_sections import missing
 from benchmarks.resamples import NUM_RESAMPLES
 from benchmarks.run_folder import RunFolder
-from benchmarks.scores import Sample, TaskScore, scores_of
+from benchmarks.scores import TaskScore, scores_of
 from benchmarks.twin_page import TwinPage
 from benchmarks.uncertainty import Estimate
 from electrify.progress import duration
@@ -37,59 +36,20 @@ def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = N
 def add_differences(document: TwinPage, compared: Sequence[Against], caption: str) -> None:
     """A table of differences with their intervals, and how many are better or worse."""
     several = any(against.run for against in compared)
-    headers = ["task", "metric", *(["run"] if several else []), "difference", "95 % interval",
+    names, places = _places([against.score for against in compared])
+    headers = [*names, "metric", *(["run"] if several else []), "difference", "95 % interval",
                "p, corrected", "p over examples", "outcome"]  # fmt: skip
     rows = [
         (
-            a.score.label, a.score.first.metric, *([a.run] if several else []), a.comparison.gain,
-            _interval(a.comparison.difference and a.comparison.difference.estimate),
-            a.comparison.p_corrected,
-            a.comparison.difference and a.comparison.difference.p_examples,
-            a.comparison.verdict,
+            *place, a.score.first.metric, *([a.run] if several else []),
+            *_difference_cells(a.comparison),
         )
-        for a in compared
+        for a, place in zip(compared, places, strict=True)
     ]  # fmt: skip
     document.table(headers, rows, caption)
     counted = Counter(a.comparison.outcome for a in compared)
-    document.paragraph("Outcomes: " + ", ".join(f"{n} {word}" for word, n in counted.items()) + ".")
-
-
-def scores_numbers(run: RunFolder, baseline: Baseline) -> list[dict[str, Any]]:
-    """The scores of a run for programs, each with its difference to the baseline."""
-    against = {(a.score.stage, a.score.first.task): a for a in within(run, baseline)}
-    same = ("suite", "task", "task_version", "metric", "higher_is_better", "split",
-            "num_examples", "num_train_examples", "train_fraction", "selection",
-            "hyper_parameters")  # fmt: skip
-    rows = []
-    for score in scores_of(run):
-        found = against.get((score.stage, score.first.task))
-        rows.append({
-            "stage": score.stage,
-            **score.first.model_dump(mode="json", include=set(same)),
-            "pretrained": _sample_numbers(score.pretrained),
-            "random_init": _sample_numbers(score.untrained),
-            "difference": against_numbers(found) if found else None,
-            "note": score.note,
-            "degenerate": [
-                {"model": r.model, "seed": r.seed, "what": r.degenerate}
-                for r in score.results
-                if r.degenerate
-            ],
-        })  # fmt: skip
-    return rows
-
-
-def against_numbers(against: Against) -> dict[str, Any]:
-    """A difference for programs."""
-    comparison, found = against.comparison, against.comparison.difference
-    interval = {} if found is None else {
-        **_interval_numbers(found.estimate), "p": found.p, "paired_by_seed": found.paired_by_seed,
-        "p_examples": found.p_examples, "test_of_examples": found.test,
-    }  # fmt: skip
-    return {
-        "baseline": against.baseline, "gain": comparison.gain, "outcome": comparison.outcome,
-        "why": comparison.why, "p_corrected": comparison.p_corrected, **interval,
-    }  # fmt: skip
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
+    document.paragraph(f"Comparisons: {len(compared)}, of which {outcomes}.")
 
 
 def _facts(run: RunFolder) -> list[tuple[str, object]]:
@@ -180,26 +140,27 @@ def _degenerate(score: TaskScore) -> str:
 def _add_score_tables(
     document: TwinPage, scores: Sequence[TaskScore], compared: Sequence[Against]
 ) -> None:
+    names, places = _places(scores)
     rows = [
         (
-            score.label, score.first.metric,
+            *place, score.first.metric,
             score.pretrained.text(), _interval(score.pretrained.estimate),
             score.untrained.text(), _interval(score.untrained.estimate),
             score.pretrained.summary.num_seeds, score.first.split, score.first.num_examples,
             score.first.num_train_examples, f"{100 * score.first.truncated_fraction:.1f} %",
         )
-        for score in scores
+        for score, place in zip(scores, places, strict=True)
     ]  # fmt: skip
     document.table(
-        ["task", "metric", "pretrained", "95 % interval", "untrained", "95 % interval",
+        [*names, "metric", "pretrained", "95 % interval", "untrained", "95 % interval",
          "seeds", "split", "examples", "trained on", "truncated"],
         rows,
         "Scores: mean ± sd over seeds",
     )  # fmt: skip
     _add_bars(document, scores)
     if compared:
-        names = dict.fromkeys(against.baseline for against in compared)
-        add_differences(document, compared, f"Difference to: {', '.join(names)}")
+        baselines = dict.fromkeys(against.baseline for against in compared)
+        add_differences(document, compared, f"Difference to: {', '.join(baselines)}")
     document.paragraph(
         f"Untrained: the same network with random weights, fine-tuned alike. {METHOD} "
         f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
@@ -254,17 +215,18 @@ def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
 
 
 def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
+    names, places = _places(scores)
     over_seeds = [
-        (score.label, name, sample.summary.mean, sample.median, sample.summary.sd, *sample.range,
+        (*place, name, sample.summary.mean, sample.median, sample.summary.sd, *sample.range,
          sample.summary.num_seeds)
-        for score in scores
+        for score, place in zip(scores, places, strict=True)
         for name, sample in (("pretrained", score.pretrained), ("untrained", score.untrained))
         if sample.values
     ]  # fmt: skip
-    headers = ["task", "encoder", "mean", "median", "sd", "lowest", "highest", "seeds"]
+    headers = [*names, "weights", "mean", "median", "sd", "lowest", "highest", "seeds"]
     document.table(headers, over_seeds, "Over seeds")
     rows = []
-    for score in scores:
+    for score, place in zip(scores, places, strict=True):
         # jobs that ran side by side stand in the order they finished
         for result in sorted(score.results, key=lambda result: (result.model, result.seed)):
             others = (
@@ -273,36 +235,35 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
                 if name != result.metric
             )
             rows.append(
-                (score.label, result.model, result.seed, result.value, ", ".join(others),
+                (*place, result.model, result.seed, result.value, ", ".join(others),
                  duration(result.seconds), result.degenerate)
             )  # fmt: skip
-    headers = ["task", "encoder", "seed", "score", "other metrics", "time", "degenerate"]
+    headers = [*names, "weights", "seed", "score", "other metrics", "time", "degenerate"]
     document.table(headers, rows, "Each seed")
     for score in scores:
         settings = json.dumps(score.first.hyper_parameters, ensure_ascii=False, indent=1)
         document.code(f"How {score.label} was fine-tuned", settings)
 
 
-def _interval(found: Estimate | None) -> str | None:
-    return None if found is None or math.isnan(found.low) else found.text()
+def _places(scores: Sequence[TaskScore]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Headers that tell scores apart and their cells: the task, and the encoder of several."""
+    if not any(score.encoder for score in scores):
+        return ["task"], [(score.first.task,) for score in scores]
+    return ["task", "encoder"], [(s.first.task, s.encoder or OWN) for s in scores]
 
 
-def _interval_numbers(found: Estimate) -> dict[str, Any]:
-    return {
-        "interval": [found.low, found.high],
-        "interval_over": found.over,
-        "undefined_resamples": found.num_undefined,
-    }
+def _difference_cells(found: Comparison) -> tuple[object, ...]:
+    """Gain, interval, p corrected and over examples, outcome."""
+    if found.difference is None:
+        return found.gain, None, None, None, found.verdict
+    interval = _interval(found.difference.estimate)
+    p_values = _p(found.p_corrected), _p(found.difference.p_examples)
+    return found.gain, interval, *p_values, found.verdict
 
 
-def _sample_numbers(sample: Sample) -> dict[str, Any]:
-    low, high = sample.range
-    return {
-        "mean": sample.summary.mean,
-        "median": sample.median,
-        "sd": sample.summary.sd,
-        "lowest": low,
-        "highest": high,
-        "by_seed": {str(seed): value for seed, value in sorted(sample.values.items())},
-        **_interval_numbers(sample.estimate),
-    }
+def _p(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
+
+
+def _interval(found: Estimate) -> str | None:
+    return None if math.isnan(found.low) else found.text()

@@ -9,6 +9,8 @@ from typing import Any
 
 from benchmarks.results import RESULTS, Result, largest_part, read_results
 from electrify.artifacts import MANIFEST, read_manifest
+from electrify.leakage_report import LEAKAGE, LeakageReport
+from electrify.leakage_report import read_report as read_leakage
 from electrify.masked_report import MaskedReport, read_report
 
 # stage folder -> the verb that makes it, in the order of a run
@@ -45,6 +47,7 @@ class RunFolder:
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
     # hidden tokens, by stage: of the last checkpoint, and of those on the way
     masked: Mapping[str, MaskedReport] = field(default_factory=dict)
+    leakage: LeakageReport | None = None  # None: not looked for
 
     @property
     def name(self) -> str:
@@ -65,7 +68,7 @@ def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
         raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
-    names = [*STAGES, *_other_evaluations(folder), *_masked(folder)]
+    names = [*STAGES, *_other_evaluations(folder), *_masked(folder), *_leakage(folder)]
     stages = {s: _place(folder, s) for s in names}
     present = {stage: place for stage, place in stages.items() if place is not None}
     if not present:
@@ -105,6 +108,7 @@ def read_run(folder: Path) -> RunFolder:
             if len({record.train_fraction for record in records}) > 1
         },
         masked={s: read_report(folder / s) for s in present if s.startswith("masked")},
+        leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
     )
 
 
@@ -129,6 +133,11 @@ def _other_evaluations(folder: Path) -> list[str]:
 def _masked(folder: Path) -> list[str]:
     """Finished stages of hidden tokens: of an unfinished one nothing can be read."""
     return sorted(place.parent.name for place in folder.glob(f"masked*/{MANIFEST}"))
+
+
+def _leakage(folder: Path) -> list[str]:
+    """As `_masked`."""
+    return [LEAKAGE] if (folder / LEAKAGE / MANIFEST).exists() else []
 
 
 def _read_json(place: Path | None, name: str) -> Json:

@@ -146,7 +146,7 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
 
 
 def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
-    lines, note = _lines(results, place)
+    lines, note = lines_of(results, place)
     samples = {}
     for variant in ("pretrained", "random-init"):
         records = [result for result in results if result.model == variant]
@@ -158,7 +158,7 @@ def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> Ta
     return TaskScore(stage, tuple(results), samples["pretrained"], samples["random-init"], note)
 
 
-def _lines(
+def lines_of(
     results: Sequence[Result], place: Path | None
 ) -> tuple[dict[tuple[str, int], Sequence[Line]], str]:
     """The predictions of every model and seed, or none and the reason."""

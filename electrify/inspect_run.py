@@ -12,7 +12,7 @@ from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.provenance import versions
 
-_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate")
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate", "leakage")
 _EXTRAS = {
     "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),
     "model": ("torch", "transformers", "safetensors"),

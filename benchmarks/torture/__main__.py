@@ -1,6 +1,7 @@
 """What is lost, and what is silently wrong, when runs are killed and files are damaged.
 
 python -m benchmarks.torture kill --rounds 50
+python -m benchmarks.torture corrupt --rounds 200
 """
 
 import argparse
@@ -43,6 +44,20 @@ def _kill(parsed: argparse.Namespace) -> list[str]:
     return figures.faults
 
 
+def _corrupt(parsed: argparse.Namespace) -> list[str]:
+    from benchmarks.torture.corrupt import torture_by_damage
+
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = torture_by_damage(
+            parsed.rounds, parsed.seed, Path(parsed.work or scratch) / "corrupt"
+        )
+    for name, number in sorted(figures.outcomes.items()):
+        print(f"{name}: {number}")
+    print(f"{sum(figures.outcomes.values())} files damaged, {figures.seconds:.0f} s")
+    _write(parsed, figures.as_json())
+    return figures.faults
+
+
 def _fuzz(parsed: argparse.Namespace) -> list[str]:
     figures = torture_by_fuzz(parsed.executions, parsed.seed, parsed.target)
     for name, target in figures.targets.items():
@@ -70,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     kill = ways.add_parser("kill", help="kill a run at random moments and go on, again and again")
     kill.add_argument("--rounds", type=int, default=50, help="signals to send (50)")
     kill.set_defaults(torture=_kill)
+    corrupt = ways.add_parser("corrupt", help="damage a file and run what reads it")
+    corrupt.add_argument("--rounds", type=int, default=200, help="files to damage (200)")
+    corrupt.set_defaults(torture=_corrupt)
     fuzz = ways.add_parser("fuzz", help="feed every reader with mutated files")
     fuzz.add_argument("--executions", type=int, default=1_000_000, help="in all (1,000,000)")
     fuzz.add_argument(
@@ -79,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--seed", type=int, default=0)
     fuzz.add_argument("--json", metavar="PATH", help="write the figures to this file")
     fuzz.set_defaults(torture=_fuzz)
-    for way in (kill,):
+    for way in (kill, corrupt):
         way.add_argument("--seed", type=int, default=0)
         way.add_argument("--work", metavar="DIR", help="keep the runs there (default: nowhere)")
         way.add_argument("--json", metavar="PATH", help="write the figures to this file")

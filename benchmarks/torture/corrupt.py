@@ -12,18 +12,27 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.demo import VERBS, arguments
-from electrify.artifacts import read_manifest
-from electrify.cli import main
+from benchmarks.evaluate import evaluate
+from benchmarks.report import report
+from benchmarks.rescore import rescore
+from benchmarks.torture.demo import CONFIG, VERBS, overrides_of
+from electrify.artifacts import read_manifest, write_json
+from electrify.config import RunConfig
+from electrify.config_file import load_config
+from electrify.outcome import status_of
 from electrify.progress import Progress
+from model.export import export
+from model.pretrain import pretrain
+from pipeline.clean import clean
+from vocab.encode import encode
+from vocab.train import train_vocab
 
 MAX_FLIPS = 8  # bits of one file
-_CLOCKED = "results.jsonl"
 
 
 @dataclass(frozen=True)
@@ -139,8 +148,6 @@ def _make_unfinished(folder: Path) -> None:
     (partial / "summary.json").unlink()
     shutil.rmtree(partial / "checkpoint-60")
     plan = {key: manifest[key] for key in ("stage", "config", "inputs")}
-    from electrify.artifacts import write_json
-
     write_json(partial / "plan.json", plan)
 
 
@@ -151,24 +158,37 @@ def _files(run: Path, sort: Sort) -> list[Path]:
 def _run(verb: str, run: Path, *overrides: str) -> tuple[int | str, str]:
     """Status (or the exception that came out) of a verb, and what it said."""
     said = io.StringIO()
-    words: Sequence[str]
-    if verb == "report":
-        words = ["report", str(run)]
-    elif verb == "rescore":
-        words = ["evaluate", "--rescore", str(run)]
-    else:
-        words = arguments(verb, run, *overrides)
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
-            status: int | str = main(words)
+            status: int | str = status_of(lambda: _do(verb, run, overrides))
         except Exception as error:  # what a user would see as a trace
             status = f"{type(error).__name__}: {error}"
     return status, said.getvalue()
 
 
-def _outcome(
-    sort: Sort, run: Path, sound: Path, path: Path, status: int | str, said: str
-) -> str:
+def _do(verb: str, run: Path, overrides: Sequence[str]) -> int:
+    if verb == "rescore":
+        return rescore(run)
+    if verb == "report":
+        report([run])
+        return 0
+    config = load_config(CONFIG, overrides_of(run, *overrides))
+    for name in VERBS.values() if verb == "run" else [verb]:
+        _STAGES[name](config)
+    return 0
+
+
+_STAGES: Mapping[str, Callable[[RunConfig], object]] = {
+    "clean": lambda config: clean(config, [], False, None),
+    "train-vocab": lambda config: train_vocab(config, [], False),
+    "encode": lambda config: encode(config, [], False),
+    "pretrain": lambda config: pretrain(config, False),
+    "export": lambda config: export(config, False),
+    "evaluate": lambda config: evaluate(config, None, False),
+}
+
+
+def _outcome(sort: Sort, run: Path, sound: Path, path: Path, status: int | str, said: str) -> str:
     if isinstance(status, str):
         return f"a trace: {status}"
     if status != 0:
@@ -198,6 +218,3 @@ def _must(result: tuple[int | str, str]) -> None:
     status, said = result
     if status != 0:
         raise ValueError(f"the run to be damaged failed ({status}): {said[-2000:]}")
-
-
-Torture = Callable[[int, int, Path], Any]

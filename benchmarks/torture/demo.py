@@ -10,6 +10,7 @@ STAGES = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
 VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
          "export": "export", "evaluate": "evaluate"}  # fmt: skip
 _ROOT = Path(__file__).parent.parent.parent  # configs and the bundled sample are found from here
+CONFIG = _ROOT / "configs" / "demo.toml"
 _SHORT = (
     "pretrain.num_steps=60", "pretrain.warmup_steps=6", "pretrain.valid_every_steps=20",
     "pretrain.checkpoint_every_steps=10", "pretrain.log_every_steps=5",
@@ -19,10 +20,15 @@ _SHORT = (
 
 def arguments(verb: str, output_dir: Path, *overrides: str) -> list[str]:
     """The words after `electrify` that run a verb of the shortened demo."""
-    words = [verb, str(_ROOT / "configs" / "demo.toml")]
-    for override in (f"output_dir='{output_dir}'", *_SHORT, *overrides):
+    words = [verb, str(CONFIG)]
+    for override in overrides_of(output_dir, *overrides):
         words += ["--set", override]
     return words
+
+
+def overrides_of(output_dir: Path, *overrides: str) -> list[str]:
+    """What the shortened demo changes of `CONFIG`."""
+    return [f"output_dir='{output_dir}'", *_SHORT, *overrides]
 
 
 def start(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

@@ -1,6 +1,8 @@
 """Parts of the training split: nested, seeded, with every class."""
 
+import itertools
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +35,7 @@ def test_smaller_parts_stand_inside_larger_ones(labels, seed):
         set(low_shot_rows(examples, everything, everything, fraction, seed).tolist())
         for fraction in FRACTIONS
     ]
-    for smaller, larger in zip(parts[:-1], parts[1:], strict=True):
+    for smaller, larger in itertools.pairwise(parts):
         assert smaller <= larger
     assert parts[-1] == set(everything.tolist())
     counts = Counter(labels)
@@ -74,35 +76,27 @@ def test_the_seed_decides():
 def evaluated(make_config, model_folder):
     config = make_config(train_fractions=[0.1, 1.0], seeds=[0, 1], num_epochs=1, min_steps=3)
     evaluate(config, str(model_folder), overwrite=False)
-    (folder,) = (path for path in (config_folder(config)).glob("evaluate-*"))
-    return config, folder
-
-
-def config_folder(config):
-    from pathlib import Path
-
-    return Path(config.output_dir)
+    (folder,) = Path(config.output_dir).glob("evaluate-*")
+    return folder
 
 
 def test_every_part_is_a_job_with_predictions_of_its_own(evaluated, capsys):
-    config, folder = evaluated
-    results = read_results(folder / "results.jsonl")
+    results = read_results(evaluated / "results.jsonl")
     found = [(r.train_fraction, r.seed, r.num_train_examples) for r in results]
     assert found == [(1.0, 0, 140), (1.0, 1, 140), (0.1, 0, 14), (0.1, 1, 14)]
     assert [r.hyper_parameters["num_steps"] for r in results] == [10, 10, 3, 3]
     for record in results:
-        path = prediction_path(folder, "klue-ynat", "pretrained", record.seed, "",
+        path = prediction_path(evaluated, "klue-ynat", "pretrained", record.seed, "",
                                record.train_fraction)  # fmt: skip
         header, _ = read_predictions(path)
         assert header["train_fraction"] == record.train_fraction
-    assert (folder / "predictions/klue-ynat/train-0.1/pretrained-1.jsonl").is_file()
-    assert rescore(folder) == 0
+    assert (evaluated / "predictions/klue-ynat/train-0.1/pretrained-1.jsonl").is_file()
+    assert rescore(evaluated) == 0
     assert capsys.readouterr().out.endswith("0 differ\n")
 
 
 def test_the_headline_is_of_the_largest_part(evaluated):
-    _, folder = evaluated
-    results = read_results(folder / "results.jsonl")
+    results = read_results(evaluated / "results.jsonl")
     assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
     assert score_table(results) == score_table(results[:2])
 

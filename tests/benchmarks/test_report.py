@@ -249,7 +249,7 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     gain = cells(markdown[markdown.index("Difference to: untrained") :], "klue-ynat")
     assert float(gain[2]) == pytest.approx(mean - control, abs=1e-4)
     assert gain[-1] == "better"
-    assert "Outcomes: 1 better." in markdown
+    assert "Comparisons: 1, of which 1 better." in markdown
     assert "intervals over seeds alone, no predictions of pretrained seed 0" in markdown
     assert score["degenerate"] == [
         {"model": "random-init", "seed": 2, "what": "all 140 predictions are '정치'"}

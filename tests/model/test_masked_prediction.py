@@ -254,7 +254,7 @@ def test_a_runs_report(tmp_path):
     example = report.examples[0]
     assert example.hidden in PIECES
     assert {g.token for g in example.guesses["inversion"]} <= set(PIECES)
-    words = example.before.split()[-1:] + [example.hidden] + example.after.split()[:1]
+    words = [*example.before.split()[-1:], example.hidden, *example.after.split()[:1]]
     numbers = [PIECES.index(word) for word in words if word in PIECES[5:11]]
     assert all((b - a) % 6 == 1 for a, b in itertools.pairwise(numbers))  # each word is the next
     assert "pretrain" in read_manifest(folder)["inputs"]

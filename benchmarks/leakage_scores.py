@@ -1,0 +1,117 @@
+"""Scores without the rows that stand in the run's own documents."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+
+from benchmarks.kind import Line
+from benchmarks.registry import TASKS
+from benchmarks.run_folder import RunFolder
+from benchmarks.scores import TaskScore, lines_of, scores_of
+from benchmarks.task import Task
+from benchmarks.uncertainty import Estimate, estimate_lines
+from electrify.leakage_report import (
+    LEAKAGE,
+    LeakageReport,
+    SplitLeakage,
+    TouchedLine,
+    read_touched,
+)
+
+
+@dataclass(frozen=True)
+class ScoreWithout:
+    """The headline of one task and model over parts of its reported rows; None of no rows.
+
+    `surely`: without the touched rows; `strictly`: without those possibly touched too.
+    """
+
+    label: str
+    metric: str
+    model: str
+    num_examples: int
+    num_touched: int
+    num_possible: int
+    all: Estimate
+    surely: Estimate | None
+    strictly: Estimate | None
+    touched: Estimate | None  # over the touched rows alone
+
+
+@lru_cache(maxsize=8)
+def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str, ...]]:
+    """Scores of the tasks of which rows were found, and why there are none of others.
+
+    Raises `ValueError` for damaged files.
+    """
+    assert run.leakage is not None
+    found: list[ScoreWithout] = []
+    notes: list[str] = []
+    for score in scores_of(run):
+        split = reported_split(run.leakage, score)
+        if split is None:
+            if any(task.task == score.first.task for task in run.leakage.tasks):
+                notes.append(f"{score.label}: scored on other data than were looked for")
+            else:
+                notes.append(f"{score.label}: not looked for")
+        elif split.touched + split.possible:
+            lines, note = lines_of(score.results, run.place(score.stage))
+            if note:
+                notes.append(f"{score.label}: {note}")
+                continue
+            touched, possible = _ids(run, score)
+            found += _scores_without(score, lines, touched, possible)
+    return tuple(found), tuple(notes)
+
+
+def _scores_without(
+    score: TaskScore,
+    lines: Mapping[tuple[str, int], Sequence[Line]],
+    touched: Set[str],
+    possible: Set[str],
+) -> list[ScoreWithout]:
+    task, found = TASKS[score.first.task], []
+    for model, sample in (("pretrained", score.pretrained), ("random-init", score.untrained)):
+        runs = {seed: of for (name, seed), of in lines.items() if name == model}
+        if not runs:
+            continue
+        found.append(
+            ScoreWithout(
+                score.label, score.first.metric, model, score.first.num_examples,
+                len(touched), len(possible), sample.estimate,
+                _part(task, runs, lambda identity: identity not in touched),
+                _part(task, runs, lambda identity: identity not in touched | possible),
+                _part(task, runs, lambda identity: identity in touched),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _part(
+    task: Task, runs: Mapping[int, Sequence[Line]], is_in: Callable[[str], bool]
+) -> Estimate | None:
+    parts = {seed: [ln for ln in lines if is_in(str(ln["id"]))] for seed, lines in runs.items()}
+    return estimate_lines(task, parts) if all(parts.values()) else None
+
+
+def _ids(run: RunFolder, score: TaskScore) -> tuple[set[str], set[str]]:
+    """The ids of the reported rows that are touched, and of others that possibly are."""
+    lines = touched_lines(run, score.first.task)
+    found = [line for line in lines if line.split == score.first.split]
+    touched = {line.id for line in found if line.strength == "touched"}
+    return touched, {line.id for line in found} - touched
+
+
+def touched_lines(run: RunFolder, task: str) -> list[TouchedLine]:
+    """Every text found of a task's examples; `ValueError` for a damaged file."""
+    return list(read_touched(run.folder / LEAKAGE, task))
+
+
+def reported_split(report: LeakageReport, score: TaskScore) -> SplitLeakage | None:
+    """What was found of the rows that a score is of, if those were looked for."""
+    first = score.first
+    for task in report.tasks:
+        same = (task.task, task.task_version) == (first.task, first.task_version)
+        if same and sorted(task.data_sha256.values()) == sorted(first.data_sha256.values()):
+            return next((split for split in task.splits if split.split == first.split), None)
+    return None
