@@ -14,6 +14,7 @@ variant trains as many steps as the base's FLOPs pay for, and is scored on the b
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ from electrify.artifacts import write_text
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.progress import log
+from electrify.remote_run import is_address
 from electrify.stages import READ_OPTIONS, output_dir
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _SHARED = ("clean", "vocab", "shards")
 
 
@@ -46,13 +49,14 @@ def load_ablation(path: Path) -> Ablation:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"no ablation at {path}; see configs/ablations/") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     if set(raw) - {"common"} != {"name", "base", "variants"} or not raw["variants"]:
         raise ValueError(
             f"{path}: an ablation has name, base, at least one [variants] entry and, if wanted, "
             f"[common]; found {sorted(raw)}"
         )
+    _check_form(path, raw)
     common = raw.get("common", {})
     ablation = Ablation(raw["name"], path.parent / raw["base"], common, raw["variants"])
     for label, changes in ablation.variants.items():
@@ -61,6 +65,20 @@ def load_ablation(path: Path) -> Ablation:
         except ValueError as error:
             raise ValueError(f"{path}, variant {label!r}: {error}") from None
     return ablation
+
+
+def _check_form(path: Path, raw: Mapping[str, Any]) -> None:
+    name, common = raw["name"], raw.get("common", {})
+    if not isinstance(name, str) or not _NAME.fullmatch(name):  # a folder is named by it
+        raise ValueError(f"{path}: name = {name!r}; write it of a-z, 0-9, '.', '_' and '-'")
+    if not isinstance(raw["base"], str) or "\0" in raw["base"]:
+        raise ValueError(f"{path}: base = {raw['base']!r} is no path of a config")
+    tables = {"common": common, "variants": raw["variants"]}
+    if isinstance(raw["variants"], dict):
+        tables |= {f"variants.{label}": changes for label, changes in raw["variants"].items()}
+    for label, table in tables.items():
+        if not isinstance(table, dict):
+            raise ValueError(f"{path}: {label} = {table!r} is no table of options")
 
 
 def ablate(
@@ -73,6 +91,11 @@ def ablate(
     ablation = load_ablation(path)
     overrides = [*_overrides(ablation.common), *overrides]
     base = load_config(ablation.base, overrides)
+    if is_address(base.output_dir):
+        raise ValueError(
+            f"output_dir = {base.output_dir!r}: the variants of an ablation share folders by "
+            "links, which an address has not; give a folder: --set output_dir=out/NAME"
+        )
     folder = output_dir(base).parent / f"ablation-{ablation.name}"
     rows: list[list[str]] = []
     _make_corpus(base, beam_options, overwrite)
@@ -122,7 +145,10 @@ def variant_config(
 
 
 def _overrides(changes: Mapping[str, Any]) -> list[str]:
-    return [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    try:
+        return [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    except TypeError as error:
+        raise ValueError(f"an option has a value that is no JSON: {error}") from None
 
 
 def _shares_corpus(base: RunConfig, config: RunConfig) -> bool:
@@ -161,7 +187,7 @@ def _row(label: str, config: RunConfig, overwrite: bool) -> list[str]:
     """A variant's cells; a figure that its objective does not have is a dash."""
     run = output_dir(config)
     summary = json.loads((run / "pretrain" / "summary.json").read_text(encoding="utf-8"))
-    lines = (run / "pretrain" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (run / "pretrain" / "metrics.jsonl").read_bytes().splitlines()
     valid = [m for m in map(json.loads, lines) if m["kind"] == "valid"][-1]
     figures = [
         "-" if valid.get(key) is None else layout.format(valid[key]) for _, key, layout in _FIGURES

@@ -5,6 +5,7 @@ from pathlib import Path
 from benchmarks.baselines import Baseline, within
 from benchmarks.report_cost import cost_lines
 from benchmarks.report_curves import low_shot_lines
+from benchmarks.report_leakage import leakage_table
 from benchmarks.report_references import references_lines
 from benchmarks.run_folder import RunFolder, read_run
 from benchmarks.scores import scores_of
@@ -19,8 +20,14 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
         "Published scores": references_lines(run),
         "Scores with fewer examples to learn from": low_shot_lines(run),
         "Cost of fine-tuning": cost_lines(run),
+        "Scores without rows that stand in the training text": _leakage_lines(run),
     }
     return {heading: lines for heading, lines in sections.items() if lines}
+
+
+def _leakage_lines(run: RunFolder) -> list[str]:
+    headers, rows = leakage_table(run)
+    return table_lines(headers, rows) if rows else []
 
 
 def _score_lines(run: RunFolder) -> list[str]:

@@ -60,7 +60,8 @@ def count_flops(
         network.eval()
         forward = _fitted(trainer, reported, np.arange(len(reported.input_ids)), _forward_flops)
     except (RuntimeError, NotImplementedError, MemoryError) as error:
-        warn(f"{trainer.label}: its FLOPs are not counted: {str(error).splitlines()[0]}")
+        first_line = (str(error) or repr(error)).splitlines()[0]
+        warn(f"{trainer.label}: its FLOPs are not counted: {first_line}")
         return None, None
     finally:
         network.zero_grad(set_to_none=True)

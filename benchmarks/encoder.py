@@ -15,6 +15,7 @@ from transformers.utils import logging
 
 from benchmarks.optim import layer_depth, num_layers
 from electrify.progress import warn
+from electrify.rust_panics import panics_as_errors
 
 Variant = Literal["pretrained", "random-init"]
 
@@ -58,12 +59,13 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
     if looks_local and not Path(path).is_dir():
         raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
     try:
-        with _quiet_transformers():
+        with _quiet_transformers(), panics_as_errors():
             config = AutoConfig.from_pretrained(path)
             tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # transformers and tokenizers have many sorts for damaged files
+        first_line = (str(error) or repr(error)).splitlines()[0]
         raise ValueError(
-            f"cannot read a model at {path}: {str(error).splitlines()[0]} "
+            f"cannot read a model at {path}: {first_line} "
             "(needed: config.json, model.safetensors and the tokenizer files)"
         ) from error
     if len(tokenizer) > config.vocab_size:
@@ -138,9 +140,12 @@ def load_encoder(
 
 
 def _load_weights(model: ModelSource) -> Any:
-    encoder, loading = _AUTO_MODEL.from_pretrained(
-        model.path, dtype=torch.float32, output_loading_info=True
-    )
+    try:
+        encoder, loading = _AUTO_MODEL.from_pretrained(
+            model.path, dtype=torch.float32, output_loading_info=True, weights_only=True
+        )
+    except Exception as error:  # safetensors, zip and pickle have sorts of their own
+        raise ValueError(f"cannot read the weights of the model at {model.path}: {error}") from error
     # a pooler stands on top of the encoder and is not used here
     missing = sorted(name for name in loading["missing_keys"] if not name.startswith("pooler."))
     if missing:

@@ -26,7 +26,6 @@ from benchmarks.results import (
 from benchmarks.submission import write_submissions
 from benchmarks.suite_scores import overall
 from benchmarks.task import Task
-from electrify.artifacts import run_stage
 from electrify.config import RunConfig
 from electrify.config_evaluate import EvaluateConfig
 from electrify.peak_memory import remember_peak
@@ -39,6 +38,8 @@ from electrify.progress import (
     stop_on_signal,
     warn,
 )
+from electrify.remote_send import send_part
+from electrify.run_stage import run_stage
 from electrify.stages import evaluate_stage, output_dir
 
 DEFAULT_MODEL = "export/discriminator"
@@ -68,7 +69,8 @@ def evaluate(
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
     def work(partial: Path) -> dict[str, int]:
-        source = open_model(path if weights is None else str(weights), path)
+        # of the run's own export its place in the run: predictions are the same wherever that is
+        source = open_model(path if weights is None else str(weights), model or DEFAULT_MODEL)
         with stop_on_signal() as stop:
             results = _run_jobs(options, source, tasks, data, partial, stop)
         for line in score_table(results):
@@ -131,6 +133,7 @@ def _run_jobs(
             if result.device == "cpu" and result.peak_memory_mb:
                 remember_peak(result.peak_memory_mb)
             append_result(path, result)  # last: a job in the results is a job that is whole
+            send_part(partial)
             results[job.key] = result
             _log_result(job, result, fitted)
     return [results[job.key] for job in jobs]

@@ -71,7 +71,7 @@ def _read(task: Task, hub: HubSource, folder: Path | None) -> Mapping[str, Any]:
     except (OSError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{task.name}: `datasets` cannot read {folder or hub.path}: "
-            f"{str(error).splitlines()[0]}; or give --data-dir a folder with the official files "
+            f"{(str(error) or repr(error)).splitlines()[0]}; or give --data-dir a folder with the official files "
             f"({task.homepage})"
         ) from error
 

@@ -78,6 +78,8 @@ def prepare(
 
     def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
         features = task.kind.featurize(task, examples, tokenizer, length, train)
+        if not features.input_ids:
+            raise ValueError(f"{task.name} {split}: of {len(examples)} rows none can be used")
         if features.num_truncated:
             share = 100 * features.num_truncated / len(examples)
             warn(

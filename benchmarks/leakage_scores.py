@@ -14,7 +14,9 @@ from electrify.leakage_report import (
     LEAKAGE,
     LeakageReport,
     SplitLeakage,
+    TaskLeakage,
     TouchedLine,
+    check_touched,
     read_touched,
 )
 
@@ -59,7 +61,7 @@ def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str,
             if note:
                 notes.append(f"{score.label}: {note}")
                 continue
-            touched, possible = _ids(run, score)
+            touched, possible = _ids(run, score, split.split)
             found += _scores_without(score, lines, touched, possible)
     return tuple(found), tuple(notes)
 
@@ -94,17 +96,20 @@ def _part(
     return estimate_lines(task, parts) if all(parts.values()) else None
 
 
-def _ids(run: RunFolder, score: TaskScore) -> tuple[set[str], set[str]]:
-    """The ids of the reported rows that are touched, and of others that possibly are."""
-    lines = touched_lines(run, score.first.task)
-    found = [line for line in lines if line.split == score.first.split]
+def _ids(run: RunFolder, score: TaskScore, split: str) -> tuple[set[str], set[str]]:
+    """The ids of the rows of a split that are touched, and of others that possibly are."""
+    assert run.leakage is not None
+    task = next(task for task in run.leakage.tasks if task.task == score.first.task)
+    found = [line for line in touched_lines(run, task) if line.split == split]
     touched = {line.id for line in found if line.strength == "touched"}
     return touched, {line.id for line in found} - touched
 
 
-def touched_lines(run: RunFolder, task: str) -> list[TouchedLine]:
+def touched_lines(run: RunFolder, task: TaskLeakage) -> list[TouchedLine]:
     """Every text found of a task's examples; `ValueError` for a damaged file."""
-    return list(read_touched(run.folder / LEAKAGE, task))
+    lines = list(read_touched(run.folder / LEAKAGE, task.task))
+    check_touched(run.folder / LEAKAGE, task, lines)
+    return lines
 
 
 def reported_split(report: LeakageReport, score: TaskScore) -> SplitLeakage | None:

@@ -13,9 +13,10 @@ from typing import Any
 from benchmarks.kind import Line
 from benchmarks.task import Task
 from electrify.artifacts import write_text
+from electrify.json_text import parse_json
 
 Header = Mapping[str, Any]
-_SCHEMA = 1
+_SCHEMA = 2  # 1 had no digest of the lines
 
 
 def plain(lines: Sequence[Line]) -> list[Line]:
@@ -64,30 +65,35 @@ def prediction_path(
 
 
 def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:
-    """Write `header` with the schema, the number of lines and a digest of their ids, then the
-    lines."""
-    first = {"schema": _SCHEMA, **header, "num_examples": len(lines), "ids": _ids_digest(lines)}
+    """Write `header` with the schema, the number of lines and digests of their ids and of
+    themselves, then the lines."""
+    rows = [json.dumps(line, ensure_ascii=False) for line in lines]
+    first = {
+        "schema": _SCHEMA, **header, "num_examples": len(lines), "ids": _ids_digest(lines),
+        "sha256": _digest("\n".join(rows).encode()),
+    }  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.dumps(row, ensure_ascii=False) for row in ({"header": first}, *lines)]
-    write_text(path, "\n".join(rows) + "\n")
+    write_text(path, "\n".join([json.dumps({"header": first}, ensure_ascii=False), *rows]) + "\n")
 
 
 def read_predictions(path: Path) -> tuple[Header, list[Line]]:
     """Header and lines of a whole file.
 
     Raises `ValueError` for a file without a header, a damaged line, and lines that are missing,
-    doubled or of other ids than the header counts.
+    doubled, of other ids than the header counts or not as they were written.
     """
-    rows = []
-    text = path.read_text(encoding="utf-8").removesuffix("\n")
-    for number, line in enumerate(text.split("\n"), start=1):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} line {number} is damaged: {error}") from None
-    if not rows or not isinstance(rows[0], dict) or "header" not in rows[0]:
+    first, *texts = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    rows = [
+        parse_json(line, f"{path} line {number} is damaged: it")
+        for number, line in enumerate([first, *texts], start=1)
+    ]
+    header = rows[0].get("header") if isinstance(rows[0], dict) else None
+    if not isinstance(header, dict) or not {"num_examples", "ids"} <= header.keys():
         raise ValueError(f"{path} does not begin with a header; it is no file of predictions")
-    header, lines = rows[0]["header"], rows[1:]
+    lines = rows[1:]
+    for number, line in enumerate(lines, start=2):
+        if not isinstance(line, dict) or not isinstance(line.get("id"), str | int):
+            raise ValueError(f"{path} line {number} is damaged: it is no line of an example")
     ids = [line["id"] for line in lines]
     if len(lines) != header["num_examples"] or len(set(ids)) != len(ids):
         raise ValueError(
@@ -96,8 +102,14 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
         )
     if _ids_digest(lines) != header["ids"]:
         raise ValueError(f"{path} holds other ids than it was written with; do the job again")
+    if header.get("schema") != 1 and header.get("sha256") != _digest(b"\n".join(texts)):
+        raise ValueError(f"{path} holds other lines than it was written with; do the job again")
     return header, lines
 
 
 def _ids_digest(lines: Sequence[Line]) -> str:
-    return hashlib.sha256("\n".join(str(line["id"]) for line in lines).encode()).hexdigest()
+    return _digest("\n".join(str(line["id"]) for line in lines).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -12,7 +12,6 @@ from electrify.leakage_report import (
     LEAKAGE,
     Chance,
     LeakageReport,
-    SplitLeakage,
     TaskLeakage,
     TouchedLine,
 )
@@ -31,19 +30,14 @@ def add_leakage(document: TwinPage, run: RunFolder) -> None:
     if report is None:
         document.paragraph("Leakage: not looked for yet. Run: electrify leakage CONFIG")
         return
-    document.paragraph(_what(report))
+    document.paragraph(_summary(report))
     if _is_stale(run):
         document.paragraph(
             "Beware: the documents were made again since. Run: electrify leakage CONFIG --overwrite"
         )
     if report.missing:
         document.paragraph(f"Not looked for, for want of data: {', '.join(report.missing)}.")
-    rows = [_split_row(task, split) for task in report.tasks for split in task.splits]
-    headers = [
-        "task", "split", "rows", "touched", "%", "of these half or more", "chance: touched",
-        "possibly", "chance: both", "texts too short", "how", "source",
-    ]  # fmt: skip
-    document.table(headers, rows, "Rows that stand in the run's documents")
+    _add_found(document, report)
     _add_scores(document, run)
     for task in report.tasks:
         _add_examples(document, run, task)
@@ -85,39 +79,76 @@ def leakage_table(run: RunFolder) -> tuple[list[str], list[list[str]]]:
     return headers, rows
 
 
-def _what(report: LeakageReport) -> str:
+def _summary(report: LeakageReport) -> str:
+    splits = [split for task in report.tasks for split in task.splits]
+    touched, rows = (
+        sum(getattr(split, name) for split in splits) for name in ("touched", "examples")
+    )
+    return (
+        f"The run's {report.documents:,} documents were searched for the dev and test rows of "
+        f"{len(report.tasks)} tasks: {touched:,} of {rows:,} rows are touched, that is, a text of "
+        "theirs stands in a document whole, nearly, or with a long part. Such a row is known text; "
+        "that its label was known too does not follow."
+    )
+
+
+def _add_found(document: TwinPage, report: LeakageReport) -> None:
+    """Splits of which something was found; the others by name; all figures folded away."""
+    splits = [(task.task, split) for task in report.tasks for split in task.splits]
+    found = [(task, split) for task, split in splits if split.touched + split.possible]
+    if found:
+        rows = [
+            (
+                task, split.split, split.examples, split.touched,
+                f"{100 * split.touched / split.examples:.2g}", split.touched_by_half,
+                _chance(split.expected_touched), split.possible,
+                ", ".join(f"{source} {n:,}" for source, n in split.sources.items()),
+            )
+            for task, split in found
+        ]  # fmt: skip
+        headers = ["task", "split", "rows", "touched", "%", "by half", "by chance", "possibly",
+                   "where the touched ones stand"]  # fmt: skip
+        document.table(headers, rows, "Rows that stand in the run's documents")
+    if others := [f"{task} {split.split}" for task, split in splits if (task, split) not in found]:
+        document.paragraph(f"No row was found of: {', '.join(others)}.")
+    with document.fold("What is searched, and what counts as touched"):
+        document.paragraph(_rules(report))
+        figures = [
+            (
+                task, split.split, split.examples, split.texts, split.too_short, split.touched,
+                _chance(split.expected_touched), split.touched + split.possible,
+                _chance(split.expected_found),
+                ", ".join(f"{_KINDS[kind]} {n:,}" for kind, n in split.kinds.items()),
+            )
+            for task, split in splits
+        ]  # fmt: skip
+        headers = ["task", "split", "rows", "texts", "too short", "touched", "by chance",
+                   "touched or possibly", "by chance", "how"]  # fmt: skip
+        document.table(headers, figures, "All that was looked for")
+
+
+def _rules(report: LeakageReport) -> str:
     rules = report.rules
     shortest, alone, sure = (
         f"{rules[name]['wide']} East Asian or {rules[name]['narrow']} other letters"
         for name in ("min_letters", "alone_letters", "sure_letters")
     )
     return (
-        f"The run's {report.documents:,} documents were searched for every text of the dev and "
-        f"test rows of {len(report.tasks)} tasks, letter by letter without regard to case, spaces "
-        f"and marks. A row is touched if one of its texts stands in a document whole (of {sure} "
-        f"anywhere, of {alone} as sentences of its own), with small edits that leave its "
-        f"numbers ({rules['near_share']:.0%} of its letters), or with {rules['run_letters']} "
-        "letters in a row: what decontamination of the corpus would remove. It is possibly touched "
-        f"if the text is shorter, or other numbers stand in it; texts below {shortest} are not "
-        "looked for, since they stand in any corpus. A touched row is known text; that its label "
-        "was known too does not follow."
+        "Texts are compared letter by letter, without regard to case, spaces and marks. A row is "
+        f"touched if one of its texts stands in a document whole (of {sure} anywhere, of {alone} "
+        "as sentences of its own), with small edits that leave its numbers "
+        f"({rules['near_share']:.0%} of its letters), or with {rules['run_letters']} letters in a "
+        "row: what decontamination of the corpus would remove; by half, if that is half of the "
+        "letters of all its texts or more. It is possibly touched if the text is shorter, or other "
+        f"numbers stand in it. Texts below {shortest} stand in any corpus and are not looked for. "
+        "'By chance' is how many rows would be found without any leak, estimated from above (What "
+        "chance finds)."
     )
 
 
 def _is_stale(run: RunFolder) -> bool:
     made = run.manifests.get(LEAKAGE, {}).get("inputs", {}).get("clean")
     return "clean" in run.manifests and made != run.manifests["clean"]["digest"]
-
-
-def _split_row(task: TaskLeakage, split: SplitLeakage) -> tuple[object, ...]:
-    share = 100 * split.touched / split.examples
-    return (
-        task.task, split.split, split.examples, split.touched, f"{share:.2g}",
-        split.touched_by_half, _chance(split.expected_touched), split.possible,
-        _chance(split.expected_found), split.too_short,
-        ", ".join(f"{_KINDS[kind]} {n:,}" for kind, n in split.kinds.items()),
-        ", ".join(f"{source} {n:,}" for source, n in split.sources.items()),
-    )  # fmt: skip
 
 
 def _chance(expected: float) -> str:
@@ -130,15 +161,15 @@ def _add_scores(document: TwinPage, run: RunFolder) -> None:
         rows = [
             (
                 score.label, score.metric, _MODELS[score.model], score.num_examples,
-                *_cells(score.all), score.num_touched, *_cells(score.surely),
-                *_cells(score.touched), score.num_possible, *_cells(score.strictly),
+                _text(score.all), score.num_touched, _text(score.surely),
+                _text(score.touched), score.num_possible, _text(score.strictly),
             )
             for score in scores
         ]  # fmt: skip
-        headers = ["task", "metric", "model", "rows", "all rows", "95 % interval", "touched",
-                   "without them", "95 % interval", "touched ones alone", "95 % interval",
-                   "possibly", "without either", "95 % interval"]  # fmt: skip
-        document.table(headers, rows, "Scores with and without the touched rows")
+        headers = ["task", "metric", "model", "rows", "all rows", "touched", "without them",
+                   "these alone", "possibly", "without either"]  # fmt: skip
+        title = "Scores with and without the touched rows; in brackets 95 % intervals"
+        document.table(headers, rows, title)
         document.paragraph(
             "The untrained network has seen no documents: where its score changes as much, the "
             "touched rows are easier or harder than others, and nothing was gained by knowing "
@@ -154,14 +185,14 @@ def _add_scores(document: TwinPage, run: RunFolder) -> None:
         document.paragraph(f"No score without touched rows: {note}.")
 
 
-def _cells(estimate: Estimate | None) -> tuple[float | None, str]:
-    return (None, "–") if estimate is None else (estimate.value, estimate.text())
+def _text(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else f"{estimate.value:.4f} ({estimate.text()})"
 
 
 def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage) -> None:
     """Rows and the places in documents; those of the largest share first."""
     first: dict[tuple[str, str], TouchedLine] = {}
-    for line in touched_lines(run, task.task):
+    for line in touched_lines(run, task):
         first.setdefault((line.split, line.id), line)
     if not first:
         return

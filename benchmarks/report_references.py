@@ -36,6 +36,9 @@ def add_references(document: TwinPage, run: RunFolder) -> None:
     )
     for score, rows in found:
         _add_task(document, score, rows)
+    sources = dict.fromkeys((row.source.name, row.source.url) for _, rows in found for row in rows)
+    with document.fold("Sources"):
+        document.table(["source", "address"], sorted(sources))
     if without:
         document.paragraph(f"Nothing published is known here of {', '.join(without)}.")
 
@@ -115,20 +118,23 @@ def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScor
         if general := differences_to(score.first):
             document.paragraph(f"Beware: {_sentence(general)}.")
         body: list[tuple[object, ...]] = [
-            ("ours", metric, mean_of(score, metric), score.first.split, _protocol_of(score), None,
-             None)
+            ("ours", metric, _shown(mean_of(score, metric)), score.first.split,
+             _protocol_of(score), None, None)
             for metric in metrics
         ]  # fmt: skip
         for row in sorted(rows, key=lambda row: (metrics.index(row.column.metric), -row.value)):
-            beware = [d for d in differences_to(score.first, row) if d.startswith("other rows")]
-            notes = [*(["OTHER ROWS THAN OURS"] if beware else []),
-                     *([row.caution] if row.caution else [])]  # fmt: skip
-            source = f"{row.source.name} <{row.source.url}>"
+            others = any(d.startswith("other rows") for d in differences_to(score.first, row))
+            notes = [*(["OTHER ROWS THAN OURS."] if others else []), row.caution or ""]
             body.append(
-                (row.model, row.column.metric, row.value, row.column.split, row.protocol, source,
-                 " ".join(notes) or None)
+                (row.model, row.column.metric, _shown(row.value), row.column.split, row.protocol,
+                 " ".join(notes).strip() or None, row.source.name)
             )  # fmt: skip
-        document.table(["model", "metric", "score", "split", "protocol", "source", "beware"], body)
+        headers = ["model", "metric", "score", "split", "protocol", "beware", "source"]
+        document.table(headers, body)
+
+
+def _shown(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
 
 
 def _protocol_of(score: TaskScore) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from benchmarks.run_folder import STAGES, Json, RunFolder
 from benchmarks.twin_page import TwinPage
 from electrify.progress import duration
+from electrify.remote_run import address_of
 from electrify.stages import READ_OPTIONS
 
 Points = list[tuple[float, float]]
@@ -96,7 +97,8 @@ def config_toml(run: RunFolder) -> str:
     lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
     if "seed" in sections["pretrain"]:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
-    lines.append(f"output_dir = {json.dumps(run.folder.as_posix(), ensure_ascii=False)}")
+    place = address_of(run.folder) or run.folder.as_posix()
+    lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
     for option in READ_OPTIONS:
         if option in sections["pretrain"]:
             sections["shards"][option] = sections["pretrain"].pop(option)

@@ -156,8 +156,8 @@ def check_header(path: Path, header: Mapping[str, object], result: Result) -> No
         "seed": result.seed, "data_sha256": result.data_sha256,
     }  # fmt: skip
     for name, value in about.items():
-        if header[name] != value:
-            raise ValueError(f"{path} is of {name} {header[name]!r}, its result of {value!r}")
+        if header.get(name) != value:
+            raise ValueError(f"{path} is of {name} {header.get(name)!r}, its result of {value!r}")
 
 
 def _task(result: Result) -> Task:

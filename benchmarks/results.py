@@ -1,5 +1,6 @@
 """Scores as records: one JSON line each, appended, read back, summed up over seeds."""
 
+import hashlib
 import math
 import os
 import statistics
@@ -17,6 +18,7 @@ def _undefined(value: Any) -> Any:
     return math.nan if value is None else value
 
 
+_CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
@@ -68,10 +70,12 @@ class Result(BaseModel):
 
 
 def append_result(path: Path, result: Result) -> None:
-    """Add one line and flush it to disk, after dropping what a kill left of a line before."""
+    """Add one line, with a checksum of its own, and flush it to disk, after dropping what a kill
+    left of a line before."""
     _drop_torn_line(path)
+    record = result.model_dump_json().encode()
     with path.open("ab") as file:
-        file.write(result.model_dump_json().encode() + b"\n")
+        file.write(record[:-1] + _CHECKSUM + _checksum(record) + b'"}\n')
         file.flush()
         os.fsync(file.fileno())
 
@@ -79,7 +83,8 @@ def append_result(path: Path, result: Result) -> None:
 def read_results(path: Path) -> list[Result]:
     """Every whole record; a last line without its end is left out with a warning.
 
-    No file reads as no records. Raises `ValueError` for any other line that is no record.
+    No file reads as no records. Raises `ValueError` for any other line that is no record, or not
+    the one that was written.
     """
     content = path.read_bytes() if path.exists() else b""
     *lines, torn = content.split(b"\n")
@@ -88,13 +93,29 @@ def read_results(path: Path) -> list[Result]:
     results = []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(Result.model_validate_json(line))
-        except ValidationError as error:
+            results.append(Result.model_validate_json(_sound(line)))
+        except ValueError as error:
+            what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise ValueError(
-                f"{path} line {number} is no result record ({error.errors()[0]['msg']}); "
+                f"{path} line {number} is no result record ({what}); "
                 "remove the line to have its job done again"
             ) from None
     return results
+
+
+def _sound(line: bytes) -> bytes:
+    """The record of a line; `ValueError` if its checksum, which older ones lack, is another."""
+    body, mark, end = line.rpartition(_CHECKSUM)
+    if not mark:
+        return line
+    record = body + b"}"
+    if end != _checksum(record) + b'"}':
+        raise ValueError("its checksum differs")
+    return record
+
+
+def _checksum(record: bytes) -> bytes:
+    return hashlib.sha256(record).hexdigest().encode()
 
 
 def _drop_torn_line(path: Path) -> None:

@@ -6,12 +6,12 @@ Nothing is normalised: a row that does not fit stops the run with its place.
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.task import Task
+from electrify.json_text import read_json
 from electrify.progress import warn
 
 Row = Mapping[str, str]
@@ -23,14 +23,6 @@ def read_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8: {error}") from None
-
-
-def read_json(path: Path) -> Any:
-    """The value of a JSON file; `ValueError` names the file and where it is broken."""
-    try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
 def read_rows(task: Task, split: str, path: Path) -> Iterator[tuple[int, Row]]:
@@ -152,6 +144,9 @@ def _cells(path: Path) -> list[list[str]]:
     quotation mark is a character like any other."""
     text = read_text(path)
     if path.suffix == ".csv":
-        return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        try:
+            return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        except csv.Error as error:
+            raise ValueError(f"{path} is not valid CSV: {error}") from None
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r").split("\t") for line in lines]

@@ -1,6 +1,5 @@
 """Reads a run's folder, finished or in part, into plain values for the report."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import RESULTS, Result, largest_part, read_results
-from electrify.artifacts import MANIFEST, read_manifest
+from electrify.artifacts import MANIFEST, fingerprint, read_manifest
+from electrify.json_text import parse_json, read_json
 from electrify.leakage_report import LEAKAGE, LeakageReport
 from electrify.leakage_report import read_report as read_leakage
 from electrify.masked_report import MaskedReport, read_report
@@ -77,7 +77,7 @@ def read_run(folder: Path) -> RunFolder:
             "Give the output_dir of a run, such as out/demo"
         )
     evaluated = {
-        stage: read_results(place / RESULTS)
+        stage: read_results(_sound(place, RESULTS))
         for stage, place in present.items()
         if stage.startswith("evaluate")
     }
@@ -140,13 +140,26 @@ def _leakage(folder: Path) -> list[str]:
     return [LEAKAGE] if (folder / LEAKAGE / MANIFEST).exists() else []
 
 
+def _sound(place: Path, name: str) -> Path:
+    """A file of a stage; `ValueError` if, in a finished one, it is not as it was written."""
+    path = place / name
+    if place.suffix != ".partial" and path.is_file():
+        entry = read_manifest(place)["files"].get(name)
+        if entry is None or fingerprint(str(path)) != entry["sha256"]:
+            raise ValueError(
+                f"{path} has changed since it was made: put the old file back, or remove {place} "
+                "and make it again"
+            )
+    return path
+
+
 def _read_json(place: Path | None, name: str) -> Json:
-    path = None if place is None else place / name
+    path = None if place is None else _sound(place, name)
     if path is None or not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        value = read_json(path)
+    except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}); remove {place}, run it again") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds a {type(value).__name__} where an object is expected")
@@ -155,15 +168,17 @@ def _read_json(place: Path | None, name: str) -> Json:
 
 def _read_lines(place: Path | None, name: str) -> Iterator[Json]:
     """JSON objects, one a line; the last line of a partial stage may be cut off by a kill."""
-    path = None if place is None else place / name
+    path = None if place is None else _sound(place, name)
     if place is None or path is None or not path.is_file():
         return
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
+            record = parse_json(line, f"{path}, line {number} is damaged: it")
+        except ValueError:
             if number == len(lines) and place.suffix == ".partial":
                 return
-            raise ValueError(f"{path}, line {number} is damaged: {error}") from None
+            raise
+        if not isinstance(record, dict):
+            raise ValueError(f"{path}, line {number} is damaged: it holds no object")
         yield record

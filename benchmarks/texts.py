@@ -7,6 +7,7 @@ that has only some of its files is dumped from those.
 
 import csv
 import difflib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from benchmarks.registry import SUITES, TASKS
 from benchmarks.text_files import EVALUATION_FILES, EvaluationFile
 from electrify.artifacts import write_text
 from electrify.config import RunConfig
+from electrify.json_text import parse_json
 from electrify.progress import log, warn
 
 _KNOWN_SUITES = (*SUITES, *(f.suite for f in EVALUATION_FILES))
@@ -135,7 +137,7 @@ def _files_below(data_dir: Path | None) -> list[Path]:
 def _file_texts(file: EvaluationFile, path: Path) -> Iterator[str]:
     text = _read(path)
     if file.file_format == "json":
-        texts = list(_values(_parsed(path, text), file.fields))
+        texts = list(_values(parse_json(text, path), file.fields))
     elif file.file_format == "tsv":
         texts = list(_column_texts(file, path, text))
     else:
@@ -183,23 +185,19 @@ def _any_texts(path: Path) -> Iterator[str]:
     """Every text of a file of a user: values of JSON, cells of tables, lines of anything else."""
     text = _read(path)
     if path.suffix == ".json":
-        yield from _values(_parsed(path, text), None)
+        yield from _values(parse_json(text, path), None)
     elif path.suffix == ".jsonl":
         for line in filter(str.strip, text.split("\n")):
-            yield from _values(_parsed(path, line), None)
+            yield from _values(parse_json(line, path), None)
     elif path.suffix == ".csv":
-        for row in csv.reader(text.splitlines()):
-            yield from row
+        try:
+            for row in csv.reader(io.StringIO(text, newline="")):
+                yield from row
+        except csv.Error as error:
+            raise ValueError(f"{path} is not valid CSV: {error}") from None
     else:
         for line in text.split("\n"):
             yield from line.rstrip("\r").split("\t")
-
-
-def _parsed(path: Path, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
 def _read(path: Path) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -21,15 +21,18 @@ from uuid import uuid4
 
 import fsspec
 
+from electrify.inner_path import inner_path
+from electrify.json_text import read_json
 from electrify.peak_memory import peak_memory_mb
 from electrify.progress import log
 from electrify.provenance import git_commit, versions
-from electrify.stage_lock import stage_lock
 
 MANIFEST = "manifest.json"
 _CHECKSUM = "manifest_sha256"
 _TORN = re.compile(r"\.[0-9a-f]{32}\.tmp$")
 PLAN = "plan.json"  # in a partial folder: what it is a part of
+# in a stage folder: of its files only some are here; all stand at the run's address (remote_run.py)
+SPARSE = ".sparse"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Stage:
     inputs: Mapping[str, str] = field(default_factory=dict)
     resumable: bool = False  # a partial folder made from the same plan is continued
     volatile: tuple[str, ...] = ()  # patterns of files with clock times, left out of the digest
+    rewritten: tuple[str, ...] = ()  # patterns of files that later verbs write anew: not compared
     reads: Mapping[str, Path] = field(default_factory=dict)  # by verb: folders of stages before it
 
     @property
@@ -83,63 +87,22 @@ def status(stage: Stage) -> Status:
     return Status("done", "same config and inputs")
 
 
-def run_stage(
-    stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool = False
-) -> bool:
-    """Run `work(partial_folder)` unless the folder is already made from the same plan.
-
-    `work` writes the files and returns counts for the manifest. True if it ran. A finished folder
-    made from another plan is kept and `ValueError` raised, unless `overwrite`; so it is where
-    another process writes the folder, and where a file of `stage.reads` has changed.
-    """
-    if _is_done(stage, overwrite):
-        return False
-    with stage_lock(stage.folder):
-        if _is_done(stage, overwrite):  # by the holder of the lock before
-            return False
-        log(f"{stage.name}: {status(stage).reason}")
-        for verb, folder in stage.reads.items():
-            check_files(folder, verb)
-        if not _is_whole(stage):
-            _open_partial(stage, overwrite)
-            start = time.monotonic()
-            counts = work(stage.partial)
-            _write_manifest(stage, counts, time.monotonic() - start)
-        _put_in_place(stage)
-        log(f"{stage.name}: finished {stage.folder}")
-    return True
-
-
-def _is_done(stage: Stage, overwrite: bool) -> bool:
-    now = status(stage)
-    if now.state == "done":
-        log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
-    elif now.state == "stale" and not overwrite:
-        raise ValueError(
-            f"{stage.folder} was made otherwise: {now.reason}. Give the run another output_dir, "
-            "or --overwrite to make it again"
-        )
-    return now.state == "done"
-
-
-def _is_whole(stage: Stage) -> bool:
+def is_whole(stage: Stage) -> bool:
     """Whether all of the partial folder is written, so that it lacks but its name."""
     whole = replace(stage, folder=stage.partial)
     try:
-        if status(whole).state == "done":
-            check_files(stage.partial, stage.name)
-            return True
+        check_files(stage.partial, stage.name)
+        return status(whole).state == "done"
     except ValueError:  # a part of it, or damaged
-        pass
-    return False
+        return False
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a finished stage folder; `ValueError` if there is none or it is damaged."""
     path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        manifest["files"], manifest["inputs"], manifest["config"], manifest["digest"]
+        manifest: dict[str, Any] = read_json(path)
+        _check_form(folder, manifest)
         if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
             raise ValueError("its checksum differs")
     except FileNotFoundError:
@@ -149,6 +112,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
         ) from None
     return manifest
+
+
+def _check_form(folder: Path, manifest: Mapping[str, Any]) -> None:
+    for key in ("config", "inputs", "files"):
+        if not isinstance(manifest[key], dict):
+            raise TypeError(f"{key} is no object")
+    for name, entry in manifest["files"].items():
+        inner_path(folder, name)
+        if not isinstance(entry["bytes"], int) or not isinstance(entry["sha256"], str):
+            raise TypeError(f"no bytes and sha256 of {name}")
+    if not isinstance(manifest["digest"], str):
+        raise TypeError("digest is no text")
+    if not isinstance(manifest.get("rewritten", []), list):
+        raise TypeError("rewritten is no list")
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -165,7 +142,9 @@ def input_digest(folder: Path, verb: str) -> str:
     if not folder.exists():
         raise ValueError(f"no {folder}; run first: electrify {verb} CONFIG")
     manifest = read_manifest(folder)
-    for name, entry in manifest["files"].items():
+    if (folder / SPARSE).exists():  # the others are copied when a stage reads them
+        return str(manifest["digest"])
+    for name, entry in compared_files(manifest).items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
             raise ValueError(
@@ -175,9 +154,15 @@ def input_digest(folder: Path, verb: str) -> str:
     return str(manifest["digest"])
 
 
+def compared_files(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of the files that stay as they were written, by name."""
+    anew = manifest.get("rewritten", ())
+    return {name: entry for name, entry in manifest["files"].items() if name not in anew}
+
+
 def check_files(folder: Path, verb: str) -> None:
     """`ValueError` unless each file of a finished stage is, byte for byte, what was written."""
-    files = read_manifest(folder)["files"]
+    files = compared_files(read_manifest(folder))
     with ThreadPoolExecutor() as threads:
         for name, is_sound in zip(
             files, threads.map(lambda n: _is_sound(folder / n, files[n]), files), strict=True
@@ -240,10 +225,14 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
 
 
-def _open_partial(stage: Stage, overwrite: bool) -> None:
+def open_partial(stage: Stage, overwrite: bool) -> None:
+    """Make the partial folder, or go on with the one that is there if it is of the same plan.
+
+    `ValueError` if it is the resumable work of another plan, unless `overwrite`.
+    """
     plan_path, plan = stage.partial / PLAN, _canonical(stage.plan)
     if stage.partial.exists():
-        same = plan_path.exists() and json.loads(plan_path.read_text(encoding="utf-8")) == plan
+        same = plan_path.exists() and _plan_in(plan_path) == plan
         if stage.resumable and same:  # with overwrite too: it drops the work of other plans alone
             log(f"{stage.name}: continuing {stage.partial}")
             remove_torn(stage.partial)
@@ -258,7 +247,8 @@ def _open_partial(stage: Stage, overwrite: bool) -> None:
     write_json(plan_path, plan)
 
 
-def _write_manifest(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
+def finish_partial(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
+    """Write the manifest of the partial folder, which is whole with it."""
     apart = {stage.partial / PLAN, stage.partial / MANIFEST}
     paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p not in apart)
     files = {
@@ -275,6 +265,7 @@ def _write_manifest(stage: Stage, counts: Mapping[str, Any], seconds: float) -> 
         "digest": digest_of([plan, hashes]),
         "counts": dict(counts),
         "files": files,
+        "rewritten": [n for n in files if any(fnmatch(n, pattern) for pattern in stage.rewritten)],
         "versions": versions(),
         "git_commit": git_commit(),
         "seconds": round(seconds, 3),
@@ -284,12 +275,20 @@ def _write_manifest(stage: Stage, counts: Mapping[str, Any], seconds: float) -> 
     write_manifest(stage.partial, manifest)
 
 
-def _put_in_place(stage: Stage) -> None:
+def put_in_place(stage: Stage) -> None:
+    """Give the whole partial folder its name."""
     if stage.folder.exists():  # only with --overwrite: the old one goes when the new one is whole
         shutil.rmtree(stage.folder)
     stage.partial.replace(stage.folder)
     # last: without it a stage stopped while its files are hashed would start afresh
     (stage.folder / PLAN).unlink(missing_ok=True)
+
+
+def _plan_in(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except ValueError:  # of no plan: not continued
+        return None
 
 
 def _canonical(value: Any) -> Any:

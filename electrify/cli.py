@@ -19,6 +19,9 @@ from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.outcome import status_of
 from electrify.progress import log, setup_logging
+from electrify.remote_fetch import bring, bring_figures, open_run
+from electrify.remote_run import is_address
+from electrify.remote_send import publish_report
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -40,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load(parsed: argparse.Namespace) -> RunConfig:
-    return load_config(parsed.config, parsed.set)
+    return open_run(load_config(parsed.config, parsed.set))
 
 
 def _clean(parsed: argparse.Namespace) -> int:
@@ -87,7 +90,9 @@ def _export(parsed: argparse.Namespace) -> int:
 def _predict_masked(parsed: argparse.Namespace) -> int:
     from model.masked_prediction import predict_masked
 
-    print(predict_masked(_load(parsed), parsed.checkpoint, parsed.overwrite))
+    config = _load(parsed)
+    bring(Path(config.output_dir), "pretrain", "vocab")
+    print(predict_masked(config, parsed.checkpoint, parsed.overwrite))
     return 0
 
 
@@ -108,7 +113,9 @@ def _run(parsed: argparse.Namespace) -> int:
         print("\n".join(["", *score_table(read_results(folder / "evaluate" / RESULTS))]))
     else:
         log("evaluate: the config names no suites and no tasks")
+    bring_figures(folder)
     page = report([folder], None, folder_of_data(config.evaluate.data_dir))
+    publish_report(folder)
     example = read_example(config)
     if example is not None:
         print(f"\n{example['sentence']}\n{example['corrupted']}")
@@ -131,16 +138,19 @@ def _leakage(parsed: argparse.Namespace) -> int:
     from pipeline.leakage import find_leaks
 
     config = _load(parsed)
+    bring(Path(config.output_dir), "clean")
+    bring_figures(Path(config.output_dir))  # results name the tasks
     with tempfile.TemporaryDirectory() as items:
         write_items(config, Path(items))
         find_leaks(config, parsed.beam_options, parsed.overwrite, Path(items))
+    update_cards(config)
     return 0
 
 
 def _validate(parsed: argparse.Namespace) -> int:
     from electrify.inspect_run import describe_config
 
-    config = _load(parsed)
+    config = load_config(parsed.config, parsed.set)
     from model.flops import estimate
 
     print("\n".join([*describe_config(config), "", *estimate(config)]))
@@ -150,7 +160,9 @@ def _validate(parsed: argparse.Namespace) -> int:
 def _ls(parsed: argparse.Namespace) -> int:
     from electrify.inspect_run import list_runs
 
-    print("\n".join(list_runs(Path("configs"), Path("out"))))
+    if parsed.address and not is_address(parsed.address):
+        raise ValueError(f"{parsed.address!r} is no address; runs in out/ are listed without it")
+    print("\n".join(list_runs(Path("configs"), Path("out"), parsed.address)))
     try:
         from benchmarks.registry import TASKS
     except ModuleNotFoundError:
@@ -215,7 +227,8 @@ def _parser() -> argparse.ArgumentParser:
         "electrify report out/demo",
     )  # fmt: skip
     add_report_options(report)
-    _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
+    ls = _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
+    ls.add_argument("address", nargs="?", help="gs://bucket/folder: list the runs below it, too")
     _add(verbs, "doctor", _doctor, "check this machine and installation", "electrify doctor")
     return parser
 

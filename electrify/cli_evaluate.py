@@ -4,8 +4,12 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from electrify.artifacts import MANIFEST
 from electrify.config import RunConfig
 from electrify.config_file import load_config
+from electrify.remote_fetch import bring, bring_figures, open_address, open_run
+from electrify.remote_run import is_address
+from electrify.remote_send import publish_report, send_rewritten
 from electrify.stages import CHECKPOINT_STATE
 
 
@@ -18,16 +22,16 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
     if parsed.rescore:
         from benchmarks.rescore import rescore
 
-        return rescore(Path(parsed.rescore))
+        return rescore(_run_folder(parsed.rescore))
     if parsed.ensemble:
         from benchmarks.rescore import ensemble
 
-        ensemble(Path(parsed.ensemble))
+        ensemble(_run_folder(parsed.ensemble))
         return 0
     if parsed.submission:
         from benchmarks.submission import write_submissions
 
-        write_submissions(Path(parsed.submission))
+        write_submissions(_run_folder(parsed.submission))
         return 0
     if parsed.config is None:
         raise ValueError("give a config: electrify evaluate configs/NAME.toml")
@@ -37,7 +41,7 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
         return _evaluate_checkpoints(parsed)
     from benchmarks.evaluate import evaluate
 
-    config = load_config(parsed.config, parsed.set)
+    config = open_run(load_config(parsed.config, parsed.set))
     with tempfile.TemporaryDirectory() as scratch:
         weights = None
         if parsed.model and (Path(parsed.model) / CHECKPOINT_STATE).is_file():
@@ -51,12 +55,26 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _run_folder(name: str) -> Path:
+    """A run's folder as the user names it; of an address the local one, with what is small."""
+    if not is_address(name):
+        return Path(name)
+    folder = open_address(name.rstrip("/"))
+    bring_figures(folder)
+    return folder
+
+
 def update_cards(config: RunConfig) -> None:
-    """Put what is known of the scores into the model cards of the run's export."""
+    """Put what is known of the scores into the model cards of the run's export, if there is one."""
+    folder = Path(config.output_dir)
+    if not (folder / "export" / MANIFEST).exists():
+        return
     from benchmarks.card_tables import card_sections
     from model.card import add_sections
 
-    add_sections(config, card_sections(Path(config.output_dir)))
+    bring_figures(folder)
+    add_sections(config, card_sections(folder))
+    send_rewritten(folder / "export")
 
 
 def _evaluate_checkpoints(parsed: argparse.Namespace) -> int:
@@ -65,12 +83,9 @@ def _evaluate_checkpoints(parsed: argparse.Namespace) -> int:
 
     if parsed.model:
         raise ValueError("--checkpoints scores those of the config's run; leave --model out")
-    evaluate_checkpoints(
-        load_config(parsed.config, parsed.set),
-        parsed.checkpoints,
-        parsed.overwrite,
-        export_checkpoint,
-    )
+    config = open_run(load_config(parsed.config, parsed.set))
+    bring(Path(config.output_dir), "pretrain")
+    evaluate_checkpoints(config, parsed.checkpoints, parsed.overwrite, export_checkpoint)
     return 0
 
 
@@ -80,7 +95,7 @@ def report_verb(parsed: argparse.Namespace) -> int:
 
     configs = {name: load_config(name, parsed.set) for name in parsed.runs if _is_config(name)}
     folders = [
-        Path(configs[name].output_dir) if name in configs else Path(name) for name in parsed.runs
+        _run_folder(configs[name].output_dir if name in configs else name) for name in parsed.runs
     ]
     named = [parsed.data_dir, *(config.evaluate.data_dir for config in configs.values())]
     page = report(
@@ -90,6 +105,8 @@ def report_verb(parsed: argparse.Namespace) -> int:
         not parsed.no_texts,
         parsed.baseline,
     )
+    if not parsed.output:
+        publish_report(folders[0])
     print(page)
     return 0
 
@@ -124,12 +141,14 @@ def add_evaluate_options(evaluate: argparse.ArgumentParser) -> None:
         ("--ensemble", "score the seeds of each task of a run together and leave"),
         ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
     ):
-        evaluate.add_argument(option, metavar="FOLDER", help=text)
+        evaluate.add_argument(option, metavar="RUN", help=text)
 
 
 def add_report_options(report: argparse.ArgumentParser) -> None:
     """What `report` takes beside what all verbs take."""
-    report.add_argument("runs", nargs="+", help="run folders (out/NAME) or their configs")
+    report.add_argument(
+        "runs", nargs="+", help="run folders (out/NAME), addresses (gs://...) or their configs"
+    )
     report.add_argument("--output", help="folder to write to (default: the first run's)")
     report.add_argument(
         "--baseline", metavar="NAME",

@@ -39,9 +39,9 @@ class RunConfig(Section):
                     f"pretrain.curriculum: sequence_length = {phase.sequence_length} is more than "
                     f"pretrain.max_position_embeddings = {positions}"
                 )
-        if "://" in self.output_dir:
+        protocol, separator, place = self.output_dir.partition("://")
+        if separator and not (protocol and place.strip("/")):
             raise ValueError(
-                f"output_dir = {self.output_dir!r}: stages are written to a local folder so far; "
-                "sources may be remote"
+                f"output_dir = {self.output_dir!r}: an address is written like gs://bucket/run"
             )
         return self

@@ -27,7 +27,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     for override in overrides:
         _apply_override(raw, override)

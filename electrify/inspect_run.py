@@ -11,6 +11,7 @@ from electrify.artifacts import MANIFEST, read_manifest
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.provenance import versions
+from electrify.remote_run import address_of, local_folders, names_below
 
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate", "leakage")
 _EXTRAS = {
@@ -25,8 +26,12 @@ def describe_config(config: RunConfig) -> list[str]:
     return [f"{key} = {value!r}" for key, value in _flatten(config.model_dump(), "")]
 
 
-def list_runs(configs: Path, runs: Path) -> list[str]:
-    """Configs with what they are, then run folders with the stages done."""
+def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str]:
+    """Configs with what they are, then run folders with the stages done, then runs at addresses.
+
+    Of the latter those that work in folders of this machine, as far as it knows, and all below
+    `address`. `ValueError` if that cannot be read.
+    """
     lines = ["configs"]
     for path in sorted(configs.glob("*.toml")):
         try:
@@ -37,13 +42,35 @@ def list_runs(configs: Path, runs: Path) -> list[str]:
         lines.append(f"  {path}  {what}")
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
-        done = [name for name in _FOLDERS if (run / name / MANIFEST).exists()]
-        partial = [f"{name} (partial)" for name in _FOLDERS if (run / f"{name}.partial").exists()]
-        lines.append(f"  {run}  {', '.join(done + partial) or 'nothing done'}")
-        for name in done:
-            manifest = read_manifest(run / name)
-            lines.append(f"    {name:9} {manifest['finished_at']}  {manifest['seconds']:,.0f} s")
+        lines += _run_lines(run, str(run))
+    for run in sorted(local_folders().glob("*/*")):
+        if found := address_of(run):
+            lines += _run_lines(run, found)
+    return [*lines, *(_lines_below(address) if address else ())]
+
+
+def _run_lines(run: Path, name: str) -> list[str]:
+    done = [stage for stage in _FOLDERS if (run / stage / MANIFEST).exists()]
+    partial = [f"{stage} (partial)" for stage in _FOLDERS if (run / f"{stage}.partial").exists()]
+    lines = [f"  {name}  {', '.join(done + partial) or 'nothing done'}"]
+    for stage in done:
+        manifest = read_manifest(run / stage)
+        lines.append(f"    {stage:9} {manifest['finished_at']}  {manifest['seconds']:,.0f} s")
     return lines
+
+
+def _lines_below(address: str) -> list[str]:
+    """Runs that stand below an address, or at it, with what is finished and begun of each."""
+    found: dict[str, list[str]] = {}
+    for name in names_below(address):
+        run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
+        if name.endswith(f"/{MANIFEST}") and stage in _FOLDERS:
+            found.setdefault(run, []).append(stage)
+    lines = ["", f"runs at {address.rstrip('/')}"]
+    for run, stages in sorted(found.items()):
+        done = [stage for stage in _FOLDERS if stage in stages]
+        lines.append(f"  {address.rstrip('/')}{run}  {', '.join(done)}")
+    return lines if found else [*lines, "  none"]
 
 
 def check_machine() -> tuple[list[str], bool]:

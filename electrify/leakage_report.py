@@ -1,6 +1,6 @@
 """What `electrify leakage` finds, as it stands in its report.json and touched-<task>.jsonl."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,6 +125,18 @@ def read_touched(folder: Path, task: str) -> Iterator[TouchedLine]:
                 yield TouchedLine.model_validate_json(line)
     except ValueError as error:
         raise ValueError(_damaged(path, error)) from None
+
+
+def check_touched(folder: Path, task: TaskLeakage, lines: Sequence[TouchedLine]) -> None:
+    """`ValueError` if a file of lines has not the rows that the report counts."""
+    for split in task.splits:
+        num_found = len({line.id for line in lines if line.split == split.split})
+        if num_found != split.touched + split.possible:
+            raise ValueError(
+                f"{touched_path(folder, task.task)} names {num_found} rows of {split.split} as "
+                f"found, {REPORT} counts {split.touched + split.possible}; remove {folder}, run "
+                "again: electrify leakage CONFIG"
+            )
 
 
 def _damaged(path: Path, error: Exception) -> str:

@@ -105,7 +105,7 @@ def read_sequences(folder: Path) -> list[SequenceSums]:
     """The sums of each sequence, in order; `ValueError` as for `read_report`."""
     path = folder / SEQUENCES
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().splitlines()  # text would also be cut at U+2028
         return [SequenceSums.model_validate_json(line) for line in lines]
     except (OSError, ValueError) as error:
         raise ValueError(_damaged(path, error, folder)) from None

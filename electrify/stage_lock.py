@@ -82,7 +82,7 @@ def _refusal(file: TextIOWrapper, folder: Path) -> str:
         owner = json.load(file)
         age = duration(max(0.0, time.time() - owner["since"]))  # the clock may have been set back
         who = f"process {owner['pid']} on {owner['host']} ({owner['command']}), for {age}"
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         who = "another process that has just begun"
     return (
         f"{folder} is being written by {who}. Wait for it or stop it; or give this run another "

@@ -27,7 +27,8 @@ _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
 
 
 def output_dir(config: RunConfig) -> Path:
-    """The run's folder."""
+    """The run's folder; of a run at an address that is its local one (`open_run`)."""
+    assert "://" not in config.output_dir, "open_run makes a folder of an address"
     return Path(config.output_dir)
 
 
@@ -91,7 +92,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
             inputs[f"pretrain.{name}"] = _initial_digest(path)
     volatile = ("metrics.jsonl", "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
     options = pretrain_options(config)
-    return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads)
+    return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
 
 
 def pretrain_options(config: RunConfig) -> dict[str, Any]:
@@ -128,9 +129,12 @@ def export_stage(config: RunConfig) -> Stage:
     """The last checkpoint to `transformers` folders."""
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "pretrain", "vocab")
+    reads[_VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any
-    volatile = tuple(f"{network}/README.md" for network in NETWORKS)
-    return Stage("export", folder / "export", {}, inputs, volatile=volatile, reads=reads)
+    cards = tuple(f"{network}/README.md" for network in NETWORKS)
+    return Stage(
+        "export", folder / "export", {}, inputs, volatile=cards, rewritten=cards, reads=reads
+    )
 
 
 def masked_stage(config: RunConfig, checkpoint: Path | None) -> Stage:
@@ -158,8 +162,9 @@ def evaluate_stage(
         inputs, reads = _earlier(folder, "export")
         target = folder / "evaluate"
         return Stage(
-            "evaluate", target, options, inputs | {"data": data}, True, _EVALUATE_VOLATILE, reads
-        )
+            "evaluate", target, options, inputs | {"data": data}, True, _EVALUATE_VOLATILE,
+            reads=reads,
+        )  # fmt: skip
     if step is None:
         label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
         inputs = {"model": _model_digest(model), "data": data}

@@ -8,13 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from electrify.artifacts import (
-    MANIFEST,
-    fingerprint,
-    read_manifest,
-    write_manifest,
-    write_text,
-)
+from electrify.artifacts import MANIFEST, read_manifest, write_text
 from electrify.config import RunConfig
 from electrify.config_pretrain import PretrainConfig
 from electrify.stages import output_dir
@@ -64,23 +58,12 @@ def write_cards(
 
 def add_sections(config: RunConfig, sections: Sections) -> None:
     """Write the cards of a finished export again, with what `evaluate/` says of this very export:
-    lines of Markdown by title.
-
-    The manifest's checksums of the cards follow; its digest, which leaves them out, does not.
-    """
+    lines of Markdown by title. The manifest says that cards are rewritten, and stays as it is."""
     folder = output_dir(config) / "export"
     manifest = read_manifest(folder)
     if not _was_scored(output_dir(config) / "evaluate", manifest["digest"]):
         sections = {}
     write_cards(config, folder, manifest["counts"]["max_logit_difference"], sections)
-    entries = {}
-    for network in exported_networks(config.pretrain):
-        path = folder / network.folder / CARD
-        entry = {"bytes": path.stat().st_size, "sha256": fingerprint(str(path))}
-        entries[f"{network.folder}/{CARD}"] = entry
-    files = manifest["files"] | entries
-    if files != manifest["files"]:  # the same scores again leave the folder as it is
-        write_manifest(folder, manifest | {"files": files})
 
 
 def trained_length(config: RunConfig) -> int:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
-from electrify.artifacts import run_stage, write_json
+from electrify.artifacts import write_json
 from electrify.config import RunConfig
 from electrify.progress import log, warn
+from electrify.run_stage import run_stage
 from electrify.stages import export_stage, output_dir
 from model.card import trained_length, write_cards
 from model.checkpoint import load_model, newest

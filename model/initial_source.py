@@ -15,6 +15,7 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 from transformers.utils import logging as transformers_logging
 
 from electrify.config_pretrain import PretrainConfig
+from electrify.json_text import read_json
 from electrify.stages import NETWORKS, initial_checkpoint
 from model.checkpoint import DAMAGES, read_checkpoint
 from model.electra import discriminator_shape, generator_shape
@@ -174,10 +175,14 @@ def read_electra_config(folder: Path) -> ElectraConfig:
             f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in "
             f"an export these are {', '.join(NETWORKS)}"
         )
-    kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+    options = read_json(path)
+    kind = options.get("model_type") if isinstance(options, dict) else None
     if kind != "electra":
         raise ValueError(f"{path}: model_type = {kind!r}; only 'electra' can be trained on")
-    config = ElectraConfig.from_pretrained(folder)
+    try:
+        config = ElectraConfig.from_pretrained(folder)
+    except Exception as error:  # transformers has sorts of its own for a value of another type
+        raise ValueError(f"{path} is no config of an ELECTRA model: {error}") from None
     wanted: dict[str, Any] = {
         "hidden_act": "gelu", "type_vocab_size": 2, "is_decoder": False,
         "add_cross_attention": False, "position_embedding_type": "absolute",
@@ -194,9 +199,9 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
     with _quiet():
         try:
             loaded: Any = kind.from_pretrained(
-                folder, output_loading_info=True, dtype=torch.float32
+                folder, output_loading_info=True, dtype=torch.float32, weights_only=True
             )
-        except (*DAMAGES, RuntimeError) as error:
+        except Exception as error:  # safetensors, zip and pickle have sorts of their own
             raise ValueError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
     model, report = loaded
     missing = set(report["missing_keys"])

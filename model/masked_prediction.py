@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from electrify.artifacts import run_stage, write_json, write_text
+from electrify.artifacts import write_json, write_text
 from electrify.config import RunConfig
 from electrify.masked_report import (
     REPORT,
@@ -28,6 +28,7 @@ from electrify.masked_report import (
     sequence_line,
 )
 from electrify.progress import Progress, log
+from electrify.run_stage import run_stage
 from electrify.stages import checkpoints, masked_stage, output_dir
 from model.batch import Batch
 from model.checkpoint import DAMAGES, check_identity, load_model, newest, read_state, run_identity

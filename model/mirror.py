@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import fsspec
-from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import log, warn
+from electrify.remote_folder import RemoteFolder
 from electrify.stages import CHECKPOINT_STATE, checkpoint_step
 from model.checkpoint import FILES, check_identity, kept_steps, newest_sound, read_state
 
@@ -25,16 +24,11 @@ INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
 
 
-def _open(option: str, url: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of an address and the path there."""
+def _open(option: str, url: str) -> RemoteFolder:
     try:
-        files, root = fsspec.core.url_to_fs(url)
-    except (ValueError, ImportError) as error:
-        raise ValueError(
-            f"pretrain.{option} = {url!r} cannot be opened ({error}): give a folder or an address "
-            "such as gs://bucket/folder"
-        ) from None
-    return files, root.rstrip("/")
+        return RemoteFolder(url)
+    except ValueError as error:
+        raise ValueError(f"pretrain.{option}: {error}") from None
 
 
 class Mirror:
@@ -42,20 +36,15 @@ class Mirror:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root = _open("checkpoint_dir", url)
+        self._place = _open("checkpoint_dir", url)
         # the folder, if it is one of this machine
-        local = isinstance(self._files, LocalFileSystem)
-        self.local = Path(self._root).resolve() if local else None
+        local = isinstance(self._place.files, LocalFileSystem)
+        self.local = Path(self._place.root).resolve() if local else None
 
     def steps(self) -> dict[int, set[str]]:
         """The names of the files of every checkpoint, whole or not, by step in rising order."""
-        self._files.invalidate_cache()
-        try:
-            paths: list[str] = self._files.find(self._root)
-        except FileNotFoundError:
-            paths = []
         found: dict[int, set[str]] = {}
-        for match in filter(None, map(_FILE.search, paths)):
+        for match in filter(None, map(_FILE.fullmatch, self._place.list())):
             found.setdefault(int(match[1]), set()).add(match[2])
         return dict(sorted(found.items()))
 
@@ -66,30 +55,21 @@ class Mirror:
     def put(self, checkpoint: Path, step: int) -> None:
         """Copy a local checkpoint and the metrics beside it."""
         self.remove(step)
-        self._files.makedirs(self._folder(step), exist_ok=True)
         metrics = checkpoint.parent / METRICS
         sources = [p for p in sorted(checkpoint.iterdir()) if p.name != CHECKPOINT_STATE]
         sources += [metrics] if metrics.is_file() else []
         for source in [*sources, checkpoint / CHECKPOINT_STATE]:
-            self._files.put_file(str(source), f"{self._folder(step)}/{source.name}")
+            self._place.put(source, f"checkpoint-{step}/{source.name}")
 
     def remove(self, step: int) -> None:
         """Take a checkpoint away."""
-        names = self.steps().get(step, set())
-        for name in sorted(names, key=lambda name: (name != CHECKPOINT_STATE, name)):
-            self._files.rm_file(f"{self._folder(step)}/{name}")
-        if not names:
-            return
-        if self._files.isdir(self._folder(step)):  # where folders are things of their own
-            self._files.rmdir(self._folder(step))
+        if step in self.steps():
+            self._place.remove_folder(f"checkpoint-{step}", first=(CHECKPOINT_STATE,))
 
     def get(self, step: int, names: Iterable[str], target: Path) -> None:
         """Copy files of a checkpoint into a local folder."""
         for name in names:
-            self._files.get_file(f"{self._folder(step)}/{name}", str(target / name))
-
-    def _folder(self, step: int) -> str:
-        return f"{self._root}/checkpoint-{step}"
+            self._place.get(f"checkpoint-{step}/{name}", target / name)
 
 
 def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | None = None) -> None:
@@ -164,7 +144,7 @@ def fetch_inputs(run: Path, url: str) -> None:
     A folder that is there stays. To be called by one process of a machine. What was made from what
     is checked later, as for folders that were made here; `ValueError` if one cannot be copied.
     """
-    files, root = _open("inputs_dir", url)
+    place = _open("inputs_dir", url)
     for name in INPUTS:
         if (run / name).exists():
             continue
@@ -172,7 +152,7 @@ def fetch_inputs(run: Path, url: str) -> None:
         temporary = run / f"{name}.fetched"
         shutil.rmtree(temporary, ignore_errors=True)
         try:
-            _fetch_stage(files, f"{root}/{name}", temporary)
+            _fetch_stage(place, name, temporary)
         except Exception as error:  # each file system has errors of its own
             shutil.rmtree(temporary, ignore_errors=True)
             raise ValueError(
@@ -183,14 +163,11 @@ def fetch_inputs(run: Path, url: str) -> None:
         temporary.replace(run / name)
 
 
-def _fetch_stage(files: AbstractFileSystem, source: str, target: Path) -> None:
+def _fetch_stage(place: RemoteFolder, stage: str, target: Path) -> None:
     target.mkdir(parents=True)
-    files.get_file(f"{source}/{MANIFEST}", str(target / MANIFEST))
+    place.get(f"{stage}/{MANIFEST}", target / MANIFEST)
     sizes = {name: entry["bytes"] for name, entry in read_manifest(target)["files"].items()}
-    for folder in {(target / name).parent for name in sizes}:
-        folder.mkdir(parents=True, exist_ok=True)
-    # all at once: a bucket is slow to answer and fast to send
-    files.get([f"{source}/{name}" for name in sizes], [str(target / name) for name in sizes])
+    place.get_all({f"{stage}/{name}": target / name for name in sizes})
     for name, size in sizes.items():
         if (target / name).stat().st_size != size:
             raise ValueError(f"{name} is not whole there")

@@ -23,9 +23,10 @@ from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from electrify.artifacts import Stage, run_stage
+from electrify.artifacts import Stage
 from electrify.config_pretrain import PretrainConfig
 from electrify.progress import Stopped, is_main_process
+from electrify.run_stage import run_stage
 from model.batch import Counts
 from model.device import describe, num_devices, place, resolve_device
 from model.electra import ElectraPretrainer

@@ -12,6 +12,7 @@ import torch
 
 from electrify.artifacts import write_text
 from electrify.config import RunConfig
+from electrify.json_text import parse_json
 from electrify.progress import is_main_process, log, warn
 from model.alarm_causes import RunFacts
 from model.alarms import Alarms
@@ -170,10 +171,11 @@ def _rounded(value: float) -> float | None:
 
 def _read_lines(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
     """Lines and their records, without one cut off by a kill."""
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    # as bytes: text would also be cut at U+2028 inside of a string
+    for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
-            record = json.loads(line)
+            record = parse_json(line, path)
             float(record["step"]), float(record["seconds"])
-        except (json.JSONDecodeError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             continue
-        yield line, record
+        yield line.decode(), record

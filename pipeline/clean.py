@@ -7,9 +7,9 @@ from typing import Any
 import apache_beam as beam
 import pyarrow.parquet as pq
 
-from electrify.artifacts import run_stage
 from electrify.config import RunConfig
 from electrify.progress import log, warn
+from electrify.run_stage import run_stage
 from electrify.stages import clean_stage
 from pipeline.clean_graph import build
 from pipeline.clean_report import write_report

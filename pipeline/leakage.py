@@ -14,15 +14,16 @@ from typing import Any
 
 import apache_beam as beam
 
-from electrify.artifacts import run_stage, write_json, write_text
+from electrify.artifacts import write_json, write_text
 from electrify.config import RunConfig
 from electrify.leakage_report import REPORT, LeakageReport
 from electrify.progress import log
+from electrify.run_stage import run_stage
 from electrify.stages import leakage_stage
 from pipeline.benchmark_index import SURE_LETTERS
 from pipeline.decontaminate import MIN_LETTERS as ALONE_LETTERS
 from pipeline.documents import document_paths
-from pipeline.leakage_control import draw_control
+from pipeline.leakage_control import NUM_A_CLASS, draw_control
 from pipeline.leakage_figures import SplitCounts, write_touched
 from pipeline.leakage_search import RowGroup, list_groups, read_group, search_group
 from pipeline.leakage_tally import Found, chances
@@ -47,6 +48,7 @@ RULES = {
     "sure_letters": {"wide": SURE_LETTERS[8], "narrow": SURE_LETTERS[12]},
     "run_letters": LONG_LETTERS,
     "near_share": SHARE,
+    "control_sentences": NUM_A_CLASS,
 }
 
 

@@ -19,7 +19,7 @@ from pipeline.benchmark_index import (
     unit_cuts,
 )
 from pipeline.decontaminate import MIN_LETTERS
-from pipeline.leakage_texts import read_owners
+from pipeline.leakage_texts import owners_path, read_owners
 from pipeline.letters import Ints, Letters
 from pipeline.near_copies import Copy, GramIndex
 
@@ -81,7 +81,8 @@ def search_rows(rows: Sequence[dict[str, Any]], index: Path) -> Iterator[Match]:
 
     A control text is not looked for in the documents that it is from.
     """
-    grams, owners = _load(index)
+    # by the time of its last file, for another index may stand there by now
+    grams, owners = _load(index, owners_path(index).stat().st_mtime_ns)
     for found in find_copies(grams, [row["text"] for row in rows]):
         row = rows[found.number]
         cuts = unit_cuts(row["text"], found.places)
@@ -150,5 +151,5 @@ def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 @lru_cache(maxsize=1)
-def _load(index: Path) -> tuple[tuple[GramIndex, ...], dict[int, frozenset[str]]]:
+def _load(index: Path, written_ns: int) -> tuple[tuple[GramIndex, ...], dict[int, frozenset[str]]]:
     return load_grams(index), read_owners(index)

@@ -93,7 +93,7 @@ class TextTable:
         """Write the index of all texts, which `leakage_search` maps."""
         write_items(self._items, folder)
         owners = {n: [one.document for one in equal] for n, equal in self.controls.items()}
-        (folder / "owners.json").write_text(json.dumps(owners), encoding="utf-8")
+        owners_path(folder).write_text(json.dumps(owners), encoding="utf-8")
 
     def _add(self, letters: Letters, length: LengthClass) -> int:
         number = len(self.uses)
@@ -105,9 +105,14 @@ class TextTable:
         return number
 
 
+def owners_path(folder: Path) -> Path:
+    """What `read_owners` reads; the last file of an index."""
+    return folder / "owners.json"
+
+
 def read_owners(folder: Path) -> dict[int, frozenset[str]]:
     """By number of a control text, the documents that it was drawn from."""
-    found: dict[str, list[str]] = json.loads((folder / "owners.json").read_text(encoding="utf-8"))
+    found: dict[str, list[str]] = json.loads(owners_path(folder).read_text(encoding="utf-8"))
     return {int(number): frozenset(documents) for number, documents in found.items()}
 
 

@@ -19,10 +19,11 @@ import apache_beam as beam
 import numpy as np
 import xxhash
 
-from electrify.artifacts import run_stage, write_json
+from electrify.artifacts import write_json
 from electrify.config import RunConfig
 from electrify.config_vocab import EncodeConfig
 from electrify.progress import Progress, log
+from electrify.run_stage import run_stage
 from electrify.stages import encode_stage, output_dir
 from pipeline.runner import make_pipeline, run_pipeline
 from vocab.boundaries import cut_sentences

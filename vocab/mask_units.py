@@ -9,7 +9,6 @@ A morpheme begins with a word, and with every `##` piece that in the training te
 border of morphemes more often than not. Borders are those that `vocab.morpheme_cuts` names.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.artifacts import write_json
+from electrify.json_text import read_json
 from electrify.stages import MASK_UNITS_FILE
 from vocab.quality import pieces_of
 from vocab.segment import Segmenter, is_continuing
@@ -110,12 +110,12 @@ def _morpheme_starts(folder: Path, num_pieces: int) -> Counts:
             "--overwrite, or set pretrain.mask_unit to word"
         )
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         starts = np.array(found["morpheme_starts"], np.int64)
         fits = found["num_pieces"] == num_pieces and starts.ndim == 1
         if not fits or starts.min(initial=0) < 0 or starts.max(initial=0) >= num_pieces:
             raise ValueError(f"not of {num_pieces} pieces")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise ValueError(
             f"{path} is damaged ({error}); make it again: electrify train-vocab CONFIG --overwrite"
         ) from None

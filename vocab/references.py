@@ -1,12 +1,10 @@
 """Other vocabularies: to compare with, and to extend."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
-from vocab.tokenizer import TOKENIZER_FILE, build_tokenizer
+from electrify.json_text import read_json
+from vocab.tokenizer import TOKENIZER_FILE, build_tokenizer, read_tokenizer
 from vocab.wordpiece import SPECIAL_TOKENS
 
 
@@ -33,14 +31,15 @@ def is_lowercase(path: Path) -> bool | None:
     config = (path if path.is_dir() else path.parent) / "tokenizer_config.json"
     if not config.is_file():
         return None
-    found = json.loads(config.read_text(encoding="utf-8")).get("do_lower_case")
+    options = read_json(config)
+    found = options.get("do_lower_case") if isinstance(options, dict) else None
     return found if isinstance(found, bool) else None
 
 
 def load_reference(path: Path) -> Any:
     """The tokenizer of a folder with tokenizer.json; of a vocab.txt, one normalised as ours."""
     if (path / TOKENIZER_FILE).is_file():
-        tokenizer: Any = Tokenizer.from_file(str(path / TOKENIZER_FILE))
+        tokenizer = read_tokenizer(path / TOKENIZER_FILE)
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
@@ -66,7 +65,10 @@ def _vocab_txt(path: Path) -> Path:
 
 
 def _from_text(file: Path) -> list[str]:
-    lines = file.read_text(encoding="utf-8").split("\n")
+    try:
+        lines = file.read_bytes().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8: {error}; give a vocabulary of text") from None
     if lines and not lines[-1]:
         lines.pop()
     return [line.rstrip("\r") for line in lines]
@@ -76,13 +78,15 @@ def _from_json(file: Path) -> list[str]:
     if not file.is_file():
         return []
     try:
-        model = json.loads(file.read_text(encoding="utf-8"))["model"]
+        model = read_json(file)["model"]
         vocabulary = model["vocab"]
         kind = model.get("type", "WordPiece")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{file} is damaged: it holds no model with a vocabulary") from None
     if kind != "WordPiece" or not isinstance(vocabulary, dict):
         raise ValueError(f"{file} is a {kind} tokenizer; only WordPiece can be read here")
+    if not all(isinstance(index, int) for index in vocabulary.values()):
+        raise ValueError(f"{file}: an id in it is no whole number")
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
     if [vocabulary[piece] for piece in pieces] != list(range(len(pieces))):
         raise ValueError(f"{file}: its ids are not 0 to {len(pieces) - 1}")

@@ -9,16 +9,17 @@ A document is its WordPiece ids followed by one [SEP]; it never straddles two sh
 start is a sentence start too. The index holds the SHA-256 of each file.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from electrify.progress import Progress
-from vocab.shard_writer import FORMAT_VERSION, INDEX, SPLITS, file_sha256, token_dtype
+from vocab.shard_index import AGAIN, read_index
+from vocab.shard_writer import SPLITS, file_sha256
 from vocab.stream import Shard, TokenStream
 
 _FILES = ("tokens", "offsets", "sentences")
@@ -29,7 +30,7 @@ class TokenShards:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.index = _read_index(folder / INDEX)
+        self.index = read_index(folder)
         self.dtype = np.dtype(self.index["dtype"])
         self.vocab_size: int = self.index["vocab_size"]
         self.tokenizer_sha256: str = self.index["tokenizer_sha256"]
@@ -52,7 +53,7 @@ class TokenShards:
         with Progress("checking shards", len(files), "files") as progress:
             for path, expected in files:
                 if file_sha256(path) != expected:
-                    raise ValueError(f"{path} has changed since it was written; {_AGAIN}")
+                    raise ValueError(f"{path} has changed since it was written; {AGAIN}")
                 progress.update()
 
     def check_tokenizer(self, sha256: str, path: Path) -> None:
@@ -61,7 +62,7 @@ class TokenShards:
             raise ValueError(
                 f"{path} is not the tokenizer that the shards in {self.folder} were made with "
                 f"(SHA-256 {sha256[:12]}..., theirs {self.tokenizer_sha256[:12]}...): put that one "
-                f"back, or {_AGAIN}"
+                f"back, or {AGAIN}"
             )
 
     def languages(self, split: str) -> list[str]:
@@ -89,44 +90,21 @@ class TokenShards:
             if starts[0] != 0 or starts[-1] != num_tokens or (np.diff(starts) < 1).any():
                 raise ValueError(
                     f"{folder / path} is damaged: its starts do not rise from 0 to {num_tokens}; "
-                    f"{_AGAIN}"
+                    f"{AGAIN}"
                 )
         return Shard(tokens, documents, sentences)
-
-
-_AGAIN = "make the shards again: electrify encode CONFIG --overwrite"
-
-
-def _read_index(path: Path) -> dict[str, Any]:
-    try:
-        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = index["format_version"]
-        index["splits"], index["vocab_size"], index["tokenizer_sha256"], index["special_token_ids"]
-        dtype = index["dtype"]
-    except FileNotFoundError:
-        raise ValueError(f"no {path}; run first: electrify encode CONFIG") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({error!r}); {_AGAIN}") from None
-    if found != FORMAT_VERSION:
-        raise ValueError(f"{path} has format_version {found}, not {FORMAT_VERSION}; {_AGAIN}")
-    if dtype != token_dtype(index["vocab_size"]).name:
-        raise ValueError(
-            f"{path} has dtype {dtype!r}, which does not fit vocab_size {index['vocab_size']}; "
-            f"{_AGAIN}"
-        )
-    return index
 
 
 def _open_array(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing; {_AGAIN}") from None
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is damaged ({error}); {_AGAIN}") from None
+        raise ValueError(f"{path} is missing; {AGAIN}") from None
+    except (ValueError, EOFError, OSError, TokenError, SyntaxError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged ({error}); {AGAIN}") from None
     if array.dtype != dtype or array.shape != (length,):
         raise ValueError(
             f"{path} holds {array.shape} of {array.dtype}, the index says ({length},) of "
-            f"{dtype}; {_AGAIN}"
+            f"{dtype}; {AGAIN}"
         )
     return array

@@ -5,10 +5,11 @@ ends fall on borders of pieces: the span-alignment ceiling. Files are the offici
 KorQuAD and KLUE-MRC (json) and of KLUE-NER (tsv of characters).
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from electrify.json_text import read_json
 
 _JSON_NAMES = ("*mrc*dev*.json", "[Kk]or[Qq]u[Aa][Dd]*dev*.json", "dev-v*.json", "xquad.*.json")
 _NER_NAMES = ("*ner*dev*.tsv",)
@@ -36,8 +37,8 @@ def read_spans(path: Path) -> list[SpanText]:
     try:
         if path.suffix == ".tsv":
             return list(_read_ner(path.read_text(encoding="utf-8")))
-        return list(_read_answers(json.loads(path.read_text(encoding="utf-8"))))
-    except (KeyError, TypeError, ValueError) as error:
+        return list(_read_answers(read_json(path)))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{path}: not in the official format ({error!r})") from None
 
 
@@ -45,6 +46,8 @@ def _read_answers(data: Any) -> Iterator[SpanText]:
     for article in data["data"]:
         for paragraph in article["paragraphs"]:
             text, spans = paragraph["context"], set()
+            if not isinstance(text, str):
+                raise TypeError(f"a context is {type(text).__name__}, not text")
             for question in paragraph["qas"]:
                 if question.get("is_impossible"):
                     continue  # its answers, if any, are only plausible

@@ -13,6 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, processors
 from tokenizers.models import WordPiece
 
 from electrify.artifacts import write_json, write_text
+from electrify.rust_panics import panics_as_errors
 from vocab.mask_words import MASK_WORDS
 from vocab.merges import PREFIX
 from vocab.normalizer import normalizer
@@ -103,11 +104,19 @@ def load_tokenizer(folder: Path) -> Any:
     if not path.is_file():
         raise ValueError(f"no {path}; run first: electrify train-vocab CONFIG")
     try:
-        return Tokenizer.from_file(str(path))
+        return read_tokenizer(path)
+    except ValueError as error:
+        again = "make it again: electrify train-vocab CONFIG --overwrite"
+        raise ValueError(f"{error}; {again}") from None
+
+
+def read_tokenizer(path: Path) -> Any:
+    """The `tokenizers.Tokenizer` of a tokenizer.json; `ValueError` if it is damaged."""
+    try:
+        with panics_as_errors():
+            return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
-        raise ValueError(
-            f"{path} is damaged ({error}); make it again: electrify train-vocab CONFIG --overwrite"
-        ) from None
+        raise ValueError(f"{path} is damaged ({error})") from None
 
 
 def is_special(piece: str) -> bool:

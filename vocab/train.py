@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from electrify.artifacts import run_stage, write_json
+from electrify.artifacts import write_json
 from electrify.config import RunConfig
 from electrify.config_vocab import VocabConfig
 from electrify.progress import log
+from electrify.run_stage import run_stage
 from electrify.stages import output_dir, vocab_stage
 from vocab.alphabet import hangul_syllables
 from vocab.count_process import count_words_apart

@@ -1,6 +1,5 @@
 """The self-test of the metrics against golden values of the official scorers."""
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from benchmarks.golden.adapter import (
     Refused,
     is_error,
 )
+from electrify.json_text import read_json
 
 RELATIVE_TOLERANCE = 1e-6
 _LONGEST_SHOWN = 160
@@ -79,9 +79,9 @@ def check_metrics(directory: Path) -> int:
 def read_golden(path: Path) -> dict[str, Any]:
     """A golden file, its outer form checked; `ValueError` says what is wrong with it."""
     try:
-        golden = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a golden metric file: {error}") from None
+        golden = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; it is not a golden metric file") from None
     if not isinstance(golden, dict):
         raise ValueError(f"{path} is not a golden metric file: it holds no JSON object")
     for key, kind in (("task", str), ("references", object), ("predictions", dict),
@@ -110,7 +110,7 @@ def check_file(path: Path, golden: Golden, adapter: Adapter) -> FileCheck:
     """Compare every value of a file; `ValueError` where its cases lack what the task needs."""
     try:
         comparisons = list(adapter(golden))
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
         raise ValueError(
             f"{path} is not a golden file of {golden['task']!r}: {error!r} while it was read"
         ) from error
@@ -169,9 +169,12 @@ def _equal(expected: Any, computed: Any, absolute: float) -> bool:
         return False
     if isinstance(expected, Integral) and isinstance(computed, Integral):
         return int(expected) == int(computed)
-    if math.isnan(expected):
-        return math.isnan(computed)
-    return math.isclose(computed, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=absolute)
+    try:
+        if math.isnan(expected):
+            return math.isnan(computed)
+        return math.isclose(computed, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=absolute)
+    except OverflowError:  # a whole number beyond floats
+        return False
 
 
 def _difference(comparison: Comparison) -> str:

@@ -33,8 +33,8 @@ from benchmarks.metrics.dialogue import (
     slot_micro_f1,
 )
 from benchmarks.outcomes import Failure, Pair, listed, mostly_wrong, pairs_by_key
-from benchmarks.rows import read_json
 from benchmarks.task import Task
+from electrify.json_text import read_json
 
 _METRICS: tuple[Callable[[Sequence[State], Sequence[State]], float], ...] = (
     slot_micro_f1, joint_goal_acc, pooled_slot_f1,

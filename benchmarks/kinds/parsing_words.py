@@ -18,6 +18,7 @@ POS_TAGS = (
     "SN", "NA",
 )  # fmt: skip
 NO_POS = len(POS_TAGS)  # of the root and of padding
+_MAX_DIGITS = 9  # of the number of a word
 NOTHING = -1  # head and label where there is no word, or none that could be predicted
 
 Positions = tuple[int, int]  # of the first and the last piece of a word
@@ -74,7 +75,7 @@ def _word(path: Path, number: int, cells: Sequence[str], index: int) -> Word:
         )
     if len(cells) == 4:
         return Word(cells[1], pos, None, None)
-    if not cells[4].isdecimal():
+    if not cells[4].isdecimal() or len(cells[4]) > _MAX_DIGITS:
         raise ValueError(f"{path} line {number}: HEAD is {cells[4]!r}, not the number of a word")
     return Word(cells[1], pos, int(cells[4]), cells[5])
 

@@ -18,8 +18,8 @@ from benchmarks.metrics.relations import (
     auprc_without_no_relation,
     micro_f1,
 )
-from benchmarks.rows import read_json
 from benchmarks.task import Task
+from electrify.json_text import read_json
 
 NO_RELATION = "no_relation"
 _AREAS = (auprc, auprc_absent_as_half)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.kind import Example, Line
-from benchmarks.rows import read_json
 from benchmarks.task import Task
 from electrify.artifacts import write_text
+from electrify.json_text import read_json
 
 
 class GoldAnswer(NamedTuple):

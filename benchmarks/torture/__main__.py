@@ -2,6 +2,7 @@
 
 python -m benchmarks.torture kill --rounds 50
 python -m benchmarks.torture corrupt --rounds 200
+python -m benchmarks.torture gs --faults 0.1
 """
 
 import argparse
@@ -72,6 +73,25 @@ def _fuzz(parsed: argparse.Namespace) -> list[str]:
     return figures.faults
 
 
+def _gs(parsed: argparse.Namespace) -> list[str]:
+    from benchmarks.torture.gs import torture_by_faults
+
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(parsed.work or scratch) / "gs"
+        figures = torture_by_faults(parsed.share, parsed.kills, parsed.seed, work)
+    for name, number in sorted(figures.injected.items()):
+        print(f"{name}: {number}")
+    print(
+        f"{sum(figures.requests.values()):,} requests, {sum(figures.injected.values())} with a "
+        f"fault, {figures.asked_again} asked again, {figures.own_retries} of them not by gcsfs; "
+        f"{figures.megabytes_sent:.1f} MB sent for {figures.megabytes_kept:.1f} MB kept; "
+        f"{len(figures.kills)} kills ({'; '.join(figures.kills)}), {figures.num_starts} starts, "
+        f"{figures.seconds:.0f} s, a run on a disk {figures.local_seconds:.0f} s"
+    )
+    _write(parsed, figures.as_json())
+    return figures.faults
+
+
 def _write(parsed: argparse.Namespace, value: object) -> None:
     if parsed.json:
         write_json(Path(parsed.json), value)
@@ -97,7 +117,12 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--seed", type=int, default=0)
     fuzz.add_argument("--json", metavar="PATH", help="write the figures to this file")
     fuzz.set_defaults(torture=_fuzz)
-    for way in (kill, corrupt):
+    gs = ways.add_parser("gs", help="a run at gs:// on a storage that fails, killed now and then")
+    gs.add_argument("--faults", type=float, default=0.1, dest="share", metavar="SHARE",
+                    help="of the requests (0.1)")  # fmt: skip
+    gs.add_argument("--kills", type=int, default=5, help="machines to kill (5)")
+    gs.set_defaults(torture=_gs)
+    for way in (kill, corrupt, gs):
         way.add_argument("--seed", type=int, default=0)
         way.add_argument("--work", metavar="DIR", help="keep the runs there (default: nowhere)")
         way.add_argument("--json", metavar="PATH", help="write the figures to this file")

@@ -9,7 +9,7 @@ from benchmarks.torture.demo import STAGES
 from electrify.artifacts import check_files, read_manifest
 
 # keys of records that time, memory and place decide
-_CLOCK = ("seconds", "per_second", "peak_memory", "finished_at", "waited", "model_path", "eta")
+_CLOCK = ("seconds", "per_second", "peak_memory", "finished_at", "wait", "model_path", "eta")
 _LINES = ("pretrain/metrics.jsonl", "evaluate/results.jsonl")
 _RECORDS = ("pretrain/summary.json",)
 # names with host, process id and time, which TensorBoard gives

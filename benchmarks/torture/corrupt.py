@@ -82,6 +82,7 @@ def torture_by_damage(rounds: int, seed: int, work: Path) -> CorruptionFigures:
     shutil.rmtree(work, ignore_errors=True)
     sound, stopped = work / "sound", work / "stopped"
     _must(_run("run", sound))
+    _must(_run("report", sound))
     _must(_run("run", stopped, "pretrain.keep_checkpoints=9"))
     figures, rng, begin = CorruptionFigures(), random.Random(seed), time.monotonic()
     with Progress("corrupt", rounds, "rounds") as progress:

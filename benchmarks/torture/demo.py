@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 STAGES = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
@@ -18,7 +18,7 @@ _SHORT = (
 )  # fmt: skip
 
 
-def arguments(verb: str, output_dir: Path, *overrides: str) -> list[str]:
+def arguments(verb: str, output_dir: Path | str, *overrides: str) -> list[str]:
     """The words after `electrify` that run a verb of the shortened demo."""
     words = [verb, str(CONFIG)]
     for override in overrides_of(output_dir, *overrides):
@@ -31,14 +31,22 @@ def overrides_of(output_dir: Path, *overrides: str) -> list[str]:
     return [f"output_dir='{output_dir}'", *_SHORT, *overrides]
 
 
-def start(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start `electrify` with one thread, in a process group of its own; `log` gets what it says."""
+def start(
+    words: Sequence[str],
+    log: Path,
+    program: Sequence[str] = ("electrify",),
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start `electrify` with one thread, in a process group of its own; `log` gets what it says.
+
+    `program` is a module that does the same, and the words before `words`.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "electrify", *words],
+            [sys.executable, "-m", *program, *words],
             cwd=_ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1"} | dict(environment or {}),
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,

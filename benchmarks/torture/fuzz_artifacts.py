@@ -48,7 +48,8 @@ def _json_file(name: str, read: Callable[[Path], object], *values: Any) -> Calla
 
 
 def _manifest(folder: Path) -> Reader:
-    from electrify.artifacts import Stage, check_files, input_digest, run_stage, status
+    from electrify.artifacts import Stage, check_files, input_digest, status
+    from electrify.run_stage import run_stage
 
     def work(partial: Path) -> Mapping[str, Any]:
         (partial / "a.txt").write_text("a", encoding="utf-8")
@@ -71,7 +72,8 @@ def _manifest(folder: Path) -> Reader:
 
 def _plan(folder: Path) -> Reader:
     """What an unfinished stage is a part of."""
-    from electrify.artifacts import Stage, run_stage
+    from electrify.artifacts import Stage
+    from electrify.run_stage import run_stage
 
     stage = Stage("clean", folder / "clean", {"a": 1}, {}, resumable=True)
 
@@ -187,10 +189,10 @@ def _predictions(folder: Path) -> Reader:
 
     def read(path: Path) -> object:
         header, lines = read_predictions(path)
-        task = TASKS.get(header.get("task", ""))
+        task = TASKS.get(str(header.get("task")))
         if task is None or not lines:
             return len(lines)
-        return header["task"], len(scores_of(task, "dev", {"dev": lines}, path))
+        return task.name, len(scores_of(task, "dev", {"dev": lines}, path))
 
     words = [b'{"header": ', b'"gold": ', b'"prediction": ', b"null", b'"NP"', b'"PER-B"', b"[]"]
     return of_file(folder / "a.jsonl", read, seeds, words=words, form="lines")
@@ -298,29 +300,50 @@ def _golden(folder: Path) -> Reader:
 
 
 def _golden_files() -> list[dict[str, Any]]:
-    """A small file for every task that there is an adapter of."""
+    """Small files for the adapters: labels for every task, and a shape for each that has its own."""
     from benchmarks.golden.check import ADAPTERS
 
-    shapes: list[tuple[Any, Any, Any]] = [
-        ([0, 1, 1], {"a": [0, 1, 0]}, {"a": {"accuracy": 0.66, "f1": 0.5}}),
-        ({"a": [1.0, 2.0]}, {"a": [1.0, "nan"]}, {"a": {"pearson": "nan"}}),
-        ({}, {"trials/a": [1, 2], "items/b": [0, 1]},
-         {"trials/a": {"mean": 1.5, "ci95_half_width": 1}, "items/b": {"mean_stderr": 0.5}}),
-        ({}, {"bootstrap/a": [[0, 1], [1, 1]]}, {"bootstrap/a": {"iters": 5, "f1_stderr": 0.1}}),
-        ([{"id": "q", "answers": [{"text": "a b"}]}], {"a": {"q": "a"}}, {"a": {"f1": 66.6}}),
-        ([["B-PS", "O"]], {"a": [["B-PS", "O"]]}, {"a": {"error": "ValueError"}}),
-    ]
-    found = []
-    for number, task in enumerate(ADAPTERS):
-        references, predictions, expected = shapes[number % len(shapes)]
-        found.append(
-            {"task": task, "references": references, "predictions": predictions,
-             "expected": expected}
-        )  # fmt: skip
-        references, predictions, expected = shapes[(number + 3) % len(shapes)]
-        found.append({**found[-1], "references": references, "predictions": predictions,
-                      "expected_other": {"x": expected}})  # fmt: skip
-    return found
+    rows = {"default": [0, 1, 1, 2, 0]}
+    predicted = {"a": {"ref": "default", "pred": [0, 1, 2, 2, 1]}}
+    expected = {"a": {"accuracy": 60.0, "mcc": 40.0, "macro_f1": "nan"}}
+    of_labels = [(task, rows, predicted, expected) for task in sorted(ADAPTERS)]
+    return [
+        {"task": task, "references": references, "predictions": predictions, "expected": wanted,
+         "expected_other": {}}
+        for task, references, predictions, wanted in (*of_labels, *_GOLDEN)
+    ]  # fmt: skip
+
+
+_QUESTIONS = {"version": "1", "data": [{"title": "t", "paragraphs": [{"context": "a b c", "qas": [
+    {"id": "q0", "guid": "q0", "question": "a?", "question_type": 1, "is_impossible": False,
+     "answers": [{"text": "b c", "answer_start": 2}]}]}]}]}  # fmt: skip
+_ONE_HOT = [[0.9 * (column == row) + 0.003 for column in range(30)] for row in (0, 3, 5)]
+_GOLDEN: tuple[tuple[str, Any, Any, Any], ...] = (
+    ("glue/stsb", {"default": [5.0, 2.75, 1.0]}, {"a": {"ref": "default", "pred": [4.5, "nan", 1]}},
+     {"a": {"pearson": "nan", "spearman": 50.0, "mse": 0.1}}),
+    ("glue/overall", {}, {"a": {"cola": {"mcc": 25.6}, "mrpc": {"f1": 90.3, "accuracy": 75.6}}},
+     {"a": {"task_scores": {"cola": 25.6, "mrpc": 82.95}}}),
+    ("klue/re", {"default": [0, 3, 5]}, {"a": {"ref": "default", "probs": _ONE_HOT}},
+     {"a": {"micro_f1": 100.0, "auprc": 100.0}}),
+    ("klue/dp", {"default": {"heads": [[2, 0]], "types": [[1, 2]]}},
+     {"a": {"ref": "default", "heads": [[2, 0]], "types": [[1, 2]]}},
+     {"a": {"uas_macro_f1": 100.0, "las_macro_f1": 100.0}}),
+    ("klue/wos", {"default": [["관광-지역-서울"]]}, {"a": {"ref": "default", "pred": [[]]}},
+     {"a": {"joint_goal_acc": 0.0, "slot_micro_f1": 0.0}}),
+    ("squad_v1.1", _QUESTIONS, {"a": {"q0": "b"}}, {"a": {"exact_match": 0.0, "f1": 66.6}}),
+    ("squad_v2.0", _QUESTIONS, {"a": {"pred": {"q0": "b"}, "na_prob": {"q0": 0.5}}},
+     {"a": {"exact": 0.0, "f1": 66.6, "total": 1}}),
+    ("klue/mrc", _QUESTIONS, {"a": {"q0": "b"}}, {"a": {"exact_match": 0.0, "rouge_w": 50.0}}),
+    ("korquad_v1.0", _QUESTIONS, {"a": {"q0": "b"}},
+     {"a": {"official_exact_match": 0.0, "official_f1": 50.0}}),
+    ("confidence intervals and significance", {},
+     {"trials/a": [80.9, 81.7], "items/a": [0, 1, 1], "bootstrap/a": [[0, 1], [1, 1]],
+      "pooled/a": {"stderrs": [0.1, 0.2], "sizes": [5, 6]},
+      "mcnemar/a": {"references": [0, 1], "predictions1": [0, 1], "predictions2": [1, 1]}},
+     {"trials/a": {"mean": 81.3, "ci95_half_width": 0.5}, "items/a": {"mean_stderr": 0.1},
+      "bootstrap/a": {"iters": 20, "f1_stderr": 0.1}, "pooled/a": {"pooled_sample_stderr": 0.1},
+      "mcnemar/a": {"stat": 0.0, "p": 1.0}}),
+)  # fmt: skip
 
 
 TARGETS = (

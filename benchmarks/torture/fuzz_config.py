@@ -15,7 +15,7 @@ sources = [
 strict = true
 [clean.language.ko]
 min_characters = 5
-quality = { max_top_pair_fraction = 0.2 }
+quality = { max_top_4gram = 0.2 }
 [vocab]
 size = 4000
 pretokenizers = { ko = "kiwi" }
@@ -26,8 +26,9 @@ mixture = { temperature = 0.3 }
 [pretrain]
 size = "small"
 num_steps = 600
+warmup_steps = 6
 learning_rate = 1e-3
-curriculum = [{ sequence_length = 32, fraction = 0.5 }]
+curriculum = [{ sequence_length = 32, steps_fraction = 0.5 }, { sequence_length = 64, steps_fraction = 0.5 }]
 [evaluate]
 suites = ["glue"]
 seeds = [0, 1]
@@ -41,7 +42,7 @@ _WORDS = (
     b'encoding = "\\u0000"', b'kind = "wikipedia"', b'language = "../x"',
 )  # fmt: skip
 _OVERRIDES = (
-    b"pretrain.num_steps=10", b"name='a'", b"clean.sources=[]", b"evaluate.seeds=[0, 1]",
+    b"pretrain.num_steps=20", b"name='a'", b"clean.sources=[]", b"evaluate.seeds=[0, 1]",
     b"pretrain.size=base", b"clean.language.ko.min_characters=3", b"vocab.pretokenizers={ko='kiwi'}",
     b"a.b.c=1", b"=", b"x", b"clean.sources.0.path=a", b"seed=1\nname='b'",
 )  # fmt: skip
@@ -59,7 +60,9 @@ base = "base.toml"
 def _toml(folder: Path) -> Reader:
     from electrify.config_file import load_config
 
-    small = b'name = "a"\noutput_dir = "o"\n[clean]\nsources = [{kind="text",language="en",path="a"}]'
+    small = (
+        b'name = "a"\noutput_dir = "o"\n[clean]\nsources = [{kind="text",language="en",path="a"}]'
+    )
     return of_file(folder / "run.toml", load_config, (_TOML, small), words=_WORDS)
 
 

@@ -1,4 +1,4 @@
-"""The process that fuzzes one reader: mutate, read, judge, again.
+"""The process that fuzzes readers one after the other: mutate, read, judge, again.
 
 An input that goes a new way (another outcome, or an error from another line) becomes one to mutate
 further. What the process is reading stands in a mapped file, so that who watches it knows what
@@ -11,10 +11,13 @@ import logging
 import mmap
 import random
 import resource
+import shutil
 import signal
 import struct
 import time
+import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -25,9 +28,9 @@ from benchmarks.torture.mutate import MAX_BYTES, mutated, mutated_json, mutated_
 
 SECONDS = 5.0  # that one execution may take; nearly all take under a millisecond
 MEMORY_BYTES = 1 << 30  # that reading may take beside what the process has
-CURRENT, FOUND = "current", "found.json"
+CURRENT = "current"
 CURRENT_BYTES = 1 << 20
-HEAD = struct.Struct("<qq")  # executions begun, bytes of the input
+HEAD = struct.Struct("<qqq")  # number of the target, of the execution, bytes of the input
 _MAX_POOL = 400
 _SHOWN = 400  # bytes of an input in a fault
 
@@ -55,21 +58,42 @@ class Found:
             known |= {"what": what, "execution": number, "bytes": len(data), "input": shown}
 
 
-def run_target(name: str, first: int, stop: int, seed: int, folder: Path) -> None:
-    """Executions `first` ... `stop` - 1 of a target; what is found goes to `folder`/found.json."""
-    from benchmarks.torture.fuzz_targets import TARGETS  # in the process: heavy
+@dataclass(frozen=True)
+class Work:
+    """Executions `first` ... `stop` - 1 of a target."""
+
+    target: str
+    first: int
+    stop: int
+
+
+def found_path(folder: Path, work: Work) -> Path:
+    """Where it stands what was found once the work is done."""
+    return folder / f"{work.target}-{work.first}.json"
+
+
+def run_targets(works: Sequence[Work], seed: int, folder: Path) -> None:
+    """Do the work in turn; one process for all, for most of the time of many would be imports."""
+    from benchmarks.torture.fuzz_targets import TARGETS
 
     logging.disable(logging.CRITICAL)
-    inputs = folder / "inputs"
-    inputs.mkdir(parents=True, exist_ok=True)
-    reader = TARGETS[name].make(inputs)
-    for data in reader.seeds:
-        _warm_up(reader, data)
-    _limit_memory()
+    warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _stop)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with (folder / CURRENT).open("r+b") as file, mmap.mmap(file.fileno(), CURRENT_BYTES) as shared:
-        found = _loop(reader, range(first, stop), random.Random(f"{seed} {name} {first}"), shared)
-    (folder / FOUND).write_text(json.dumps(found.__dict__), encoding="utf-8")
+        for index, work in enumerate(works):
+            shared[: HEAD.size] = HEAD.pack(index, work.first, 0)
+            _limit_memory(None)
+            inputs = folder / f"{work.target}-inputs"
+            inputs.mkdir(exist_ok=True)
+            reader = TARGETS[work.target].make(inputs)
+            for data in reader.seeds:
+                _warm_up(reader, data)
+            _limit_memory(MEMORY_BYTES)
+            rng = random.Random(f"{seed} {work.target} {work.first}")
+            found = _loop(reader, index, range(work.first, work.stop), rng, shared)
+            found_path(folder, work).write_text(json.dumps(found.__dict__), encoding="utf-8")
+            shutil.rmtree(inputs)
 
 
 def _warm_up(reader: Reader, data: bytes) -> None:
@@ -80,25 +104,28 @@ def _warm_up(reader: Reader, data: bytes) -> None:
         pass
 
 
-def _limit_memory() -> None:
+def _limit_memory(beside: int | None) -> None:
+    """At most so many bytes beside what the process has; none: no limit."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    used = pages * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, resource.RLIM_INFINITY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit = most if beside is None else pages * resource.getpagesize() + beside
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise _TooSlow
 
 
-def _loop(reader: Reader, numbers: range, rng: random.Random, shared: mmap.mmap) -> Found:
+def _loop(
+    reader: Reader, index: int, numbers: range, rng: random.Random, shared: mmap.mmap
+) -> Found:
     found, pool, ways = Found(), list(reader.seeds), set[object]()
     begin = time.perf_counter()
     # the sound inputs first, each as it is
     inputs = itertools.chain(reader.seeds if numbers.start == 0 else (), iter(lambda: None, 0))
     for number, given in zip(numbers, inputs, strict=False):
         data = _input(reader, pool, rng) if given is None else given
-        _note(shared, number, data)
+        _note(shared, index, number, data)
         start = time.perf_counter()
         way = _execute(reader, data, number, found)
         found.slowest = max(found.slowest, time.perf_counter() - start)
@@ -113,7 +140,8 @@ def _loop(reader: Reader, numbers: range, rng: random.Random, shared: mmap.mmap)
 
 
 def _input(reader: Reader, pool: list[bytes], rng: random.Random) -> bytes:
-    data = rng.choice(pool)
+    # what is found goes ever further astray: half of the time from a sound input
+    data = rng.choice(reader.seeds if rng.random() < 0.5 else pool)
     if reader.form != "bytes" and rng.random() < 0.5:
         change = mutated_json if reader.form == "json" else mutated_line
         try:
@@ -123,9 +151,9 @@ def _input(reader: Reader, pool: list[bytes], rng: random.Random) -> bytes:
     return mutated(data, rng.choice(pool), rng, reader.words)
 
 
-def _note(shared: mmap.mmap, number: int, data: bytes) -> None:
+def _note(shared: mmap.mmap, index: int, number: int, data: bytes) -> None:
     kept = data[: CURRENT_BYTES - HEAD.size]
-    shared[: HEAD.size + len(kept)] = HEAD.pack(number, len(kept)) + kept
+    shared[: HEAD.size + len(kept)] = HEAD.pack(index, number, len(kept)) + kept
 
 
 def _execute(reader: Reader, data: bytes, number: int, found: Found) -> object:
@@ -144,7 +172,7 @@ def _execute(reader: Reader, data: bytes, number: int, found: Found) -> object:
         elif reader.named not in str(error):
             found.add_fault(f"{place} unnamed", f"not named: {error}"[:_SHOWN], number, data)
         found.outcomes["refused"] += 1
-        return place, str(error)[-12:]
+        return place
     except _TooSlow as error:
         place = _place(error.__traceback__)
         found.add_fault(f"{place} slow", f"more than {SECONDS} s", number, data)

@@ -55,13 +55,13 @@ def _training(folder: Path) -> Reader:
 
     def read(data: bytes) -> object:
         counter = WordCounter(lowercase=False, split_digits=False)
-        counter.add(pa.chunked_array([pa.array([_text(data)[:1500]])]))
+        counter.add(pa.array([_text(data)[:1500]]))
         table = counter.words()
         words, counts = table["word"].to_pylist(), table["count"].to_numpy()
-        if not words:
-            return "no words"
+        if not words or len("".join(words)) < 40:  # too short to learn from
+            return "short"
         batch = WordBatch(words, counts, [""] * len(words))
-        training = Training(90, 1, 40, max_words=1000)
+        training = Training(24, 1, 8, max_words=1000)
         vocabulary = train_wordpiece(lambda: iter([batch]), training)
         assert len(vocabulary.pieces) == training.size == len(set(vocabulary.pieces))
         assert tuple(vocabulary.pieces[:5]) == SPECIAL_TOKENS
@@ -74,6 +74,7 @@ def _training(folder: Path) -> Reader:
 def _tokenizer_folder(folder: Path) -> Any:
     from vocab.tokenizer import build_tokenizer, save_tokenizer
 
+    folder.mkdir(exist_ok=True)
     tokenizer = build_tokenizer(_PIECES, lowercase=False)
     save_tokenizer(tokenizer, folder, lowercase=False)
     return tokenizer
@@ -108,13 +109,12 @@ def _reference(folder: Path) -> Reader:
     from vocab.references import check_extendable, load_reference
 
     _tokenizer_folder(folder)
-    config = (folder / "tokenizer_config.json").read_bytes()
 
     def read(path: Path) -> object:
         load_reference(path.parent)
         return len(check_extendable(path.parent, False))
 
-    seeds = ((folder / "tokenizer.json").read_bytes(), config)
+    seeds = ((folder / "tokenizer.json").read_bytes(),)
     return of_file(folder / "tokenizer.json", read, seeds, form="json", named=folder.name)
 
 

@@ -29,7 +29,23 @@ def test_records_read_back_as_written(tmp_path):
     for record in written:
         append_result(path, record)
     assert read_results(path) == written
-    assert json.loads(path.read_text().splitlines()[0]) == FIELDS
+    first = json.loads(path.read_text().splitlines()[0])
+    assert len(first.pop("sha256")) == 64
+    assert first == FIELDS
+
+
+def test_a_changed_digit_of_a_record_is_noticed(tmp_path):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result(value=0.7125))
+    path.write_text(path.read_text().replace("0.7125", "0.7225"))
+    with pytest.raises(ValueError, match="line 1 is no result record .its checksum differs"):
+        read_results(path)
+
+
+def test_a_record_of_before_checksums_reads(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(result().model_dump_json() + "\n")
+    assert read_results(path) == [result()]
 
 
 def test_nan_is_written_as_null_and_read_as_nan(tmp_path):

@@ -9,8 +9,7 @@ import pytest
 from benchmarks.checkpoints import evaluate_checkpoints
 from benchmarks.results import read_results
 from benchmarks.run_folder import read_run
-from electrify.artifacts import run_stage
-from electrify.stages import evaluate_stage, export_stage
+from electrify.artifacts import write_manifest
 
 
 @pytest.fixture
@@ -80,14 +79,17 @@ def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeyp
         evaluate_checkpoints(config, [90], False, exported)
 
 
-def test_the_exports_checkpoint_is_not_scored_twice(config, exported, monkeypatch):
+def test_the_exports_checkpoint_is_not_scored_twice(config, exported):
     add_checkpoints(config, 90, 180, folder="pretrain")
-    monkeypatch.setattr("electrify.stages._earlier", lambda *_: ({"export": digest}, ()))
-    digest = "0"
-    stage = export_stage(config)
-    run_stage(stage, lambda _: {"checkpoint": "checkpoint-180"})
-    digest = json.loads((stage.folder / "manifest.json").read_text())["digest"]
-    run_stage(evaluate_stage(config, None, []), lambda _: {})
+    manifest = {"files": {}, "config": {}, "inputs": {}, "digest": "d", "counts": {}}
+    changes = {
+        "export": {"counts": {"checkpoint": "checkpoint-180"}},
+        "evaluate": {"inputs": {"export": "d"}},
+    }
+    for stage, own in changes.items():
+        folder = Path(config.output_dir) / stage
+        folder.mkdir()
+        write_manifest(folder, manifest | own)
     evaluate_checkpoints(config, [], False, exported)
     assert exported.steps == [90]
     evaluate_checkpoints(config, [180], False, exported)  # unless it is asked for
@@ -95,7 +97,7 @@ def test_the_exports_checkpoint_is_not_scored_twice(config, exported, monkeypatc
 
 
 def test_a_step_that_is_not_there_is_named(config, exported):
-    with pytest.raises(ValueError, match="no checkpoint in .*run first: electrify pretrain"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .*run first: electrify pretrain"):
         evaluate_checkpoints(config, [], False, exported)
     add_checkpoints(config, 90, 180)
     with pytest.raises(ValueError, match=r"no checkpoint-100 .*steps 90, 180 .*keep_every_steps"):

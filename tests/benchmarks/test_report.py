@@ -1,6 +1,7 @@
 import json
 import math
 import re
+import shutil
 import statistics
 from pathlib import Path
 
@@ -16,9 +17,16 @@ from benchmarks.results import Result
 from benchmarks.run_folder import read_run
 from benchmarks.scores import task_scores
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import run_stage, write_json, write_text
+from electrify.artifacts import (
+    fingerprint,
+    read_manifest,
+    write_json,
+    write_manifest,
+    write_text,
+)
 from electrify.config import RunConfig
 from electrify.config_file import load_config, parse_config
+from electrify.run_stage import run_stage
 from electrify.stages import (
     clean_stage,
     encode_stage,
@@ -91,6 +99,15 @@ EXAMPLE = {
         {"token": "내렸다", "replaced": False, "probability": 0.33},
     ],
 }
+
+
+def put_results(run: Path, text: str) -> None:
+    """As if the evaluation had ended with these records."""
+    folder = run / "evaluate"
+    (folder / "results.jsonl").write_text(text, encoding="utf-8")
+    manifest = read_manifest(folder)
+    manifest["files"]["results.jsonl"]["sha256"] = fingerprint(str(folder / "results.jsonl"))
+    write_manifest(folder, manifest)
 
 
 def run_config(folder: Path, **changes: object) -> RunConfig:
@@ -341,7 +358,7 @@ def test_an_undefined_score_is_nan_and_never_zero(tmp_path):
     run = make_run(tmp_path / "nan")
     rows = results()
     rows[1]["value"] = None
-    write_text(run / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    put_results(run, "".join(json.dumps(r) + "\n" for r in rows))
     report([run], None)
     score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
     assert score["pretrained"]["mean"] is None
@@ -356,7 +373,7 @@ def test_several_runs_stand_side_by_side(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b", learning_rate=1e-3)
     part = make_run(tmp_path / "c", "pretrain")
     better = [row | {"value": row["value"] + 0.05} for row in results()]
-    write_text(second / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in better))
+    put_results(second, "".join(json.dumps(r) + "\n" for r in better))
     report([first, second, part], tmp_path / "compared")
     assert not (first / "report.html").exists()
     markdown = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
@@ -420,10 +437,13 @@ def test_a_result_file_cut_in_half_is_named(run):
     path = run / "evaluate" / "results.jsonl"
     whole = path.read_text(encoding="utf-8")
     half = len(whole) // 2
-    path.write_text(whole[:half] + "\n" + whole[half:], encoding="utf-8")
+    path.write_text(whole[:half], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results.jsonl has changed since it was made"):
+        report([run], None)
+    put_results(run, whole[:half] + "\n" + whole[half:])
     with pytest.raises(ValueError, match=r"results.jsonl line 4 is no result record"):
         report([run], None)
-    path.write_text("", encoding="utf-8")
+    put_results(run, "")
     report([run], None)
     assert json.loads((run / "report.json").read_text("utf-8"))["runs"][0]["scores"] == []
 
@@ -431,7 +451,7 @@ def test_a_result_file_cut_in_half_is_named(run):
 def test_scores_on_other_data_are_not_compared(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
     other = [row | {"data_sha256": {"ynat-v1.1_dev.json": "0" * 64}} for row in results()]
-    write_text(second / "evaluate" / "results.jsonl", "".join(json.dumps(r) + "\n" for r in other))
+    put_results(second, "".join(json.dumps(r) + "\n" for r in other))
     report([first, second], tmp_path)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "| b | – | – | – | – | not comparable: data sha256 differs |" in markdown
@@ -493,14 +513,29 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("pretrain/metrics.jsonl", '{"kind"', r"metrics.jsonl, line 1 is damaged"),
-        ("pretrain/summary.json", "{", r"summary.json is damaged"),
-        ("vocab/report.json", "[1]", r"report.json holds a list where an object"),
+        ("pretrain/metrics.jsonl", '{"kind"', r"metrics.jsonl has changed since"),
+        ("pretrain/summary.json", "{", r"summary.json has changed since"),
+        ("vocab/report.json", "[1]", r"report.json has changed since"),
         ("clean/manifest.json", "{}", r"manifest.json is damaged"),
-        ("evaluate/results.jsonl", "{}\n", r"results.jsonl line 1 is no result record"),
+        ("evaluate/results.jsonl", "{}\n", r"results.jsonl has changed since"),
     ],
 )
 def test_a_damaged_file_is_named(run, name, content, message):
     (run / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         report([run], None)
+
+
+def test_encoders_beside_the_runs_own_have_a_column_and_are_escaped(run):
+    add_predictions(run)
+    shutil.copytree(run / "evaluate", run / "evaluate-<script>x")
+    report([run], None, baseline="export")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "&lt;script&gt;x" in page
+    assert "<script" not in page
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    table = markdown[markdown.index("Difference to: export") :]
+    row = cells(table, "klue-ynat")
+    assert row[:4] == ["klue-ynat", "\\<script\\>x", "macro\\_f1", "0"]
+    assert row[-1] == "cannot tell apart"
+    assert cells(markdown, "klue-ynat")[:2] == ["klue-ynat", "export"]

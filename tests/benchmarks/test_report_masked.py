@@ -11,7 +11,7 @@ from benchmarks.report import report
 from benchmarks.report_masked import add_masked, add_masked_comparison
 from benchmarks.run_folder import read_run
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import Stage, run_stage, write_json, write_text
+from electrify.artifacts import Stage, write_json, write_text
 from electrify.masked_report import (
     ContextFigures,
     Estimate,
@@ -24,6 +24,7 @@ from electrify.masked_report import (
     read_report,
     sequence_line,
 )
+from electrify.run_stage import run_stage
 
 CONTEXTS = ("as in training", "one at a time")
 HOSTILE = "<script>alert('x')</script> | \x00 \u202e"

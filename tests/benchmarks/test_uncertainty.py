@@ -181,7 +181,9 @@ def test_a_difference_on_the_same_examples_is_paired():
 def test_equal_models_cannot_be_told_apart():
     values, draws = two_level({seed: first_right(60, 40 + seed) for seed in range(3)})
     found = difference(values, draws, values, draws)
-    assert (found.estimate.low, found.estimate.high, found.p) == (0.0, 0.0, 1.0)
+    assert found.estimate.value == 0
+    assert found.estimate.low <= 0 <= found.estimate.high
+    assert found.p == pytest.approx(1.0, abs=0.05)
     assert found.p_examples == 1.0
 
 

@@ -14,10 +14,10 @@ from electrify.artifacts import (
     fingerprint,
     input_digest,
     read_manifest,
-    run_stage,
     status,
     write_text,
 )
+from electrify.run_stage import run_stage
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from electrify.artifacts import Stage, run_stage
+from electrify.artifacts import Stage
+from electrify.run_stage import run_stage
 from electrify.stage_lock import lock_path, stage_lock
 
 HOLD = """

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from electrify.artifacts import Stage, run_stage
+from electrify.artifacts import Stage
 from electrify.config import RunConfig
 from electrify.config_file import load_config
+from electrify.run_stage import run_stage
 from electrify.stages import (
     clean_stage,
     encode_stage,

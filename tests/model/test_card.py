@@ -9,9 +9,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
-from electrify.artifacts import Stage, input_digest, read_manifest, run_stage
+from electrify.artifacts import Stage, input_digest, read_manifest
 from electrify.config import RunConfig
 from electrify.config_file import parse_config
+from electrify.run_stage import run_stage
 from electrify.stages import evaluate_stage
 from model.card import add_sections, trained_length
 from model.export import export

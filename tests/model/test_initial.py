@@ -11,9 +11,10 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraModel
 
-from electrify.artifacts import Stage, run_stage
+from electrify.artifacts import Stage
 from electrify.config import RunConfig
 from electrify.config_file import parse_config
+from electrify.run_stage import run_stage
 from electrify.stages import pretrain_stage
 from model import initial_source
 from model.checkpoint import model_tensors, run_identity, save_checkpoint

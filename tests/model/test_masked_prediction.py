@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from electrify.artifacts import Stage, read_manifest, run_stage
+from electrify.artifacts import Stage, read_manifest
 from electrify.cli import main
 from electrify.masked_report import SequenceSums, read_report, read_sequences
+from electrify.run_stage import run_stage
 from model.hidden_tokens import choose_slots, guess, hide
 from model.inversion import invert
 from model.masked_figures import context_figures

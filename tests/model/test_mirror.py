@@ -13,7 +13,8 @@ import torch
 from fsspec.implementations.memory import MemoryFileSystem
 from torch import nn
 
-from electrify.artifacts import Stage, input_digest, run_stage
+from electrify.artifacts import Stage, input_digest
+from electrify.run_stage import run_stage
 from electrify.stages import checkpoint_step
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
 from model.mirror import INPUTS, Mirror, fetch_checkpoint, fetch_inputs, upload_checkpoint

@@ -22,8 +22,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from electrify.artifacts import Stage, run_stage
+from electrify.artifacts import Stage
 from electrify.config import RunConfig
+from electrify.run_stage import run_stage
 from model import pretrain as pretrain_module
 from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 from model.flops import flops_per_token

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from electrify.artifacts import Stage, run_stage
+from electrify.artifacts import Stage
 from electrify.config import RunConfig
 from electrify.config_file import load_config
+from electrify.run_stage import run_stage
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
 CONFIG = """

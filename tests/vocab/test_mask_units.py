@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from electrify.artifacts import read_manifest, run_stage
+from electrify.artifacts import read_manifest
+from electrify.run_stage import run_stage
 from electrify.stages import MASK_UNITS_FILE, encode_stage
 from vocab.mask_units import count_borders, read_unit_starts, write_mask_units
 from vocab.pretokenize import CUT, morphemes_of

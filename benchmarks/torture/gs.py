@@ -1,0 +1,256 @@
+"""A whole run at `gs://`, on a storage that fails, killed and gone on with on other machines.
+
+The shortened demo from an empty machine to its report. A share of all requests is refused (429,
+5xx), dropped, answered to nobody or cut off. At random moments the machine is killed, and another,
+an empty one or one that had a part in it, goes on. After each kill every stage in the bucket must
+be whole or not there, and those that were finished untouched. In the end the bucket must hold what a
+run on a disk makes, byte for byte, and nothing else.
+"""
+
+import base64
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.torture.compare import differences, unsound
+from benchmarks.torture.demo import STAGES, arguments, start
+from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
+from electrify.artifacts import MANIFEST, read_manifest
+from electrify.progress import Progress, log
+from electrify.remote_run import WORK_DIR
+from electrify.remote_send import REPORTS
+
+MAX_SECONDS = 1800.0  # of one start
+_BUCKET, _ADDRESS = "runs", "gs://runs/torture"
+_MAX_REQUESTS = 250  # a kill comes at the latest after so many of one start
+_POLL_SECONDS = 0.02
+_RETRY_LINE = re.compile(r"trying again in \d+ s")
+
+
+@dataclass
+class StorageFigures:
+    """What was done and found."""
+
+    num_starts: int = 0
+    kills: list[str] = field(default_factory=list)  # what was unfinished in the bucket
+    requests: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
+    asked_again: int = 0  # requests that came again after a fault
+    own_retries: int = 0  # of those, by us: gcsfs had given up, or does not repeat them
+    megabytes_sent: float = 0.0
+    megabytes_kept: float = 0.0  # in the bucket at the end
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    local_seconds: float = 0.0  # of the run on a disk
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        rounded = {k: round(v, 1) for k, v in vars(self).items() if isinstance(v, float)}
+        return vars(self) | rounded
+
+
+class _Runs:
+    """Machines with one bucket, and what is seen of both."""
+
+    def __init__(self, storage: FaultyStorage, sound_url: str, work: Path) -> None:
+        import gcsfs
+
+        self.storage, self.work = storage, work
+        self.figures = StorageFigures()
+        self._files = gcsfs.GCSFileSystem(
+            token="anon", endpoint_url=sound_url, use_listings_cache=False
+        )
+
+    def start(self, machine: str, words: list[str]) -> subprocess.Popen[bytes]:
+        self.figures.num_starts += 1
+        environment = {
+            "STORAGE_EMULATOR_HOST": self.storage.url,
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+            "FSSPEC_GS": '{"token": "anon"}',
+            WORK_DIR: str(self.work / machine),
+        }
+        program = ("benchmarks.torture.gs_machine", machine)
+        return start(words, self.log_of(self.figures.num_starts), program, environment)
+
+    def log_of(self, number: int) -> Path:
+        return self.work / f"start-{number}.log"
+
+    def finish(self, machine: str, words: list[str]) -> str:
+        """Run a command to its end; what it said. A status other than 0 is a fault."""
+        process = self.start(machine, words)
+        status = process.wait(timeout=MAX_SECONDS)
+        said = self.log_of(self.figures.num_starts).read_text(encoding="utf-8", errors="replace")
+        if status != 0:
+            self.figures.faults.append(f"{machine}: status {status}: {said[-2000:]}")
+        return said
+
+    def objects(self) -> dict[str, Any]:
+        found = self._files.find(_ADDRESS, detail=True)
+        return {name.partition("/")[2].partition("/")[2]: info for name, info in found.items()}
+
+    def manifests(self) -> dict[str, bytes]:
+        there = self.objects()
+        names = [f"{stage}/{MANIFEST}" for stage in STAGES]
+        return {n: self._files.cat_file(f"{_ADDRESS}/{n}") for n in names if n in there}
+
+    def download(self) -> Path:
+        target = self.work / "there"
+        shutil.rmtree(target, ignore_errors=True)
+        for name in self.objects():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            self._files.get_file(f"{_ADDRESS}/{name}", str(target / name))
+        return target
+
+
+def torture_by_faults(rate: float, kills: int, seed: int, work: Path) -> StorageFigures:
+    """Run at the bucket with `rate` of the requests failing and `kills` killed machines."""
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    begin = time.monotonic()
+    local = _run_on_disk(work)
+    local_seconds = time.monotonic() - begin
+    rng = random.Random(seed)
+    with faulty_storage(rate, seed, _BUCKET) as (storage, sound_url):
+        runs = _Runs(storage, sound_url, work)
+        figures, begin = runs.figures, time.monotonic()
+        machines = ["machine-1"]
+        with Progress("gs", kills, "kills") as progress:
+            while len(figures.kills) < kills:
+                if not _start_and_kill(runs, rng.choice(machines[-2:]), rng):
+                    break  # it was finished before
+                machines.append(f"machine-{len(machines) + 1}")
+                progress.update(note=figures.kills[-1])
+        _check_second_writer(runs, machines[-1])
+        runs.finish(machines[-1], arguments("run", _ADDRESS))
+        figures.faults += _differences(runs, local)
+        _check_verbs(runs)
+        figures.seconds, figures.local_seconds = time.monotonic() - begin, local_seconds
+        _count(runs)
+    return figures
+
+
+def _run_on_disk(work: Path) -> Path:
+    log("gs: one run on a disk, to compare with")
+    run = work / "local" / "torture"
+    process = start(arguments("run", run), work / "local.log")
+    if process.wait(timeout=MAX_SECONDS) != 0:
+        raise ValueError(f"the run on a disk failed; see {work / 'local.log'}")
+    return run
+
+
+def _start_and_kill(runs: _Runs, machine: str, rng: random.Random) -> bool:
+    """False if the run came to its end before the moment of the kill, which is so many requests
+    away."""
+    figures, traffic = runs.figures, runs.storage.traffic
+    before = runs.manifests()
+    process = runs.start(machine, arguments("run", _ADDRESS))
+    until = sum(traffic.requests.values()) + rng.randint(20, _MAX_REQUESTS)
+    deadline = time.monotonic() + MAX_SECONDS
+    while process.poll() is None and sum(traffic.requests.values()) < until:
+        if time.monotonic() > deadline:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise ValueError(f"{machine}: no end after {MAX_SECONDS:.0f} s; it hangs")
+        time.sleep(_POLL_SECONDS)
+    if process.poll() is not None:
+        if process.returncode != 0:
+            said = runs.log_of(figures.num_starts).read_text(encoding="utf-8", errors="replace")
+            figures.faults.append(f"{machine}: status {process.returncode}: {said[-2000:]}")
+        return False
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    after = runs.manifests()
+    unfinished = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in after]
+    figures.kills.append(f"{machine}, before {unfinished[0] if unfinished else 'the report'}")
+    for name, content in before.items():
+        if after.get(name) != content:
+            figures.faults.append(f"kill {len(figures.kills)}: {name} was finished and has changed")
+    whole = {name.partition("/")[0] for name in after}
+    there = runs.download()
+    for stage in STAGES:
+        if stage not in whole:
+            shutil.rmtree(there / stage, ignore_errors=True)
+    figures.faults += [f"kill {len(figures.kills)}: {what}" for what in unsound(there)]
+    return True
+
+
+def _check_second_writer(runs: _Runs, machine: str) -> None:
+    """Hold a stage from one machine as another wants it: the second is told by whom."""
+    process = runs.start(machine, arguments("run", _ADDRESS))
+    deadline = time.monotonic() + MAX_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        stage = next((n for n in runs.objects() if n.startswith(".locks/")), None)
+        if stage is not None:
+            break
+        time.sleep(_POLL_SECONDS)
+    else:
+        return  # all was done already
+    second = runs.start("second", arguments("run", _ADDRESS))
+    said_in = runs.log_of(runs.figures.num_starts)
+    status = second.wait(timeout=MAX_SECONDS)
+    said = said_in.read_text(encoding="utf-8", errors="replace")
+    if process.poll() is None and (status != 1 or f"process {process.pid} on" not in said):
+        runs.figures.faults.append(f"a second writer was not told: {status}: {said[-1000:]}")
+    process.wait(timeout=MAX_SECONDS)
+
+
+def _differences(runs: _Runs, local: Path) -> Iterator[str]:
+    there = runs.download()
+    yield from unsound(there)
+    yield from differences(local, there)
+    expected = {*REPORTS}
+    for stage in STAGES:
+        expected |= {
+            f"{stage}/{name}" for name in (MANIFEST, *read_manifest(there / stage)["files"])
+        }
+    objects = runs.objects()
+    for name in sorted({*objects} ^ expected):
+        yield f"{name} is {'left' if name in objects else 'not'} in the bucket"
+    for name, info in objects.items():
+        if base64.b64decode(info["md5Hash"]).hex() != _md5(there / name):
+            yield f"{name} has another checksum than its content"
+    runs.figures.megabytes_kept = sum(info["size"] for info in objects.values()) / 1e6
+
+
+def _md5(path: Path) -> str:
+    from electrify.remote_folder import md5_of
+
+    return md5_of(path)
+
+
+def _check_verbs(runs: _Runs) -> None:
+    """On an empty machine: nothing is done again, and what only reads reads from the bucket."""
+    before = runs.manifests()
+    said = runs.finish("reader", arguments("run", _ADDRESS))
+    if said.count("done already") != len(STAGES):
+        runs.figures.faults.append(f"a finished run was not found finished: {said[-2000:]}")
+    if runs.manifests() != before:
+        runs.figures.faults.append("a finished run has changed")
+    wanted: Mapping[str, list[str]] = {
+        "report.html": ["report", _ADDRESS],
+        " 0 differ": ["evaluate", "--rescore", _ADDRESS],
+        f"{_ADDRESS}  clean, vocab": ["ls", _ADDRESS],
+    }
+    for words, verb in wanted.items():
+        if words not in runs.finish("reader", verb):
+            runs.figures.faults.append(f"electrify {' '.join(verb)} does not say {words!r}")
+
+
+def _count(runs: _Runs) -> None:
+    figures, traffic = runs.figures, runs.storage.traffic
+    figures.requests, figures.injected = traffic.requests, traffic.faults
+    figures.asked_again, figures.megabytes_sent = traffic.asked_again, traffic.megabytes_sent
+    logs = (runs.log_of(n + 1) for n in range(figures.num_starts))
+    figures.own_retries = sum(
+        len(_RETRY_LINE.findall(path.read_text(encoding="utf-8", errors="replace")))
+        for path in logs
+    )

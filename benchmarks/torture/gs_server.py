@@ -1,0 +1,165 @@
+"""A Cloud Storage that fails at random: an emulator, and before it a proxy that injects faults.
+
+The proxy also does what Cloud Storage does and the emulator does not: it keeps the precondition
+`ifGenerationMatch=0` (an object is made only if there is none) and answers 499 to the end of an
+upload that was given up.
+"""
+
+import http.client
+import json
+import logging
+import random
+import re
+import socket
+import threading
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+REFUSALS = (429, 500, 502, 503, 504)
+DROPPED = "connection dropped before the request was done"
+LOST = "answer lost"
+CUT = "answer cut off in the middle"
+FAULTS: tuple[int | str, ...] = (*REFUSALS, DROPPED, LOST, CUT)
+_NAME = re.compile(rb'"name": "((?:[^"\\]|\\.)*)"')
+
+
+@dataclass
+class Traffic:
+    """What has gone through the proxy."""
+
+    requests: Counter[str] = field(default_factory=Counter)  # by method
+    faults: Counter[str] = field(default_factory=Counter)
+    asked_again: int = 0  # after a fault, by the library or by us
+    refused: int = 0  # by a precondition
+    megabytes_sent: float = 0.0
+
+
+class FaultyStorage:
+    """A proxy on a port of its own; `rate` of the requests get a fault, 0 none."""
+
+    def __init__(self, emulator: tuple[str, int], rate: float, seed: int) -> None:
+        self.rate, self.traffic = rate, Traffic()
+        self.status: int | None = None  # answer all requests with this one
+        self._emulator, self._rng = emulator, random.Random(seed)
+        self._one = threading.Lock()  # the emulator answers one at a time
+        self._failed: Counter[tuple[str, str]] = Counter()
+        storage = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def handle_one_request(self) -> None:
+                self.raw_requestline = self.rfile.readline(65537)
+                if self.raw_requestline and self.parse_request():
+                    storage._handle(self)
+                self.close_connection = True
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def _handle(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        key = handler.command, handler.path
+        with self._one:
+            fault = self._draw(key, len(body))
+            if fault == DROPPED:
+                return
+            if isinstance(fault, int):
+                error = {"error": {"code": fault, "message": "a fault of the torture"}}
+                _answer(handler, fault, {}, json.dumps(error).encode())
+                return
+            status, headers, content = self._ask(handler, body)
+        if fault == LOST:
+            return
+        if fault == CUT:
+            headers["Content-Length"] = str(len(content) + 1)
+            content = content[: len(content) // 2]
+        _answer(handler, status, headers, content)
+
+    def _draw(self, key: tuple[str, str], size: int) -> int | str | None:
+        traffic = self.traffic
+        traffic.requests[key[0]] += 1
+        traffic.megabytes_sent += size / 1e6
+        if self._failed[key]:
+            self._failed[key] -= 1
+            traffic.asked_again += 1
+        if self.status is not None:
+            return self.status
+        if self._rng.random() >= self.rate:
+            return None
+        fault = self._rng.choice(FAULTS)
+        traffic.faults[str(fault)] += 1
+        self._failed[key] += 1
+        return fault
+
+    def _ask(
+        self, handler: BaseHTTPRequestHandler, body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        path = urllib.parse.urlsplit(handler.path)
+        query = urllib.parse.parse_qs(path.query)
+        if handler.command == "DELETE" and "upload_id" in query:
+            return 499, {}, b""
+        if query.get("ifGenerationMatch") == ["0"] and self._exists(path.path, query, body):
+            self.traffic.refused += 1
+            return 412, {}, b'{"error": {"code": 412, "message": "conditionNotMet"}}'
+        return self._forward(handler.command, handler.path, dict(handler.headers), body)
+
+    def _exists(self, path: str, query: dict[str, list[str]], body: bytes) -> bool:
+        match = _NAME.search(body)
+        name = (
+            query["name"][0] if "name" in query else json.loads(b'"%s"' % match[1] if match else "")
+        )
+        bucket = path.removeprefix("/upload")
+        status, _, _ = self._forward(
+            "GET", f"{bucket}/{urllib.parse.quote(name, safe='')}", {}, b""
+        )
+        return status == 200
+
+    def _forward(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(*self._emulator, timeout=60)
+        try:
+            connection.request(method, path, body or None, headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+
+@contextmanager
+def faulty_storage(rate: float, seed: int, bucket: str) -> Iterator[tuple[FaultyStorage, str]]:
+    """The storage with an empty bucket, and the URL at which the emulator never fails."""
+    from gcp_storage_emulator.server import create_server
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
+    logging.getLogger("api").setLevel(logging.CRITICAL)
+    emulator = create_server("127.0.0.1", port, in_memory=True, default_bucket=bucket)
+    emulator.start()
+    storage = FaultyStorage(("127.0.0.1", port), rate, seed)
+    thread = threading.Thread(target=storage.server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield storage, f"http://127.0.0.1:{port}"
+    finally:
+        storage.server.shutdown()
+        storage.server.server_close()
+        emulator.stop()
+
+
+def _answer(
+    handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes
+) -> None:
+    handler.log_request = lambda *_: None  # type: ignore[method-assign]
+    handler.send_response_only(status)
+    for name, value in {"Content-Length": str(len(content)), **headers}.items():
+        if name.lower() not in ("server", "date", "connection", "transfer-encoding"):
+            handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(content)
