@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from electrify.artifacts import write_json, write_text
+from electrify.artifacts import remove_torn, write_json, write_text
 from electrify.page import Page
 from electrify.page_text import format_number
+from electrify.stage_lock import stage_lock
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 # control characters, line ends, those that reorder the text around them, lone surrogates
@@ -136,9 +137,11 @@ class TwinPage:
     def write(self, folder: Path, record: object) -> None:
         """report.json with the record, report.md and report.html, into a folder made if need be."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "report.json", record)
-        write_text(folder / "report.md", self.markdown())
-        self.page.write(folder / "report.html")
+        with stage_lock(folder / "report"):
+            remove_torn(folder.glob("report.*"))
+            write_json(folder / "report.json", record)
+            write_text(folder / "report.md", self.markdown())
+            self.page.write(folder / "report.html")
 
 
 def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -198,8 +198,7 @@ def digest_of(value: object) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    # a name of its own, for two workers may write the same file at once
+    """Write a file whole or not at all, by a name of its own: two workers may do it at once."""
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -212,10 +211,9 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
-def remove_torn(folder: Path) -> None:
-    """Remove, at any depth, what `write_text` had begun when it was killed. Nobody may be writing
-    there."""
-    for path in folder.rglob("*.tmp"):
+def remove_torn(paths: Iterable[Path]) -> None:
+    """Remove what `write_text` had begun when it was killed. Nobody may be writing there."""
+    for path in list(paths):
         if _TORN.search(path.name):
             path.unlink()
 
@@ -235,7 +233,7 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
         same = plan_path.exists() and _plan_in(plan_path) == plan
         if stage.resumable and same:  # with overwrite too: it drops the work of other plans alone
             log(f"{stage.name}: continuing {stage.partial}")
-            remove_torn(stage.partial)
+            remove_torn(stage.partial.rglob("*.tmp"))
             return
         if stage.resumable and plan_path.exists() and not same and not overwrite:
             raise ValueError(

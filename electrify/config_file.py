@@ -40,6 +40,8 @@ def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
         text = json.dumps(_with_size_preset(raw), default=_refuse)
         # JSON mode: strict types, but a list still becomes a tuple
         return RunConfig.model_validate_json(text)
+    except RecursionError:
+        raise ValueError(f"{where}: tables in tables deeper than any config's") from None
     except ValidationError as error:
         problems = "\n".join(f"  {_explain(e)}" for e in error.errors())
         raise ValueError(f"{where}: {error.error_count()} problem(s)\n{problems}") from None
@@ -75,6 +77,8 @@ def _apply_override(raw: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string
+    except (ValueError, RecursionError) as error:  # too many digits, too deep
+        raise ValueError(f"--set {override!r}: {error}") from None
     *sections, last = key.strip().split(".")
     target = raw
     for section in sections:

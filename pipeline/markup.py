@@ -21,6 +21,7 @@ _INLINE_NAMES = (
     " sup svg template textarea time track tt u var video wbr"
 )
 TAG_NAMES = (*_BLOCK_NAMES.split(), *_INLINE_NAMES.split())
+_LONG_REFERENCE = re.compile(r"&#[0-9]{500,}+;?")
 # stand alone, without a closing tag and without attributes
 _ALONE = {"br", "hr", "wbr", "p", "li", "td", "th", "tr", "dd", "dt", "img"}
 # what a tag leaves behind
@@ -81,6 +82,15 @@ def _remove_hidden(text: str) -> str:
     return "".join([*kept, text[start:]])
 
 
+def unescaped(text: str) -> str:
+    """As `html.unescape`, which fails at a reference of more digits than Python converts: that is
+    no character either, as one above 0x10FFFF is."""
+    try:
+        return html.unescape(text)
+    except ValueError:
+        return html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
+
+
 def _remove_tags(text: str) -> str:
     closed = {match[2].lower() for match in _TAG.finditer(text) if match[1]}
 
@@ -98,4 +108,4 @@ def _remove_tags(text: str) -> str:
 def _unescape(entity: re.Match[str]) -> str:
     name = entity[0][1:]
     # html.unescape would also take a prefix: "&notice;" is not "¬ice;"
-    return html.unescape(entity[0]) if name[0] == "#" else html5.get(name, entity[0])
+    return unescaped(entity[0]) if name[0] == "#" else html5.get(name, entity[0])

@@ -24,7 +24,10 @@ from pipeline.wikipedia import read_wikipedia
 
 __all__ = ["Fault", "Raw", "TooLong", "read_file", "read_lines"]
 
-_READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException, ExpatError)
+# UnicodeDecodeError: names of columns; MemoryError: a damaged size that nobody can allocate
+_READ_ERRORS = (
+    OSError, EOFError, zlib.error, pa.ArrowException, ExpatError, UnicodeDecodeError, MemoryError,
+)  # fmt: skip
 _ENCODING_ROWS = 100  # so many rows at the head of a file tell whether its encoding is wrong
 
 _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] = {

@@ -53,8 +53,10 @@ def line_parts(file: InputFile, part_bytes: int) -> list[InputFile]:
 def _parquet_parts(file: InputFile, column: str, part_bytes: int) -> list[InputFile]:
     try:
         with fsspec.open(file.path, "rb") as opened, pq.ParquetFile(opened) as table:
-            groups = list(_row_groups(table.metadata, column))
-    except (OSError, pa.ArrowException):
+            if column not in table.schema_arrow.names:
+                return [file]
+            groups = list(_row_groups(table.metadata, file.num_bytes))
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         return [file]  # the reader names the fault
     parts: list[InputFile] = []
     text_bytes = first_row = 0
@@ -71,10 +73,13 @@ def _parquet_parts(file: InputFile, column: str, part_bytes: int) -> list[InputF
     return [replace(p, part=part, num_parts=len(parts)) for part, p in enumerate(parts)]
 
 
-def _row_groups(metadata: pq.FileMetaData, column: str) -> Iterator[tuple[int, int, int]]:
-    """(rows, bytes of the text column, bytes in the file) of each row group."""
-    for index in range(metadata.num_row_groups):
-        group = metadata.row_group(index)
-        columns = [group.column(i) for i in range(group.num_columns)]
-        text = sum(c.total_uncompressed_size for c in columns if c.path_in_schema == column)
-        yield group.num_rows, text, sum(c.total_compressed_size for c in columns)
+def _row_groups(metadata: pq.FileMetaData, file_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """(rows, unpacked bytes, about the bytes in the file) of each row group.
+
+    Of all columns: Arrow aborts the process when it is asked for the size of a column whose
+    statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
+    """
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    sizes = [max(0, group.total_byte_size) for group in groups]
+    for group, size in zip(groups, sizes, strict=True):
+        yield group.num_rows, size, file_bytes * size // max(1, sum(sizes))

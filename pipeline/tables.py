@@ -30,7 +30,7 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
         columns = _columns(table.schema_arrow, source)
         groups = range(file.start, file.stop or table.metadata.num_row_groups)
         batches = table.iter_batches(
-            batch_size=_batch_rows(table.metadata, columns),
+            batch_size=_batch_rows(table.metadata),
             columns=columns,
             row_groups=list(groups),
         )
@@ -54,15 +54,15 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def _batch_rows(metadata: pq.FileMetaData, columns: list[str]) -> int:
-    """Rows that hold about `_BATCH_BYTES`, by the row group with the longest texts."""
-    fewest = _MAX_BATCH_ROWS
-    for index in range(metadata.num_row_groups):
-        group = metadata.row_group(index)
-        chunks = (group.column(i) for i in range(group.num_columns))
-        num_bytes = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
-        fewest = min(fewest, _rows_of_bytes(num_bytes, group.num_rows))
-    return fewest
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Rows that hold about `_BATCH_BYTES` in all columns, by the row group with the longest rows.
+
+    Not in the columns read alone: Arrow aborts the process when it is asked for the size of a
+    column whose statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
+    """
+    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+    fewest = (_rows_of_bytes(group.total_byte_size, group.num_rows) for group in groups)
+    return min(fewest, default=_MAX_BATCH_ROWS)
 
 
 def _rows_of_bytes(num_bytes: int, num_rows: int) -> int:

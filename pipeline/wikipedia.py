@@ -15,6 +15,8 @@ from pipeline.wikitext import plain_text
 
 LICENCE = "CC-BY-SA-4.0"  # of the texts of all Wikipedias since 2023
 _MAX_TITLE_BYTES = 1 << 16
+_MAX_TAG_BYTES = 1 << 24  # of a tag or comment, which expat holds whole
+_MAX_NAMESPACES = 1000
 _ARTICLE = "0"  # the namespace
 _MEDIA_KEYS, _CATEGORY_KEYS = ("6", "-2"), ("14",)
 
@@ -80,11 +82,15 @@ class _Dump:
                 self._page.namespace = value
             elif name == "base":
                 self.base = value
-            elif self._key in _MEDIA_KEYS:
+            elif self._key in _MEDIA_KEYS and len(self.media) < _MAX_NAMESPACES:
                 self.media.add(value.casefold())
-            elif self._key in _CATEGORY_KEYS:
+            elif self._key in _CATEGORY_KEYS and len(self.category) < _MAX_NAMESPACES:
                 self.category.add(value.casefold())
         self._limit = -1
+
+    def entity(self, name: str, *_: object) -> None:
+        """No dump declares entities; one inside another grows beyond all memory."""
+        raise OSError(f"it declares the entity {name!r}: no dump does")
 
     def _begin(self, limit: int) -> None:
         self._limit, self._pieces, self._num_bytes = limit, [], 0
@@ -126,16 +132,19 @@ def _pages(chunks: Iterable[bytes], dump: _Dump) -> Iterator[_Page]:
     parser.StartElementHandler = dump.start
     parser.EndElementHandler = dump.end
     parser.CharacterDataHandler = dump.characters
-    is_empty = True
+    parser.EntityDeclHandler = dump.entity
+    num_bytes = 0
     try:
         for chunk in chunks:
-            is_empty = False
+            num_bytes += len(chunk)
             parser.Parse(chunk, False)
             yield from dump.pages
             dump.pages.clear()
             if dump.root not in ("", "mediawiki"):
                 raise OSError(f"the outermost element is <{dump.root}>, not <mediawiki>: no dump")
-        if not is_empty:
+            if num_bytes - parser.CurrentByteIndex > _MAX_TAG_BYTES:
+                raise OSError(f"a tag or comment of more than {_MAX_TAG_BYTES:,} bytes: no dump")
+        if num_bytes:
             parser.Parse(b"", True)
     except expat.ExpatError:
         yield from dump.pages  # whole before the fault

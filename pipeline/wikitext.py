@@ -6,10 +6,10 @@ lines. mwparserfromhell, a full parser, reads 0.6 MB a CPU second and takes time
 unclosed tags; it is the reference in the tests.
 """
 
-import html
 import re
 from dataclasses import dataclass, field
 
+from pipeline.markup import unescaped
 from pipeline.wiki_words import CLOSING, WikiWords
 
 # what stands inside is no text, or no markup
@@ -62,7 +62,7 @@ def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:  # noqa: B
     if "<" in text:
         text = _TAG.sub("", _BREAK.sub("\n", text))
     if "&" in text:
-        text = html.unescape(text).replace("\xa0", " ")
+        text = unescaped(text).replace("\xa0", " ")
     text = _LOOSE.sub("", _EMPTY_BRACKETS.sub("", text))
     return "\n".join(_sections(text))
 

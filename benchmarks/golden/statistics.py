@@ -16,6 +16,7 @@ from benchmarks.metrics.statistics import (
 )
 
 _NUM_RESAMPLES = 2000  # where a case does not say
+_MAX_RESAMPLES = 20_000
 
 
 def _statistics(golden: Golden) -> Iterator[Comparison]:
@@ -39,6 +40,8 @@ def _trials(values: Any, expected: Mapping[str, Any]) -> Mapping[str, float]:
 
 def _bootstrap(pairs: Any, expected: Mapping[str, Any]) -> Mapping[str, float]:
     num_resamples = expected.get("iters", _NUM_RESAMPLES)
+    if not isinstance(num_resamples, int) or not 0 < num_resamples <= _MAX_RESAMPLES:
+        raise ValueError(f"iters is {num_resamples!r}, not 1 to {_MAX_RESAMPLES:,}")
 
     def stderr(metric: MetricFunction) -> float:
         def of_pairs(drawn: Sequence[Sequence[int]]) -> float:

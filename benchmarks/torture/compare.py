@@ -10,6 +10,7 @@ from electrify.artifacts import check_files, read_manifest
 
 # keys of records that time, memory and place decide
 _CLOCK = ("seconds", "per_second", "peak_memory", "finished_at", "wait", "model_path", "eta")
+_LINE_CHECKSUM = "sha256"  # of a record with its clock times
 _LINES = ("pretrain/metrics.jsonl", "evaluate/results.jsonl")
 _RECORDS = ("pretrain/summary.json",)
 # names with host, process id and time, which TensorBoard gives
@@ -88,6 +89,6 @@ def _without_clocks(value: Any) -> Any:
         return {
             key: _without_clocks(entry)
             for key, entry in value.items()
-            if not any(clock in key for clock in _CLOCK)
+            if key != _LINE_CHECKSUM and not any(clock in key for clock in _CLOCK)
         }
     return [_without_clocks(entry) for entry in value] if isinstance(value, list) else value

@@ -3,8 +3,8 @@
 The shortened demo from an empty machine to its report. A share of all requests is refused (429,
 5xx), dropped, answered to nobody or cut off. At random moments the machine is killed, and another,
 an empty one or one that had a part in it, goes on. After each kill every stage in the bucket must
-be whole or not there, and those that were finished untouched. In the end the bucket must hold what a
-run on a disk makes, byte for byte, and nothing else.
+be whole or not there, and those that were finished untouched. In the end the bucket must hold what
+a run on a disk makes, byte for byte, and nothing else.
 """
 
 import base64
@@ -26,6 +26,7 @@ from benchmarks.torture.demo import STAGES, arguments, start
 from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
 from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import Progress, log
+from electrify.remote_folder import md5_of
 from electrify.remote_run import WORK_DIR
 from electrify.remote_send import REPORTS
 
@@ -66,6 +67,7 @@ class _Runs:
 
         self.storage, self.work = storage, work
         self.figures = StorageFigures()
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
         )
@@ -79,7 +81,16 @@ class _Runs:
             WORK_DIR: str(self.work / machine),
         }
         program = ("benchmarks.torture.gs_machine", machine)
-        return start(words, self.log_of(self.figures.num_starts), program, environment)
+        process = start(words, self.log_of(self.figures.num_starts), program, environment)
+        self._processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """Leave no process behind."""
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def log_of(self, number: int) -> Path:
         return self.work / f"start-{number}.log"
@@ -122,21 +133,29 @@ def torture_by_faults(rate: float, kills: int, seed: int, work: Path) -> Storage
     rng = random.Random(seed)
     with faulty_storage(rate, seed, _BUCKET) as (storage, sound_url):
         runs = _Runs(storage, sound_url, work)
-        figures, begin = runs.figures, time.monotonic()
-        machines = ["machine-1"]
-        with Progress("gs", kills, "kills") as progress:
-            while len(figures.kills) < kills:
-                if not _start_and_kill(runs, rng.choice(machines[-2:]), rng):
-                    break  # it was finished before
-                machines.append(f"machine-{len(machines) + 1}")
-                progress.update(note=figures.kills[-1])
-        _check_second_writer(runs, machines[-1])
-        runs.finish(machines[-1], arguments("run", _ADDRESS))
-        figures.faults += _differences(runs, local)
-        _check_verbs(runs)
+        begin = time.monotonic()
+        try:
+            _torture(runs, kills, rng, local)
+        finally:
+            runs.stop()
+        figures = runs.figures
         figures.seconds, figures.local_seconds = time.monotonic() - begin, local_seconds
         _count(runs)
     return figures
+
+
+def _torture(runs: _Runs, kills: int, rng: random.Random, local: Path) -> None:
+    figures, machines = runs.figures, ["machine-1"]
+    with Progress("gs", kills, "kills") as progress:
+        while len(figures.kills) < kills:
+            if not _start_and_kill(runs, rng.choice(machines[-2:]), rng):
+                break  # it was finished before
+            machines.append(f"machine-{len(machines) + 1}")
+            progress.update(note=figures.kills[-1])
+    _check_second_writer(runs, machines[-1])
+    runs.finish(machines[-1], arguments("run", _ADDRESS))
+    figures.faults += _differences(runs, local)
+    _check_verbs(runs)
 
 
 def _run_on_disk(work: Path) -> Path:
@@ -216,15 +235,9 @@ def _differences(runs: _Runs, local: Path) -> Iterator[str]:
     for name in sorted({*objects} ^ expected):
         yield f"{name} is {'left' if name in objects else 'not'} in the bucket"
     for name, info in objects.items():
-        if base64.b64decode(info["md5Hash"]).hex() != _md5(there / name):
+        if base64.b64decode(info["md5Hash"]).hex() != md5_of(there / name):
             yield f"{name} has another checksum than its content"
     runs.figures.megabytes_kept = sum(info["size"] for info in objects.values()) / 1e6
-
-
-def _md5(path: Path) -> str:
-    from electrify.remote_folder import md5_of
-
-    return md5_of(path)
 
 
 def _check_verbs(runs: _Runs) -> None:
@@ -249,8 +262,6 @@ def _count(runs: _Runs) -> None:
     figures, traffic = runs.figures, runs.storage.traffic
     figures.requests, figures.injected = traffic.requests, traffic.faults
     figures.asked_again, figures.megabytes_sent = traffic.asked_again, traffic.megabytes_sent
-    logs = (runs.log_of(n + 1) for n in range(figures.num_starts))
-    figures.own_retries = sum(
-        len(_RETRY_LINE.findall(path.read_text(encoding="utf-8", errors="replace")))
-        for path in logs
-    )
+    for number in range(figures.num_starts):
+        said = runs.log_of(number + 1).read_text(encoding="utf-8", errors="replace")
+        figures.own_retries += len(_RETRY_LINE.findall(said))

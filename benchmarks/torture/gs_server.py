@@ -108,14 +108,11 @@ class FaultyStorage:
         return self._forward(handler.command, handler.path, dict(handler.headers), body)
 
     def _exists(self, path: str, query: dict[str, list[str]], body: bytes) -> bool:
-        match = _NAME.search(body)
-        name = (
-            query["name"][0] if "name" in query else json.loads(b'"%s"' % match[1] if match else "")
-        )
-        bucket = path.removeprefix("/upload")
-        status, _, _ = self._forward(
-            "GET", f"{bucket}/{urllib.parse.quote(name, safe='')}", {}, b""
-        )
+        """Whether the object that an upload would make is there."""
+        match = _NAME.search(body)  # in the first part of a body of several
+        name = query["name"][0] if "name" in query else match and json.loads(b'"%s"' % match[1])
+        there = f"{path.removeprefix('/upload')}/{urllib.parse.quote(name or '', safe='')}"
+        status, _, _ = self._forward("GET", there, {}, b"")
         return status == 200
 
     def _forward(

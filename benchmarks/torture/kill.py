@@ -24,6 +24,7 @@ from electrify.progress import Progress, log
 
 SIGTERM_FRACTION = 0.2
 FILE_FRACTION = 0.5  # of the rounds wait for a file, the others for a time
+MAX_SIGNALS_A_STAGE = 2  # of one run
 MAX_SECONDS = 600.0  # of one start
 REPORT = "report"
 _POLL_SECONDS = 0.0005
@@ -85,37 +86,35 @@ def torture_by_kills(rounds: int, seed: int, work: Path) -> KillFigures:
     seconds = {stage: read_manifest(undisturbed / stage)["seconds"] for stage in STAGES}
     with Progress("kill", rounds, "signals") as progress:
         while figures.num_signals < rounds:
-            run = work / f"run-{figures.num_runs}"
-            before = figures.num_signals
-            while figures.num_signals < rounds:
-                moment = _choose(run, seconds, rng)
-                if _start_until(run, moment, figures):
-                    break
-                progress.update(figures.num_signals - progress.done, note=moment.stage)
+            run, num_faults = work / f"run-{figures.num_runs}", len(figures.faults)
+            for stage in (*STAGES, REPORT):
+                for _ in range(rng.randint(0, MAX_SIGNALS_A_STAGE)):
+                    if figures.num_signals == rounds:
+                        break
+                    _start_until(run, _moment(stage, seconds, rng), figures)
+                    progress.update(figures.num_signals - progress.done, note=stage)
             _finish(run, figures)  # what the last signal left, or nothing to do
             figures.faults += [f"{run.name}: {what}" for what in differences(undisturbed, run)]
-            if figures.num_signals > before and not figures.faults:
+            if num_faults == len(figures.faults):
                 shutil.rmtree(run)
     figures.seconds = time.monotonic() - begin
     return figures
 
 
-def _choose(run: Path, seconds: Mapping[str, float], rng: random.Random) -> Moment:
-    """A moment in one of the stages that are not finished, the report among them."""
-    stage = rng.choice([s for s in (*STAGES, REPORT) if not (run / s / MANIFEST).exists()])
+def _moment(stage: str, seconds: Mapping[str, float], rng: random.Random) -> Moment:
     number = signal.SIGTERM if rng.random() < SIGTERM_FRACTION else signal.SIGKILL
     pattern = rng.choice(_FILES[stage]) if rng.random() < FILE_FRACTION else None
     return Moment(stage, rng.uniform(0, seconds.get(stage, 1.0)), pattern, number)
 
 
-def _start_until(run: Path, moment: Moment, figures: KillFigures) -> bool:
-    """Start the run and signal it at the moment; True if it was finished before that came."""
+def _start_until(run: Path, moment: Moment, figures: KillFigures) -> None:
+    """Start the run and signal it at the moment, unless it was finished before that came."""
     stages_before = _finished(run)
     process = start(arguments("run", run), _log_of(run))
     figures.num_starts += 1
     if not _await(run, moment, process):
         _note_end(run, process, figures)
-        return True
+        return
     if moment.pattern and "tmp" in "".join(p.name for p in run.glob(moment.pattern)):
         figures.caught_writing[moment.stage] += 1
     figures.signals[f"{moment.stage} {moment.signal.name}"] += 1
@@ -129,7 +128,6 @@ def _start_until(run: Path, moment: Moment, figures: KillFigures) -> bool:
         if after.get(stage) != stamp:
             figures.faults.append(f"{run.name}: {stage} was finished and has been made again")
     figures.faults += [f"{run.name}: {what}" for what in unsound(run)]
-    return False
 
 
 def _await(run: Path, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
@@ -137,12 +135,13 @@ def _await(run: Path, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
     partial = run / f"{moment.stage}.partial"
     report_begins = run / "evaluate" / MANIFEST
     deadline, until = time.monotonic() + MAX_SECONDS, None
+    there = set(run.glob(moment.pattern)) if moment.pattern else set()
     while process.poll() is None:
         if time.monotonic() > deadline:
             os.killpg(process.pid, signal.SIGKILL)
             raise ValueError(f"{run}: no end after {MAX_SECONDS:.0f} s; it hangs")
         if moment.pattern is not None:
-            if next(run.glob(moment.pattern), None) is not None:
+            if set(run.glob(moment.pattern)) - there:
                 return True
         elif until is None:
             if partial.exists() or (moment.stage == REPORT and report_begins.exists()):
@@ -164,8 +163,9 @@ def _finish(run: Path, figures: KillFigures) -> None:
 
 def _note_end(run: Path, process: subprocess.Popen[bytes], figures: KillFigures) -> None:
     status = process.wait(timeout=MAX_SECONDS)
-    if status != 0:
-        printed = _log_of(run).read_text(encoding="utf-8", errors="replace")
+    printed = _log_of(run).read_text(encoding="utf-8", errors="replace")
+    # before the first line of the log the interpreter has no handler yet, and nothing is begun
+    if status != 0 and (status != -signal.SIGTERM or printed):
         figures.faults.append(f"{run.name}: status {status}: {printed[-2000:]}")
 
 

@@ -38,7 +38,7 @@ def test_a_changed_digit_of_a_record_is_noticed(tmp_path):
     path = tmp_path / "results.jsonl"
     append_result(path, result(value=0.7125))
     path.write_text(path.read_text().replace("0.7125", "0.7225"))
-    with pytest.raises(ValueError, match="line 1 is no result record .its checksum differs"):
+    with pytest.raises(ValueError, match=r"line 1 is no result record .its checksum differs"):
         read_results(path)
 
 

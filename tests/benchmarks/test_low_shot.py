@@ -1,6 +1,7 @@
 """Parts of the training split: nested, seeded, with every class."""
 
 import itertools
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from benchmarks.predictions import prediction_path, read_predictions
 from benchmarks.registry import resolve_tasks
 from benchmarks.rescore import rescore
 from benchmarks.results import largest_part, read_results
+from electrify.stages import evaluate_stage
 
 FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)
 
@@ -114,3 +116,26 @@ def test_parts_come_after_the_whole(make_config):
 def test_a_share_is_between_nothing_and_everything(make_config, value):
     with pytest.raises(ValueError, match="train_fractions"):
         make_config(train_fractions=[value])
+
+
+def test_evaluations_of_before_parts_were_an_option_stay_done(make_config):
+    def options(**changes):
+        config = make_config(**changes)
+        return dict(evaluate_stage(config, str(Path("tests")), []).config)
+
+    before = options(tasks_options={"klue-ynat": {"num_epochs": 1.0}})
+    assert not {"train_fractions", "min_steps"} & before.keys()
+    assert "min_steps" not in before["tasks_options"]["klue-ynat"]
+    now = options(train_fractions=[0.1, 1.0], min_steps=5)
+    assert (now["train_fractions"], now["min_steps"]) == ([0.1, 1.0], 5)
+
+
+def test_records_of_before_parts_and_costs_are_read(evaluated):
+    path = evaluated / "results.jsonl"
+    added = ("train_fraction", "train_seconds", "train_flops", "inference_flops",
+             "peak_memory_mb", "device")  # fmt: skip
+    later = {*added, "sha256"}  # of the line itself
+    record = json.loads(path.read_text().splitlines()[0])
+    path.write_text(json.dumps({k: v for k, v in record.items() if k not in later}) + "\n")
+    (result,) = read_results(path)
+    assert [getattr(result, name) for name in added] == [1.0, *[None] * 5]
