@@ -62,7 +62,7 @@ def load_ablation(path: Path) -> Ablation:
     for label, changes in ablation.variants.items():
         try:
             load_config(ablation.base, _overrides(common | changes))
-        except ValueError as error:
+        except (ValueError, OSError) as error:  # OSError: a base that cannot be read
             raise ValueError(f"{path}, variant {label!r}: {error}") from None
     return ablation
 

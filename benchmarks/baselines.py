@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from benchmarks.comparison import Comparison, compare, corrected, incomparable
 from benchmarks.run_folder import RunFolder
-from benchmarks.scores import TaskScore, encoder_name, scores_of
+from benchmarks.scores import TaskScore, encoder_name, scores_by_task, scores_of
 
 UNTRAINED = "random-init"
 OWN = "export"  # names the run's own export among the encoders of a run
@@ -75,9 +75,9 @@ def between(
     runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
 ) -> tuple[Against, ...]:
     """Every other run against the baseline's, task by task and encoder by encoder, one family."""
-    base = {(s.label, s.first.metric): s for s in scores_of(runs[baseline.run])}
+    base = scores_by_task(runs[baseline.run])
     others = [
-        (name, {(s.label, s.first.metric): s for s in scores_of(run)})
+        (name, scores_by_task(run))
         for number, (run, name) in enumerate(zip(runs, names, strict=True))
         if number != baseline.run
     ]

@@ -145,7 +145,9 @@ def _load_weights(model: ModelSource) -> Any:
             model.path, dtype=torch.float32, output_loading_info=True, weights_only=True
         )
     except Exception as error:  # safetensors, zip and pickle have sorts of their own
-        raise ValueError(f"cannot read the weights of the model at {model.path}: {error}") from error
+        raise ValueError(
+            f"cannot read the weights of the model at {model.path}: {error}"
+        ) from error
     # a pooler stands on top of the encoder and is not used here
     missing = sorted(name for name in loading["missing_keys"] if not name.startswith("pooler."))
     if missing:

@@ -69,9 +69,10 @@ def _read(task: Task, hub: HubSource, folder: Path | None) -> Mapping[str, Any]:
             return dict(datasets.load_from_disk(str(folder)))
         return dict(datasets.load_dataset(hub.path, hub.name))
     except (OSError, ValueError, RuntimeError) as error:
+        first_line = (str(error) or repr(error)).splitlines()[0]
         raise ValueError(
             f"{task.name}: `datasets` cannot read {folder or hub.path}: "
-            f"{(str(error) or repr(error)).splitlines()[0]}; or give --data-dir a folder with the official files "
+            f"{first_line}; or give --data-dir a folder with the official files "
             f"({task.homepage})"
         ) from error
 

@@ -9,7 +9,7 @@ from benchmarks.report_scores import add_differences
 from benchmarks.report_sections import curve, final_valid, words
 from benchmarks.run_folder import RunFolder
 from benchmarks.score_numbers import against_numbers
-from benchmarks.scores import Sample, scores_of
+from benchmarks.scores import Sample, scores_by_task
 from benchmarks.twin_page import TwinPage
 
 
@@ -56,7 +56,7 @@ def comparison_numbers(
 def _add_scores(
     document: TwinPage, runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
 ) -> None:
-    scores = [{(s.label, s.first.metric): s for s in scores_of(run)} for run in runs]
+    scores = [scores_by_task(run) for run in runs]
     tasks = list(dict.fromkeys(key for run in scores for key in run))
     if not tasks:
         document.paragraph("None of the runs is evaluated yet. Run: electrify evaluate CONFIG")

@@ -145,7 +145,7 @@ def _sound(place: Path, name: str) -> Path:
     path = place / name
     if place.suffix != ".partial" and path.is_file():
         entry = read_manifest(place)["files"].get(name)
-        if entry is None or fingerprint(str(path)) != entry["sha256"]:
+        if entry is not None and fingerprint(str(path)) != entry["sha256"]:
             raise ValueError(
                 f"{path} has changed since it was made: put the old file back, or remove {place} "
                 "and make it again"

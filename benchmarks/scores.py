@@ -125,6 +125,14 @@ def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
     )
 
 
+def scores_by_task(run: RunFolder) -> dict[tuple[str, str], TaskScore]:
+    """A run's scores by task and metric, as runs are compared; by encoder too where it has scored
+    several."""
+    scores = scores_of(run)
+    several = len({score.stage for score in scores}) > 1
+    return {(s.label if several else s.first.task, s.first.metric): s for s in scores}
+
+
 def _check_records(stage: str, results: Sequence[Result]) -> None:
     first: dict[str, Result] = {}
     seen = set()

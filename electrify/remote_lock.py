@@ -24,7 +24,10 @@ from electrify.remote_folder import RemoteFolder
 
 LOCKS = ".locks"
 RENEW_SECONDS = 15.0
-SILENCE_SECONDS = 60.0  # a holder that was not heard of for so long is taken to be lost
+# A holder that was not heard of for so long is taken to be lost. Long, since a library that keeps
+# Python's lock to itself (kiwipiepy does, for half a minute) stops the thread that renews
+SILENCE_SECONDS = 300.0
+_MAX_COMMAND = 100  # characters of it that are told
 _POLL_SECONDS = 2.0
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
@@ -84,7 +87,7 @@ def remote_lock(place: RemoteFolder, stage: str) -> RemoteLock:
     """
     owner = {
         "token": uuid4().hex, "pid": os.getpid(), "host": socket.gethostname(),
-        "machine": machine(), "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "machine": machine(), "command": _command(),
         "since": time.time(), "renewed": 0,
     }  # fmt: skip
     watched: tuple[int, Mapping[str, Any], float] | None = None
@@ -141,6 +144,11 @@ def _read(place: RemoteFolder, stage: str, number: int) -> dict[str, Any] | None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return owner
+
+
+def _command() -> str:
+    words = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return words if len(words) <= _MAX_COMMAND else f"{words[:_MAX_COMMAND]}..."
 
 
 def machine() -> str:

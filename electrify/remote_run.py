@@ -116,8 +116,9 @@ class RemoteRun:
         except ValueError:
             raise
         except Exception as error:  # each file system has errors of its own
+            said = " ".join(str(error).split())  # of several lines, where a server's answer is
             raise ValueError(
-                f"{self.place.address} cannot be {done} ({type(error).__name__}: {error}): "
+                f"{self.place.address} cannot be {done} ({type(error).__name__}: {said}): "
                 f"{advice(error)}. What is finished here stays in {self.folder}"
             ) from error
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from electrify.artifacts import fingerprint, write_json
 from electrify.config import RunConfig
+from electrify.json_text import read_json
 from electrify.progress import is_main_process, warn
 from electrify.stages import (
     CHECKPOINT_STATE,
@@ -174,7 +175,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def read_state(path: Path) -> dict[str, Any]:
     """`state.json` of a checkpoint folder whose files have the checksums it names."""
-    state: dict[str, Any] = json.loads((path / CHECKPOINT_STATE).read_text(encoding="utf-8"))
+    state: dict[str, Any] = read_json(path / CHECKPOINT_STATE)
+    step, identity = state["step"], state["identity"]
+    if not isinstance(step, int) or not isinstance(identity, dict):
+        raise ValueError(f"{CHECKPOINT_STATE} has no step or no identity")
+    if not isinstance(identity.get("options", {}), dict):
+        raise ValueError(f"{CHECKPOINT_STATE} has no table of options")
     for name in FILES:
         if fingerprint(str(path / name)) != state["sha256"][name]:
             raise ValueError(f"checksum of {name} differs")
@@ -284,8 +290,12 @@ def restore_optimizers(
     for optimizer in optimizers:
         optimizer.state.clear()
     for key, value in moments.items():
-        number, kind, name = key.split("/", 2)
-        parameter = parameters[name]
+        number, _, kind_of = key.partition("/")
+        kind, _, name = kind_of.partition("/")
+        parameter = parameters.get(name)
+        known = number.isdecimal() and int(number[:4]) < len(optimizers)
+        if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
+            raise ValueError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
         # a copy, since what safetensors returns may be the file itself, mapped; moments live beside
         # their parameter; the optimiser takes the count of steps to its device
         copied = value.clone()

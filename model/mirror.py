@@ -28,7 +28,7 @@ def _open(option: str, url: str) -> RemoteFolder:
     try:
         return RemoteFolder(url)
     except ValueError as error:
-        raise ValueError(f"pretrain.{option}: {error}") from None
+        raise ValueError(f"pretrain.{option} = {error}") from None
 
 
 class Mirror:

@@ -14,15 +14,20 @@ from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, raw_of, too_l
 # Of the columns read, held at a time: twice, as Arrow has them and as Python does.
 _BATCH_BYTES = 4_000_000
 _MAX_BATCH_ROWS = 1024
+_SMALL_BYTES = 16_000_000  # of a file or its part, packed
 _KNOWN = ("source", "url", "licence", "license")
 
 
 def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a row, in column `source.text_field`; of a part, its row groups alone."""
-    # buffered, not read ahead: else Arrow holds a column chunk whole, maybe most of the file
+    # buffered, not read ahead: else Arrow holds a column chunk whole, maybe most of the file. But
+    # for a buffer it takes what a damaged page says that it has, up to 2 GB
+    is_small = 0 < file.num_bytes <= _SMALL_BYTES
     with (
         fsspec.open(file.path, "rb") as opened,
-        pq.ParquetFile(opened, buffer_size=CHUNK_BYTES, pre_buffer=False) as table,
+        pq.ParquetFile(
+            opened, buffer_size=0 if is_small else CHUNK_BYTES, pre_buffer=False
+        ) as table,
     ):
         if fault := _schema_fault(table.schema_arrow, source):
             yield fault

@@ -59,6 +59,20 @@ def _corrupt(parsed: argparse.Namespace) -> list[str]:
     return figures.faults
 
 
+def _soak(parsed: argparse.Namespace) -> list[str]:
+    from benchmarks.torture.soak import torture_by_soak
+
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = torture_by_soak(parsed.steps, Path(parsed.work or scratch) / "soak")
+    value = figures.as_json()
+    print(
+        f"{parsed.steps:,} steps, {figures.seconds:.0f} s; by quarter: resident MB "
+        f"{value['resident_mb']}, open files {value['open_files']}"
+    )
+    _write(parsed, value)
+    return figures.faults
+
+
 def _fuzz(parsed: argparse.Namespace) -> list[str]:
     figures = torture_by_fuzz(parsed.executions, parsed.seed, parsed.target)
     for name, target in figures.targets.items():
@@ -122,7 +136,10 @@ def _parser() -> argparse.ArgumentParser:
                     help="of the requests (0.1)")  # fmt: skip
     gs.add_argument("--kills", type=int, default=5, help="machines to kill (5)")
     gs.set_defaults(torture=_gs)
-    for way in (kill, corrupt, gs):
+    soak = ways.add_parser("soak", help="train many tiny steps and watch memory and open files")
+    soak.add_argument("--steps", type=int, default=20_000, help="to train (20,000)")
+    soak.set_defaults(torture=_soak)
+    for way in (kill, corrupt, gs, soak):
         way.add_argument("--seed", type=int, default=0)
         way.add_argument("--work", metavar="DIR", help="keep the runs there (default: nowhere)")
         way.add_argument("--json", metavar="PATH", help="write the figures to this file")

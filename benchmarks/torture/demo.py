@@ -26,7 +26,7 @@ def arguments(verb: str, output_dir: Path | str, *overrides: str) -> list[str]:
     return words
 
 
-def overrides_of(output_dir: Path, *overrides: str) -> list[str]:
+def overrides_of(output_dir: Path | str, *overrides: str) -> list[str]:
     """What the shortened demo changes of `CONFIG`."""
     return [f"output_dir='{output_dir}'", *_SHORT, *overrides]
 

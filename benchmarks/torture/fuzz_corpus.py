@@ -8,6 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.torture.fuzz_corpus_seeds import (
+    DOCUMENTS,
+    DTD,
+    DUMP,
+    JSON_LINES,
+    TEXTS,
+    WET,
+    WET_WORDS,
+    WIKI_WORDS,
+    WIKITEXT,
+    XML_WORDS,
+)
 from benchmarks.torture.fuzz_target import Reader, Target
 
 _MAX_LINE_BYTES = 5_000
@@ -16,64 +28,6 @@ _REASONS = {
     "malformed_warc", "missing_field", "wrong_type",
 }  # fmt: skip
 _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
-_JSON_LINES = (
-    '{"text": "한국어 문장입니다.", "source": "news", "url": "https://a.example/1"}\n'
-    '{"text": "Second \\u00e9 line", "licence": "CC0", "thread": "a"}\n'
-    '{"text": "\\ud83d\\ude00 \\ud83d", "thread": "a", "n": 1e5}\n'.encode(),
-    b'{"text": "a"}\r\n\r\n{"text": null}\n{"other": 1}\n[1]\n{"text": "b", "thread": 7}',
-)
-_TEXTS = (
-    "첫 줄입니다.\n둘째 줄.\n\n다음 글\n".encode(),
-    b"\xef\xbb\xbfone line\r\n\r\nanother \x0c line\n\n\n\nlast",
-)
-_DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" xml:lang="ko">
-<siteinfo><base>https://ko.example.org/wiki/Main</base><namespaces>
-<namespace key="0" /><namespace key="6">파일</namespace><namespace key="14">분류</namespace>
-</namespaces></siteinfo>
-<page><title>한국</title><ns>0</ns><revision><text bytes="9">'''한국'''은 [[나라|나라]]다.
-{{틀|a=b}} == 역사 ==
-[[분류:나라]] &lt;ref&gt;x&lt;/ref&gt;</text></revision></page>
-<page><title>R</title><ns>0</ns><redirect title="한국" /><revision><text>#REDIRECT [[한국]]</text>
-</revision></page><page><title>T:x</title><ns>10</ns><revision><text>no</text></revision></page>
-</mediawiki>
-""".encode()
-_DTD = b"""<?xml version="1.0"?><!DOCTYPE mediawiki [<!ENTITY a "aaaaaaaaaa">
-<!ENTITY b "&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>
-<mediawiki><page><title>&b;</title><ns>0</ns><revision><text>&b; &c;</text></revision></page>
-</mediawiki>"""
-_WIKITEXT = (
-    "'''Seoul''' ({{lang|ko|서울}}) is the [[capital city|capital]] of [[Korea]].<ref>a</ref>\n"
-    "{| class=x\n|-\n| a || b\n|}\n== History ==\n* one\n* two [http://a.example b]\n"
-    "[[File:a.jpg|thumb|A [[b]] c]] <math>x^2</math> <!-- c -->\n\n-{zh-hans:a;zh-hant:b}-\n"
-    "== References ==\n<references />\n[[Category:X]]\n".encode(),
-    "{{정보|이름=[[서울]]|{{a|{{b}}}}}}\n&nbsp;__NOTOC__ ''기울임'' <nowiki>[[x]]</nowiki>".encode(),
-)
-_WIKI_WORDS = (
-    b"{{", b"}}", b"[[", b"]]", b"{|", b"|}", b"\n|}", b"<ref", b"</ref>", b"<ref/>", b"<!--",
-    b"-->", b"<nowiki>", b"</nowiki>", b"<math>", b"</math>", b"==", b"\n==", b"'''", b"|", b"-{",
-    b"}-", b"[http://a ", b"<gallery>", b"</gallery>", b"__TOC__", b"&#x110000;", b"&#99999999999;",
-)  # fmt: skip
-_XML_WORDS = (
-    b"<page>", b"</page>", b"<title>", b"</title>", b"<ns>", b"</ns>", b"<text>", b"</text>",
-    b"<base>", b"</base>", b"<redirect/>", b"<mediawiki>", b"</mediawiki>", b"<namespace key='6'>",
-    b"</namespace>", b"<!DOCTYPE a [", b"]>", b'<!ENTITY a "b">', b"&a;", b"<![CDATA[", b"]]>",
-    b"<?xml version='1.0' encoding='utf-16'?>", b"<?x?>", b"&#xD800;", b"&lt;", b"xmlns:a=''",
-)  # fmt: skip
-_WET = "".join(
-    f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: https://a.example/{kind}\r\n"
-    f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n\r\n"
-    for kind, text in (("warcinfo", "x: y"), ("conversion", "본문 text\n"), ("conversion", "b"))
-).encode()
-_WET_WORDS = (
-    b"WARC/1.0\r\n", b"WARC-Type: conversion\r\n", b"Content-Length: ", b"Content-Length: 99999\r\n",
-    b"\r\n\r\n", b"\xc2\xb2", b"-1", b"999999999999999999", b"WARC/",
-)  # fmt: skip
-_DOCUMENTS = (
-    "# 제목\n\n이것은 <b>문서</b>입니다. [링크](https://a.example/x?y=1) 전화 010-1234-5678\n"
-    "- 하나\n- 둘\n\n```py\nprint(1)\n```\nì•ˆë…• ｆｕｌｌ ㅋㅋㅋㅋㅋㅋ ᄒᆞᆫ글 me@a.example.com\n".encode(),
-    b"<html><body><p>Terms of use</p><a href='x'>y</a>&amp;lt;</body> Copyright (c) 2020 "
-    b"All rights reserved. The quick brown fox jumps over the lazy dog. " * 2,
-)
 
 
 def _source(**options: Any) -> Any:
@@ -109,7 +63,8 @@ def _reader(
                 assert len(item.text.encode("utf-8", "surrogatepass")) <= 4 * _MAX_LINE_BYTES
                 seen.append("")
             else:
-                assert isinstance(item, Fault) and item.reason in _REASONS, item
+                assert isinstance(item, Fault), item
+                assert item.reason in _REASONS, item
                 seen.append(item.reason)
         return tuple(seen[:6])
 
@@ -122,18 +77,18 @@ def _packed(magic: bytes, pack: Callable[[bytes], bytes]) -> Callable[[bytes], b
 
 
 def _jsonl(folder: Path) -> Reader:
-    return _reader(folder, "a.jsonl", _JSON_LINES, form="lines", kind="jsonl")
+    return _reader(folder, "a.jsonl", JSON_LINES, form="lines", kind="jsonl")
 
 
 def _threads(folder: Path) -> Reader:
     seeds = (b"".join(b'{"text": "%d", "thread": %d}\n' % (i, i // 3) for i in range(7)),)
     options: Any = {"kind": "jsonl", "thread_field": "thread"}
-    return _reader(folder, "a.jsonl", (*seeds, *_JSON_LINES), form="lines", **options)
+    return _reader(folder, "a.jsonl", (*seeds, *JSON_LINES), form="lines", **options)
 
 
 def _gzip(folder: Path) -> Reader:
     pack = _packed(_GZIP, lambda data: gzip.compress(data, 1))
-    seeds = (*_JSON_LINES, gzip.compress(_JSON_LINES[0]), 2 * gzip.compress(_JSON_LINES[1]))
+    seeds = (*JSON_LINES, gzip.compress(JSON_LINES[0]), 2 * gzip.compress(JSON_LINES[1]))
     return _reader(folder, "a.jsonl.gz", seeds, (_GZIP,), pack=pack, kind="jsonl")
 
 
@@ -143,13 +98,13 @@ def _zstd(folder: Path) -> Reader:
     def compress(data: bytes) -> bytes:
         return bytes(pa.compress(data, "zstd", asbytes=True))
 
-    seeds = (*_TEXTS, compress(_TEXTS[0]), compress(_TEXTS[0]) + compress(_TEXTS[1]))
+    seeds = (*TEXTS, compress(TEXTS[0]), compress(TEXTS[0]) + compress(TEXTS[1]))
     pack = _packed(_ZSTD, compress)
     return _reader(folder, "a.txt.zst", seeds, (_ZSTD,), pack=pack, kind="text")
 
 
 def _text(document: str) -> Callable[[Path], Reader]:
-    return lambda folder: _reader(folder, "a.txt", _TEXTS, kind="text", document=document)
+    return lambda folder: _reader(folder, "a.txt", TEXTS, kind="text", document=document)
 
 
 def _encoded(encoding: str) -> Callable[[Path], Reader]:
@@ -158,24 +113,24 @@ def _encoded(encoding: str) -> Callable[[Path], Reader]:
 
     def make(folder: Path) -> Reader:
         return _reader(
-            folder, "a.txt", (*seeds, *_TEXTS), kind="text", document="line", encoding=encoding
+            folder, "a.txt", (*seeds, *TEXTS), kind="text", document="line", encoding=encoding
         )
 
     return make
 
 
 def _wet(folder: Path) -> Reader:
-    return _reader(folder, "a.wet", (_WET,), _WET_WORDS, kind="wet")
+    return _reader(folder, "a.wet", (WET,), WET_WORDS, kind="wet")
 
 
 def _wikipedia(folder: Path) -> Reader:
-    return _reader(folder, "a.xml", (_DUMP, _DTD), _XML_WORDS + _WIKI_WORDS, kind="wikipedia")
+    return _reader(folder, "a.xml", (DUMP, DTD), XML_WORDS + WIKI_WORDS, kind="wikipedia")
 
 
 def _wikipedia_bzip2(folder: Path) -> Reader:
-    seeds = (_DUMP, bz2.compress(_DUMP), bz2.compress(_DTD))
+    seeds = (DUMP, bz2.compress(DUMP), bz2.compress(DTD))
     pack = _packed(_BZIP2, lambda data: bz2.compress(data, 1))
-    return _reader(folder, "a.xml.bz2", seeds, _XML_WORDS, pack=pack, kind="wikipedia")
+    return _reader(folder, "a.xml.bz2", seeds, XML_WORDS, pack=pack, kind="wikipedia")
 
 
 def _wikitext(folder: Path) -> Reader:
@@ -185,7 +140,7 @@ def _wikitext(folder: Path) -> Reader:
         text = plain_text(data.decode("utf-8", "surrogateescape"))
         return min(8, text.count("\n"))
 
-    return Reader(_WIKITEXT, read, _WIKI_WORDS, errors=())
+    return Reader(WIKITEXT, read, WIKI_WORDS, errors=())
 
 
 def _tables(folder: Path) -> list[bytes]:
@@ -248,7 +203,7 @@ def _cleaning(folder: Path) -> Reader:
             outcome.text.encode()  # what stays can be stored
         return outcome.drop.reason if outcome.drop else "kept"
 
-    return Reader(_DOCUMENTS, _of_text(read), errors=())
+    return Reader(DOCUMENTS, _of_text(read), errors=())
 
 
 def _of_text(read: Callable[[bytes], object]) -> Callable[[bytes], object]:
@@ -290,7 +245,7 @@ def _evaluation_texts(folder: Path) -> Reader:
     seeds = (
         json.dumps([{"text": "가", "n": [1, "b"]}]).encode(),
         b'a\tb\n"c\nd",e\n',
-        *_JSON_LINES,
+        *JSON_LINES,
     )
     return Reader(seeds, read, (b'"', b","), "json", named="texts.")
 

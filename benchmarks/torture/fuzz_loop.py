@@ -5,6 +5,7 @@ further. What the process is reading stands in a mapped file, so that who watche
 killed it.
 """
 
+import contextlib
 import itertools
 import json
 import logging
@@ -98,10 +99,8 @@ def run_targets(works: Sequence[Work], seed: int, folder: Path) -> None:
 
 def _warm_up(reader: Reader, data: bytes) -> None:
     """What is imported and built at first use is no affair of the limits."""
-    try:
+    with contextlib.suppress(*reader.errors):
         reader.read(data)
-    except reader.errors:
-        pass
 
 
 def _limit_memory(beside: int | None) -> None:

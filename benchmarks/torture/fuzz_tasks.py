@@ -48,7 +48,8 @@ _DP = (
 _WOS = json.dumps(
     [
         {"guid": "wos-v1_0", "domains": ["관광"], "dialogue": [
-            {"role": "user", "text": "서울 a", "state": ["관광-지역-서울 중앙", "관광-종류-박물관"]},
+            {"role": "user", "text": "서울 a",
+             "state": ["관광-지역-서울 중앙", "관광-종류-박물관"]},
             {"role": "sys", "text": "b."},
             {"role": "user", "text": "1", "state": ["관광-지역-서울 중앙", "관광-이름-a-b"]},
         ]},
@@ -69,13 +70,14 @@ _SQUAD = _MRC.replace(b'"is_impossible": true', b'"x": 1').replace(
 
 
 def _tokenizer() -> Any:
-    from transformers import PreTrainedTokenizerFast
+    import transformers
 
     from vocab.tokenizer import build_tokenizer
     from vocab.wordpiece import SPECIAL_TOKENS
 
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
+    tokenizer_class: Any = transformers.PreTrainedTokenizerFast
+    return tokenizer_class(
         tokenizer_object=build_tokenizer([*SPECIAL_TOKENS, *_WORDS], lowercase=False),
         model_max_length=32,
         **dict(zip(names, SPECIAL_TOKENS, strict=True)),

@@ -5,11 +5,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from benchmarks.torture.fuzz_target import Reader, Target, of_file
 
 _TEXTS = (
     "학교에서 학생들이 3명의 선생님을 만났다. 학교는 크다.\nHello, world! hello\tworlds\n".encode(),
-    "[MASK] [SEP] [UNK] ##ing ingㅋㅋㅋ e\u0301 \u1112\u119e\u11ab ｆｕｌｌ　ｗｉｄｔｈ 漢字 \u318d ﾊﾝｸﾞﾙ".encode(),
+    "[MASK] [SEP] [UNK] ##ing ingㅋㅋㅋ e\u0301 \u1112\u119e\u11ab ｆｕｌｌ　ｗｉｄｔｈ 漢字"
+    " \u318d ﾊﾝｸﾞﾙ".encode(),
     ("a" * 300 + " " + "가" * 120 + " \u200b\ufeff\u2028 \U0001f469\u200d\U0001f4bb").encode(),
 )
 _PIECES = [
@@ -153,7 +156,7 @@ def _shard_folder(folder: Path) -> Path:
 
     place = folder / "train" / "ko"
     place.mkdir(parents=True)
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "tokens": np.arange(5, 17, dtype=np.uint16),
         "offsets": np.array([0, 7, 12], np.int64),
         "sentences": np.array([0, 3, 7, 12], np.int64),
@@ -211,17 +214,17 @@ def _arrays(folder: Path) -> Reader:
 
 
 def _mask_units(folder: Path) -> Reader:
-    from vocab.mask_units import MASK_UNITS_FILE, read_unit_starts
+    from vocab.mask_units import read_unit_starts
 
     _tokenizer_folder(folder)
     text = json.dumps({"morpheme_starts": [5, 6, 9], "num_pieces": len(_PIECES)}).encode()
-    path = folder / MASK_UNITS_FILE
+    path = folder / "mask_units.json"
     return of_file(path, lambda p: read_unit_starts(p.parent, "morpheme"), (text,), form="json")
 
 
 TARGETS = (
     Target("wordpiece-encoding", _encoding, 3),
-    Target("wordpiece-training", _training, 0.5),
+    Target("wordpiece-training", _training, 0.4),
     Target("tokenizer.json", _tokenizer_file, 1),
     Target("vocab.txt", _vocab_file, 0.5),
     Target("reference-tokenizer", _reference, 0.5),

@@ -5,18 +5,18 @@ goes by another name. Locks are given up for lost, and unfinished work is sent, 
 earnest.
 """
 
+import runpy
 import sys
 
 import electrify.remote_lock
 import electrify.remote_send
-from electrify.cli import main
 
-SILENCE_SECONDS = 20.0
+SILENCE_SECONDS = 75.0
 
 if __name__ == "__main__":
-    name = sys.argv[1]
+    name, sys.argv = sys.argv[1], ["electrify", *sys.argv[2:]]
     electrify.remote_lock.machine = lambda: name
     electrify.remote_lock.SILENCE_SECONDS = SILENCE_SECONDS
     electrify.remote_lock.RENEW_SECONDS = 4.0
     electrify.remote_send.PARTIAL_SECONDS = 0.0
-    sys.exit(main(sys.argv[2:]))
+    runpy.run_module("electrify", run_name="__main__")

@@ -56,8 +56,7 @@ class FaultyStorage:
                     storage._handle(self)
                 self.close_connection = True
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def _handle(self, handler: BaseHTTPRequestHandler) -> None:
@@ -127,9 +126,16 @@ class FaultyStorage:
             connection.close()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that was killed, or that did not wait."""
+
+
 @contextmanager
 def faulty_storage(rate: float, seed: int, bucket: str) -> Iterator[tuple[FaultyStorage, str]]:
-    """The storage with an empty bucket, and the URL at which the emulator never fails."""
+    """The storage with an empty bucket, and a URL at which the same never fails."""
     from gcp_storage_emulator.server import create_server
 
     with socket.socket() as free:
@@ -139,14 +145,15 @@ def faulty_storage(rate: float, seed: int, bucket: str) -> Iterator[tuple[Faulty
     logging.getLogger("api").setLevel(logging.CRITICAL)
     emulator = create_server("127.0.0.1", port, in_memory=True, default_bucket=bucket)
     emulator.start()
-    storage = FaultyStorage(("127.0.0.1", port), rate, seed)
-    thread = threading.Thread(target=storage.server.serve_forever, daemon=True)
-    thread.start()
+    faulty, sound = (FaultyStorage(("127.0.0.1", port), share, seed) for share in (rate, 0.0))
+    for storage in (faulty, sound):
+        threading.Thread(target=storage.server.serve_forever, daemon=True).start()
     try:
-        yield storage, f"http://127.0.0.1:{port}"
+        yield faulty, sound.url
     finally:
-        storage.server.shutdown()
-        storage.server.server_close()
+        for storage in (faulty, sound):
+            storage.server.shutdown()
+            storage.server.server_close()
         emulator.stop()
 
 

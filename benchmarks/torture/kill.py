@@ -2,7 +2,7 @@
 
 A round is one signal: in four of five SIGKILL to the whole process group, else SIGTERM, which must
 end with status 0. A moment is a random time within a stage, or that a file begins to be written
-there.
+there; the end of the stage at the latest.
 """
 
 import os
@@ -89,7 +89,7 @@ def torture_by_kills(rounds: int, seed: int, work: Path) -> KillFigures:
             run, num_faults = work / f"run-{figures.num_runs}", len(figures.faults)
             for stage in (*STAGES, REPORT):
                 for _ in range(rng.randint(0, MAX_SIGNALS_A_STAGE)):
-                    if figures.num_signals == rounds:
+                    if figures.num_signals == rounds or _is_made(run, stage):
                         break
                     _start_until(run, _moment(stage, seconds, rng), figures)
                     progress.update(figures.num_signals - progress.done, note=stage)
@@ -141,15 +141,20 @@ def _await(run: Path, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
             os.killpg(process.pid, signal.SIGKILL)
             raise ValueError(f"{run}: no end after {MAX_SECONDS:.0f} s; it hangs")
         if moment.pattern is not None:
-            if set(run.glob(moment.pattern)) - there:
+            if set(run.glob(moment.pattern)) - there or _is_made(run, moment.stage):
                 return True
         elif until is None:
             if partial.exists() or (moment.stage == REPORT and report_begins.exists()):
                 until = time.monotonic() + moment.seconds
-        elif time.monotonic() >= until:
+        elif time.monotonic() >= until or _is_made(run, moment.stage):
             return True
         time.sleep(_POLL_SECONDS)
     return False
+
+
+def _is_made(run: Path, stage: str) -> bool:
+    place = run / "report.html" if stage == REPORT else run / stage / MANIFEST
+    return place.exists()
 
 
 def _finish(run: Path, figures: KillFigures) -> None:

@@ -448,6 +448,16 @@ def test_a_result_file_cut_in_half_is_named(run):
     assert json.loads((run / "report.json").read_text("utf-8"))["runs"][0]["scores"] == []
 
 
+def test_runs_with_one_evaluation_each_share_a_row_whatever_its_encoder(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    (second / "evaluate").rename(second / "evaluate-klue-bert")
+    report([first, second], tmp_path)
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    beside = markdown[: markdown.index("## a\n")]
+    assert beside.count("| klue-ynat |") == 2  # scores, and the difference
+    assert "cannot tell apart" in beside
+
+
 def test_scores_on_other_data_are_not_compared(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
     other = [row | {"data_sha256": {"ynat-v1.1_dev.json": "0" * 64}} for row in results()]

@@ -95,7 +95,7 @@ def test_set_overrides_any_key(tmp_path: Path):
         ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
         ("pretrain.micro_batch_size=100", "batch_size = 128 must divide by micro_batch_size"),
         ("encode.sequence_length=1024", "sequence_length = 1024 is more than"),
-        ("output_dir=gs://bucket/run", "written to a local folder"),
+        ("output_dir='gs://'", "an address is written like gs://bucket/run"),
         ("pretrain.learning_rate=inf", r"pretrain\.learning_rate = "),
         ("pretrain=3", r"pretrain = 3"),
     ],

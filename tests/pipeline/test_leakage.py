@@ -218,7 +218,7 @@ def test_row_groups_change_nothing(run):
     rows, pages = _planted_corpus()
     run.task("t", rows)
     contents = []
-    for characters in (None, 2000):
+    for characters in (None, 8000):
         run.documents(pages, characters)
         run.find(overwrite=True)
         contents.append((run.folder / "touched-t.jsonl").read_bytes())
@@ -228,7 +228,7 @@ def test_row_groups_change_nothing(run):
 def test_a_stopped_search_goes_on(run, monkeypatch):
     rows, pages = _planted_corpus()
     run.task("t", rows)
-    run.documents(pages, 2000)
+    run.documents(pages, 8000)
     undisturbed = run.find()
     (contents,) = (path.read_bytes() for path in run.folder.glob("touched-*"))
     search, searched = leakage_module.search_group, []
