@@ -113,6 +113,17 @@ def checkpoint_step(path: Path) -> int:
     return int(path.name.split("-")[-1])
 
 
+def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[int]:
+    """Which of the checkpoints of these rising steps stay: the newest `keep`, and the first at or
+    after each multiple of `keep_every`."""
+    firsts: dict[int, int] = {}
+    if keep_every:
+        for step in steps:
+            firsts.setdefault(step // keep_every, step)
+        firsts.pop(0, None)
+    return {*steps[-keep:], *firsts.values()}
+
+
 def initial_checkpoint(path: str) -> Path | None:
     """The checkpoint that `initial_model` names: itself, else the newest in it or its `pretrain/`.
 

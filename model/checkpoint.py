@@ -27,6 +27,7 @@ from electrify.stages import (
     KEEPING_OPTIONS,
     checkpoint_step,
     checkpoints,
+    kept_steps,
     output_dir,
     pretrain_options,
 )
@@ -112,17 +113,6 @@ def write_checkpoint(
     for step in steps:
         if step not in kept:
             shutil.rmtree(folder / f"checkpoint-{step}")
-
-
-def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[int]:
-    """Which of the checkpoints of these rising steps stay: the newest `keep`, and the first at or
-    after each multiple of `keep_every`."""
-    firsts: dict[int, int] = {}
-    if keep_every:
-        for step in steps:
-            firsts.setdefault(step // keep_every, step)
-        firsts.pop(0, None)
-    return {*steps[-keep:], *firsts.values()}
 
 
 def _write_files(folder: Path, checkpoint: Checkpoint) -> None:

@@ -16,8 +16,8 @@ from fsspec.implementations.local import LocalFileSystem
 from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import log, warn
 from electrify.remote_folder import RemoteFolder
-from electrify.stages import CHECKPOINT_STATE, checkpoint_step
-from model.checkpoint import FILES, check_identity, kept_steps, newest_sound, read_state
+from electrify.stages import CHECKPOINT_STATE, checkpoint_step, kept_steps
+from model.checkpoint import FILES, check_identity, newest_sound, read_state
 
 METRICS = "metrics.jsonl"
 INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
