@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,9 @@ def report(
 
     They go into the folder `output`, by default the first run's. Returns the HTML file. `data_dir`
     is that of the evaluation: with it examples are grouped by their texts, and the worst ones
-    quoted unless `with_texts` is False. `baseline` names what scores are compared with
-    (`resolve_baseline`). Raises `ValueError` for a folder that is no run, or that is
-    named twice.
+    quoted unless `with_texts` is False: then nothing of the data or the corpus is. `baseline`
+    names what scores are compared with (`resolve_baseline`). Raises `ValueError` for a folder that
+    is no run, or that is named twice.
     """
     if not folders:
         raise ValueError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
@@ -51,16 +52,21 @@ def report(
     if target.exists() and not target.is_dir():
         raise ValueError(f"output {target} is a file; give a folder")
     runs = [read_run(folder) for folder in folders]
+    if not with_texts:
+        runs = [_quoting_nothing(run) for run in runs]
     errors = [errors_of(run, data_dir, with_texts) for run in runs]
     chosen = resolve_baseline(baseline, runs, _names(runs))
-    document = _document(runs, errors, chosen)
+    document = _document(runs, errors, chosen, with_texts)
     document.write(target, _defined(_numbers(runs, errors, chosen)))
     log(f"report: {target / 'report.html'}")
     return target / "report.html"
 
 
 def _document(
-    runs: Sequence[RunFolder], errors: Sequence[Sequence[TaskErrors]], baseline: Baseline
+    runs: Sequence[RunFolder],
+    errors: Sequence[Sequence[TaskErrors]],
+    baseline: Baseline,
+    with_texts: bool,
 ) -> TwinPage:
     names = _names(runs)
     document = TwinPage(", ".join(names), "electrify: an ELECTRA encoder from raw text to scores")
@@ -78,7 +84,7 @@ def _document(
             ("What the scores cost", add_score_cost),
             ("Learning curves", add_curves),
             ("What it gets wrong", _errors_section(wrong)),
-            ("Leakage", add_leakage),
+            ("Leakage", partial(add_leakage, with_texts=with_texts)),
             ("One example", add_example),
             ("Pretraining", add_pretraining),
             ("Hidden tokens", add_masked),
@@ -89,6 +95,15 @@ def _document(
             document.heading(title, 2 if len(runs) == 1 else 3)
             add(document, run)
     return document
+
+
+def _quoting_nothing(run: RunFolder) -> RunFolder:
+    """The run without sentences of its corpus."""
+    masked = {
+        stage: found.model_copy(update={"examples": []}) for stage, found in run.masked.items()
+    }
+    vocabulary = {key: value for key, value in run.vocabulary.items() if key != "samples"}
+    return replace(run, masked=masked, vocabulary=vocabulary)
 
 
 def _errors_section(errors: Sequence[TaskErrors]) -> Callable[[TwinPage, RunFolder], None]:

@@ -24,8 +24,9 @@ _SCRIPTS = {"wide": "East Asian", "narrow": "other"}
 _MODELS = {"pretrained": "pretrained", "random-init": "untrained"}
 
 
-def add_leakage(document: TwinPage, run: RunFolder) -> None:
-    """What was found of each task, what chance would find, the scores without it, and examples."""
+def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> None:
+    """What was found of each task, what chance would find, the scores without it, and examples,
+    which are not quoted unless `with_texts`."""
     report = run.leakage
     if report is None:
         document.paragraph("Leakage: not looked for yet. Run: electrify leakage CONFIG")
@@ -40,7 +41,7 @@ def add_leakage(document: TwinPage, run: RunFolder) -> None:
     _add_found(document, report)
     _add_scores(document, run)
     for task in report.tasks:
-        _add_examples(document, run, task)
+        _add_examples(document, run, task, with_texts)
     _add_chance(document, report)
 
 
@@ -189,7 +190,7 @@ def _text(estimate: Estimate | None) -> str:
     return "–" if estimate is None else f"{estimate.value:.4f} ({estimate.text()})"
 
 
-def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage) -> None:
+def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
     """Rows and the places in documents; those of the largest share first."""
     first: dict[tuple[str, str], TouchedLine] = {}
     for line in touched_lines(run, task):
@@ -200,7 +201,8 @@ def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage) -> None
     with document.fold(f"{task.task}: what was found"):
         rows = [
             (line.id, line.text, f"{line.strength}, {_KINDS[line.kind]}", line.example_share,
-             line.wanted[:_EXCERPT], line.excerpt[:_EXCERPT], line.documents, line.source)
+             line.wanted[:_EXCERPT] if with_texts else None,
+             line.excerpt[:_EXCERPT] if with_texts else None, line.documents, line.source)
             for line in order[:NUM_SHOWN]
         ]  # fmt: skip
         headers = ["row", "text", "found", "share of the row", "looked for", "in a document",

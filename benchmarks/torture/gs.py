@@ -32,7 +32,6 @@ from electrify.remote_send import REPORTS
 
 MAX_SECONDS = 1800.0  # of one start
 _BUCKET, _ADDRESS = "runs", "gs://runs/torture"
-_MAX_REQUESTS = 250  # a kill comes at the latest after so many of one start
 _POLL_SECONDS = 0.02
 _RETRY_LINE = re.compile(r"trying again in \d+ s")
 
@@ -148,7 +147,7 @@ def _torture(runs: _Runs, kills: int, rng: random.Random, local: Path) -> None:
     figures, machines = runs.figures, ["machine-1"]
     with Progress("gs", kills, "kills") as progress:
         while len(figures.kills) < kills:
-            if not _start_and_kill(runs, rng.choice(machines[-2:]), rng):
+            if not _start_and_kill(runs, rng.choice(machines[-2:]), local, rng):
                 break  # it was finished before
             machines.append(f"machine-{len(machines) + 1}")
             progress.update(note=figures.kills[-1])
@@ -167,17 +166,19 @@ def _run_on_disk(work: Path) -> Path:
     return run
 
 
-def _start_and_kill(runs: _Runs, machine: str, rng: random.Random) -> bool:
-    """False if the run came to its end before the moment of the kill, which is so many requests
-    away."""
-    figures, traffic = runs.figures, runs.storage.traffic
-    before = runs.manifests()
+def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) -> bool:
+    """Kill a machine at some time after it has begun one of the next three stages, while it works,
+    sends or is done with it; False if the run came to its end before."""
+    figures, before = runs.figures, runs.manifests()
+    waiting = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in before]
+    stage = rng.choice(waiting[:3]) if waiting else STAGES[-1]
+    seconds = rng.uniform(0, 2 * read_manifest(local / stage)["seconds"])
     process = runs.start(machine, arguments("run", _ADDRESS))
-    until = sum(traffic.requests.values()) + rng.randint(20, _MAX_REQUESTS)
-    deadline = time.monotonic() + MAX_SECONDS
-    while process.poll() is None and sum(traffic.requests.values()) < until:
+    until, deadline = None, time.monotonic() + MAX_SECONDS
+    while process.poll() is None and (until is None or time.monotonic() < until):
+        if until is None and next((runs.work / machine).glob(f"*/*/{stage}.partial"), None):
+            until = time.monotonic() + seconds
         if time.monotonic() > deadline:
-            os.killpg(process.pid, signal.SIGKILL)
             raise ValueError(f"{machine}: no end after {MAX_SECONDS:.0f} s; it hangs")
         time.sleep(_POLL_SECONDS)
     if process.poll() is not None:

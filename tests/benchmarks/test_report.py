@@ -549,3 +549,12 @@ def test_encoders_beside_the_runs_own_have_a_column_and_are_escaped(run):
     assert row[:4] == ["klue-ynat", "\\<script\\>x", "macro\\_f1", "0"]
     assert row[-1] == "cannot tell apart"
     assert cells(markdown, "klue-ynat")[:2] == ["klue-ynat", "export"]
+
+
+def test_without_texts_no_sentence_of_the_corpus_is_quoted(run):
+    sample = VOCAB_REPORT["samples"][0]
+    for with_texts in (True, False):
+        report([run], None, with_texts=with_texts)
+        page = (run / "report.html").read_text(encoding="utf-8")
+        assert (" ".join(sample["pieces"]) in page) == with_texts
+        assert (sample["text"] in (run / "report.json").read_text(encoding="utf-8")) == with_texts
