@@ -79,7 +79,7 @@ class CleanRules(Section):
     remove_urls: bool = True
     mask_pii: bool = True
     remove_boilerplate: bool = True
-    max_repeats: Annotated[int, Field(ge=0)] = 4  # of one character in a row; 0: any number
+    max_repeats: Annotated[int, Field(ge=0, le=10_000)] = 4  # of one character in a row; 0: any
     hanja: Literal["keep", "drop"] = "keep"
     # share of a document's letters that must be in lines of its language; 0: not looked at
     min_language_fraction: Fraction = 0.5
@@ -100,7 +100,7 @@ class LanguageRules(Section):
     remove_urls: bool | None = None
     mask_pii: bool | None = None
     remove_boilerplate: bool | None = None
-    max_repeats: Annotated[int, Field(ge=0)] | None = None
+    max_repeats: Annotated[int, Field(ge=0, le=10_000)] | None = None
     hanja: Literal["keep", "drop"] | None = None
     min_language_fraction: Fraction | None = None
     remove_foreign_lines: bool | None = None

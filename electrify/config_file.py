@@ -45,6 +45,8 @@ def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
     except ValidationError as error:
         problems = "\n".join(f"  {_explain(e)}" for e in error.errors())
         raise ValueError(f"{where}: {error.error_count()} problem(s)\n{problems}") from None
+    except ValueError as error:  # of `_refuse`
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _refuse(value: object) -> None:

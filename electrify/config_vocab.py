@@ -13,7 +13,7 @@ Pretokenizer = Literal["kiwi", "whitespace"]
 class VocabConfig(Section):
     """Documents to a WordPiece vocabulary (vocab/)."""
 
-    size: Annotated[int, Field(ge=64)] = 32_000
+    size: Annotated[int, Field(ge=64, lt=2**24)] = 32_000
     # kiwi: morphemes of Korean words say where no piece may cross, in training only
     pretokenizer: Pretokenizer = "kiwi"
     pretokenizers: dict[str, Pretokenizer] = Field(
@@ -33,7 +33,7 @@ class VocabConfig(Section):
     hangul: Literal["seen", "common", "all"] = "seen"
     lowercase: bool = False
     split_digits: bool = False  # every digit a piece of its own
-    num_unused: Annotated[int, Field(ge=0)] = 0  # [unused0], ...: places for words of a later user
+    num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0  # [unused0], ...: for words of later users
     additional_special_tokens: tuple[str, ...] = ()
     extend: str | None = None  # tokenizer folder or vocab.txt whose pieces keep their ids
     # for the report

@@ -22,6 +22,7 @@ from model.loader import Loader
 from model.masking import num_slots
 from vocab.shard_writer import ShardWriter, token_dtype, write_index
 
+_UNKNOWN_ID = 1  # as in our vocabularies; not among made-up tokens
 _NUM_TOKENS = 2**24  # of made-up text: 34 MB, more than lies in the caches of a core
 _DOCUMENT = (64, 1024)  # tokens of the shortest and of the longest document
 _ROUNDS = 7
@@ -120,5 +121,11 @@ def write_even_shards(
     tokens[offsets[1:] - 1] = special.sep
     writer = ShardWriter(folder / "train" / "en", vocab_size, len(tokens))
     writer.add(tokens, offsets)
-    ids = {"[PAD]": special.pad, "[CLS]": special.cls, "[SEP]": special.sep, "[MASK]": special.mask}
+    ids = {
+        "[PAD]": special.pad,
+        "[UNK]": _UNKNOWN_ID,
+        "[CLS]": special.cls,
+        "[SEP]": special.sep,
+        "[MASK]": special.mask,
+    }
     write_index(folder, {("train", "en"): writer.close()}, vocab_size, "", ids)

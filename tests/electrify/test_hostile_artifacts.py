@@ -94,6 +94,21 @@ def test_a_config_beyond_all_limits_is_refused(tmp_path, line):
     assert not isinstance(refused.value, UnicodeError)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"[pretrain]\nnum_steps = {10**400}", "name = 07:32:00", f"[vocab]\nnum_unused = {10**12}",
+        f"[clean]\nmax_repeats = {10**12}",
+    ],
+    ids=["steps", "time", "unused", "repeats"],
+)  # fmt: skip
+def test_a_value_that_nothing_can_hold_is_refused_with_the_file(tmp_path, line):
+    path = tmp_path / "run.toml"
+    path.write_text(line)
+    with pytest.raises(ValueError, match=r"run\.toml"):
+        load_config(path)
+
+
 @pytest.mark.parametrize("value", ["1" * 5000, "[" * 5000], ids=["digits", "deep"])
 def test_a_set_beyond_all_limits_is_refused(tmp_path, value):
     path = tmp_path / "run.toml"

@@ -170,3 +170,26 @@ def test_rule_changes_are_those_of_each_rule_in_turn():
         ("same", lambda text: text),
     )
     assert list(rule_changes(" a ", rules)) == [("upper", " a ", " A "), ("strip", " A ", "A")]
+
+
+HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> &lt; \x00\u202e"
+
+
+def test_markup_in_documents_stays_text(tmp_path):
+    """Of texts, of names of sources and files, and of what a fault says."""
+    tally = Tally()
+    for _ in range(3):
+        tally.add_document_in("나" * 20, "ko", HOSTILE)
+        tally.add_removed("too_short", "1", HOSTILE, "ko", HOSTILE)
+        tally.add_altered("html_removed", 2, "ko", HOSTILE)
+        tally.add_change("html_removed", "1", HOSTILE, "ko", HOSTILE)
+        tally.add_malformed("malformed_json", HOSTILE, HOSTILE, "ko", HOSTILE)
+        tally.add_example(HOSTILE)
+        tally.add_contamination(HOSTILE, "sentence", "ko", 3)
+        tally.files.append({"path": HOSTILE, "documents": 1, "malformed": 1})
+    write_report(tally, tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;alert(&#x27;가&#x27;)" in page

@@ -5,12 +5,15 @@ import json
 import pytest
 
 from vocab.mask_units import read_unit_starts
+from vocab.quality import vocab_report
 from vocab.references import is_lowercase, load_reference, read_pieces
+from vocab.report_page import report_page
 from vocab.shard_writer import write_shards
 from vocab.shards import TokenShards
 from vocab.spans import read_spans
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
 from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.words import batches_of
 
 SPECIAL = {token: number for number, token in enumerate(SPECIAL_TOKENS)}
 
@@ -119,3 +122,21 @@ def test_an_array_with_a_broken_header_is_damaged(tmp_path, header):
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     with pytest.raises(ValueError, match=r"offsets-00000\.npy is damaged"):
         TokenShards(tmp_path)
+
+
+def test_markup_in_words_and_sentences_stays_text():
+    hostile = "<script>alert('가')</script> <img src=x onerror=alert(1)>"
+    pieces = [
+        *SPECIAL_TOKENS,
+        "<script>",
+        "<img",
+        *sorted({*hostile, *(f"##{c}" for c in hostile)}),
+    ]
+    tokenizer = build_tokenizer(pieces, lowercase=False)
+    batches = batches_of({"<script>": 3, "alert": 2}, "ko")
+    report = vocab_report(tokenizer, batches, [("ko", hostile), ("<script>", hostile)])
+    report["sources"] = [{"language": "ko", "source": hostile, "words": 3}]
+    page = report_page(report, hostile).text()
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
