@@ -33,7 +33,7 @@ class VocabConfig(Section):
     hangul: Literal["seen", "common", "all"] = "seen"
     lowercase: bool = False
     split_digits: bool = False  # every digit a piece of its own
-    num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0  # [unused0], ...: for words of later users
+    num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0  # [unused0], ...: for later users
     additional_special_tokens: tuple[str, ...] = ()
     extend: str | None = None  # tokenizer folder or vocab.txt whose pieces keep their ids
     # for the report
