@@ -95,12 +95,18 @@ class TokenShards:
         return Shard(tokens, documents, sentences)
 
 
+# of a header that is no header, as numpy parses it
+_DAMAGES = (
+    ValueError, TypeError, EOFError, OSError, TokenError, SyntaxError, OverflowError,
+)  # fmt: skip
+
+
 def _open_array(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ValueError(f"{path} is missing; {AGAIN}") from None
-    except (ValueError, EOFError, OSError, TokenError, SyntaxError, OverflowError) as error:
+    except _DAMAGES as error:
         raise ValueError(f"{path} is damaged ({error}); {AGAIN}") from None
     if array.dtype != dtype or array.shape != (length,):
         raise ValueError(

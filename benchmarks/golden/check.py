@@ -81,7 +81,7 @@ def read_golden(path: Path) -> dict[str, Any]:
     try:
         golden = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{error}; it is not a golden metric file") from None
+        raise ValueError(f"{path} is not a golden metric file: {error}") from None
     if not isinstance(golden, dict):
         raise ValueError(f"{path} is not a golden metric file: it holds no JSON object")
     for key, kind in (("task", str), ("references", object), ("predictions", dict),

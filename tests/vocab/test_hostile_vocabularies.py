@@ -113,8 +113,12 @@ def test_an_index_of_another_form_is_damaged(tmp_path, kind):
         TokenShards(tmp_path)
 
 
+# a shape that is no tuple of whole numbers
+_NO_LENGTH = b"{'descr': '<i8', 'fortran_order': False, 'shape': (2.5,), }\n"
+
+
 @pytest.mark.parametrize(
-    "header", [b"{'descr': '<i0", b"{" * 200, b"{'descr': '|O', ", b"9" * 5000]
+    "header", [b"{'descr': '<i0", b"{" * 200, b"{'descr': '|O', ", b"9" * 5000, _NO_LENGTH]
 )
 def test_an_array_with_a_broken_header_is_damaged(tmp_path, header):
     write_shards(tmp_path, {("train", "ko"): [[7, 3]]}, 28, "0" * 64, SPECIAL)
