@@ -32,15 +32,15 @@ class _Terminated(KeyboardInterrupt):
 def status_of(verb: Callable[[], int]) -> int:
     """Run a verb; 0: done, or stopped on request; 1: refused, with the reason on stderr; 130:
     interrupted. What is no user's affair is raised."""
+    terminated: list[int] = []  # signals that came
     try:
-        with _sigterm_stops():
+        with _sigterm_stops(terminated):
             return verb()
     except Stopped as stopped:
         log(f"stopped: {stopped}; the same command continues")
         return 0
     except _Terminated:
-        log("stopped: what is finished is kept; the same command starts the unfinished stage again")
-        return 0
+        return _stopped()
     except KeyboardInterrupt:
         log("interrupted; the same command starts the unfinished stage again")
         return 130
@@ -55,6 +55,15 @@ def status_of(verb: Callable[[], int]) -> int:
             f"{error}; install what this verb needs: pip install -e '.[all]' "
             "(or one of [pipeline], [model], [benchmarks])"
         )
+    except Exception:
+        if terminated:  # Beam raises a RuntimeError in place of what interrupts its workers
+            return _stopped()
+        raise
+
+
+def _stopped() -> int:
+    log("stopped: what is finished is kept; the same command starts the unfinished stage again")
+    return 0
 
 
 def _refused(reason: str) -> int:
@@ -63,13 +72,14 @@ def _refused(reason: str) -> int:
 
 
 @contextmanager
-def _sigterm_stops() -> Iterator[None]:
+def _sigterm_stops(terminated: list[int]) -> Iterator[None]:
     """Let SIGTERM raise `_Terminated`; a stage that saves first has a handler of its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
+        terminated.append(number)
         raise _Terminated
 
     previous = signal.signal(signal.SIGTERM, handle)

@@ -66,6 +66,18 @@ def test_sigterm_is_status_0_even_where_exceptions_are_swallowed():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_sigterm_is_status_0_even_where_another_error_is_raised_for_it():
+    def replace_it() -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        except BaseException as error:
+            raise RuntimeError("while running a step") from error
+        return 2
+
+    assert status_of(replace_it) == 0
+
+
 def test_a_beam_stage_that_gets_sigterm_leaves_with_0_and_runs_again(tmp_path: Path):
     output = tmp_path / "run"
     words = [sys.executable, "-m", "electrify", "clean", "configs/demo.toml"]
