@@ -47,6 +47,9 @@ def _load(parsed: argparse.Namespace) -> RunConfig:
 
 
 def _clean(parsed: argparse.Namespace) -> int:
+    # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
+    # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
 
     config = _load(parsed)
@@ -125,7 +128,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _ablate(parsed: argparse.Namespace) -> int:
-    from benchmarks.ablate import ablate
+    from benchmarks.ablate.run import ablate
 
     print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
     return 0

@@ -106,6 +106,39 @@ def _gs(parsed: argparse.Namespace) -> list[str]:
     return figures.faults
 
 
+def _memory(parsed: argparse.Namespace) -> list[str]:
+    from benchmarks.torture.memory import torture_by_limit
+
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(parsed.work or scratch) / "memory"
+        figures = torture_by_limit(Path(parsed.data_dir), parsed.limit_mb, parsed.line_bytes, work)
+    counts = ", ".join(f"{number:,} {name}" for name, number in figures.counts.items())
+    print(f"{figures.num_files} files under {figures.limit_mb:,} MB of addresses: {counts}")
+    for name, cost in figures.costs.items():
+        print(
+            f"{name}: {cost.num_processes} processes, {cost.seconds:.0f} s; the largest had "
+            f"{cost.resident_mb:,.0f} MB resident, {cost.addresses_mb:,.0f} MB of addresses; "
+            f"all of them at once {cost.all_resident_mb:,.0f} MB resident"
+        )
+    _write(parsed, figures.as_json())
+    return figures.faults
+
+
+def _disk(parsed: argparse.Namespace) -> list[str]:
+    from benchmarks.torture.disk import torture_by_disk
+
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = torture_by_disk(parsed.rounds, parsed.seed, Path(parsed.work or scratch) / "disk")
+    for way, said in figures.examples.items():
+        print(f"{way}: {said}")
+    print(
+        f"{sum(figures.points.values())} points of failure, {figures.too_late} too late, "
+        f"{figures.seconds:.0f} s"
+    )
+    _write(parsed, figures.as_json())
+    return figures.faults
+
+
 def _write(parsed: argparse.Namespace, value: object) -> None:
     if parsed.json:
         write_json(Path(parsed.json), value)
@@ -139,7 +172,17 @@ def _parser() -> argparse.ArgumentParser:
     soak = ways.add_parser("soak", help="train many tiny steps and watch memory and open files")
     soak.add_argument("--steps", type=int, default=20_000, help="to train (20,000)")
     soak.set_defaults(torture=_soak)
-    for way in (kill, corrupt, gs, soak):
+    memory = ways.add_parser("memory", help="clean corpora under a limit of memory")
+    memory.add_argument("--data-dir", required=True, metavar="DIR",
+                        help="with <language>/*.jsonl[.gz]")  # fmt: skip
+    memory.add_argument("--limit-mb", type=int, default=1500, help="of each process (1500)")
+    memory.add_argument("--line-bytes", type=int, default=1_000_000_000,
+                        help="of a line to be read past (10^9; 0: none)")  # fmt: skip
+    memory.set_defaults(torture=_memory)
+    disk = ways.add_parser("disk", help="a disk that is full, read-only, or lets nobody write")
+    disk.add_argument("--rounds", type=int, default=1, help="of 22 points of failure (1)")
+    disk.set_defaults(torture=_disk)
+    for way in (kill, corrupt, gs, soak, memory, disk):
         way.add_argument("--seed", type=int, default=0)
         way.add_argument("--work", metavar="DIR", help="keep the runs there (default: nowhere)")
         way.add_argument("--json", metavar="PATH", help="write the figures to this file")

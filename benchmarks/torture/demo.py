@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 STAGES = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
@@ -36,10 +36,12 @@ def start(
     log: Path,
     program: Sequence[str] = ("electrify",),
     environment: Mapping[str, str] | None = None,
+    before: Callable[[], None] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start `electrify` with one thread, in a process group of its own; `log` gets what it says.
 
-    `program` is a module that does the same, and the words before `words`.
+    `program` is a module that does the same, and the words before `words`. `before` runs in the
+    process before the program does, to take rights from it that its own processes then lack too.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
@@ -50,4 +52,5 @@ def start(
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=before,
         )

@@ -29,7 +29,7 @@ MAX_SECONDS = 600.0  # of one start
 REPORT = "report"
 _POLL_SECONDS = 0.0005
 # what begins to be written, by stage; the moment it is seen is the moment of the signal
-_FILES: Mapping[str, tuple[str, ...]] = {
+WRITTEN: Mapping[str, tuple[str, ...]] = {
     "clean": ("clean.partial/*.parquet", "clean.partial/manifest.json.*"),
     "vocab": ("vocab.partial/*.json*", "vocab.partial/manifest.json.*"),
     "shards": ("shards.partial/*/*/*.npy", "shards.partial/manifest.json.*"),
@@ -103,7 +103,7 @@ def torture_by_kills(rounds: int, seed: int, work: Path) -> KillFigures:
 
 def _moment(stage: str, seconds: Mapping[str, float], rng: random.Random) -> Moment:
     number = signal.SIGTERM if rng.random() < SIGTERM_FRACTION else signal.SIGKILL
-    pattern = rng.choice(_FILES[stage]) if rng.random() < FILE_FRACTION else None
+    pattern = rng.choice(WRITTEN[stage]) if rng.random() < FILE_FRACTION else None
     return Moment(stage, rng.uniform(0, seconds.get(stage, 1.0)), pattern, number)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.ablate import load_ablation
+from benchmarks.ablate.grid import load_grid
 from benchmarks.encoder import open_model
 from benchmarks.golden.check import check_file, find_adapter, read_golden
 from benchmarks.predictions import read_predictions, write_predictions
@@ -43,10 +43,10 @@ def test_a_grid_of_another_form_is_refused(tmp_path, old, new, message):
     (tmp_path / "base.toml").write_text(BASE)
     path = tmp_path / "grid.toml"
     path.write_text(GRID)
-    load_ablation(path)
+    load_grid(path)
     path.write_text(GRID.replace(old, new))
-    with pytest.raises(ValueError, match=f"grid.toml.*{message}"):
-        load_ablation(path)
+    with pytest.raises(ValueError, match=f"(?s)grid.toml.*{message}"):
+        load_grid(path)
 
 
 def _examples(name, path):

@@ -30,9 +30,9 @@ sources = [{ kind = "jsonl", language = "ko", path = "x.jsonl" }]
 @pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.toml")), ids=str)
 def test_every_config_shipped_is_valid(path: Path):
     if path.parent.name == "ablations":
-        from benchmarks.ablate import load_ablation
+        from benchmarks.ablate.grid import load_grid
 
-        assert load_ablation(path).variants
+        assert load_grid(path).variants
     else:
         assert load_config(path).name == path.stem
 

@@ -1,0 +1,265 @@
+"""The page of a grid: what was run, which claims hold, a table an experiment, curves."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ablate.figures import LOSSES, RunFigures
+from benchmarks.ablate.grid import Experiment, Grid, parse_claim
+from benchmarks.ablate.intervals import Spread, Verdict, judge
+from benchmarks.ablate.scores import UNTRAINED, GridScores, mean_score
+from benchmarks.comparison import ALPHA
+from benchmarks.twin_page import TwinPage, table_lines
+
+_VALID = (
+    ("generator_loss", "MLM loss"), ("language_loss", "main MLM loss"), ("rtd_auc", "RTD AUC"),
+    ("replaced_fraction", "replaced"),
+)  # fmt: skip
+_METHOD = (
+    "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
+    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %: Student's t "
+    "with the standard deviation over seeds pooled over all variants, since each has few. They "
+    "say how much another seed of pretraining and fine-tuning may change, not how another corpus, "
+    f"size or budget would. p of the claims is corrected over all of them (Holm); above {ALPHA} "
+    "the two cannot be told apart, which does not say that they are equal."
+)
+
+
+def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: Path) -> str:
+    """report.html, report.md and report.json of the finished runs; the main table as text."""
+    document = TwinPage(
+        f"Ablation: {grid.name}", f"{len(runs)} of {num_runs} runs, all at the same training FLOPs"
+    )
+    if not runs:
+        document.paragraph("No run is finished yet.")
+        document.write(folder, {"name": grid.name, "runs": []})
+        return f"no run of {grid.name} is finished yet"
+    scores = GridScores(runs)
+    _add_setting(document, grid, num_runs, runs)
+    verdicts = _verdicts(grid, scores) if scores.runs else {}
+    if verdicts:
+        _add_claims(document, grid, verdicts)
+    lines: list[str] = []
+    for question, experiment in grid.experiments.items():
+        headers, rows = _experiment_rows(experiment.variants, runs, scores)
+        lines += [f"{question}", *table_lines(headers, rows), ""]
+        _add_experiment(document, question, experiment, headers, rows, scores)
+    _add_curves(document, grid, runs, scores)
+    _add_runs(document, runs)
+    document.write(folder, _numbers(grid, runs, scores, verdicts))
+    return "\n".join([*lines, str(folder / "report.html")])
+
+
+def _add_setting(document: TwinPage, grid: Grid, num_runs: int, runs: Sequence[RunFigures]) -> None:
+    first = runs[0]
+    used = sum(run.hours for run in runs)
+    planned = "" if grid.budget_hours is None else f" of {grid.budget_hours:g} planned"
+    seeds = sorted({run.seed for run in runs})
+    document.heading("What was run")
+    document.table(
+        ["", "value"],
+        [
+            ("base config", grid.base.name),
+            ("runs finished", f"{len(runs)} of {num_runs}"),
+            ("seeds of pretraining", ", ".join(map(str, seeds))),
+            ("FLOPs of a run, in matrix products", f"{first.flops:.3g}"),
+            ("device", ", ".join(sorted({str(run.summary.get("device")) for run in runs}))),
+            ("hours, as if one run followed the other", f"{used:.1f}{planned}"),
+        ],
+    )
+    if len(runs) < num_runs:
+        document.paragraph(
+            f"{num_runs - len(runs)} runs are not finished: what they would say is missing here."
+        )
+
+
+def _verdicts(grid: Grid, scores: GridScores) -> dict[str, list[Verdict]]:
+    """By experiment; p is corrected over the claims of all of them."""
+    column = scores.headline
+    named = [
+        (question, parse_claim(text))
+        for question, experiment in grid.experiments.items()
+        for text in experiment.claims
+    ]
+    judged = judge([claim for _, claim in named], scores.values(column), scores.spread(column))
+    found: dict[str, list[Verdict]] = {}
+    for (question, _), verdict in zip(named, judged, strict=True):
+        found.setdefault(question, []).append(verdict)
+    return found
+
+
+def _add_claims(document: TwinPage, grid: Grid, verdicts: Mapping[str, Sequence[Verdict]]) -> None:
+    document.heading("Which claims hold here")
+    document.table(
+        ["claim", "of", "difference", "95 % interval", "p, corrected", "at this scale"],
+        [
+            (
+                v.claim.text, grid.experiments[question].source or question,
+                v.difference, _interval(v.difference, v.half_width),
+                None if math.isnan(v.p_corrected) else v.p_corrected, v.outcome,
+            )
+            for question, found in verdicts.items() for v in found
+        ],
+    )  # fmt: skip
+    document.paragraph(_METHOD)
+
+
+def _experiment_rows(
+    variants: Sequence[str], runs: Sequence[RunFigures], scores: GridScores
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """A row a variant that has a finished run, and one of the control."""
+    by_variant = {v: [run for run in runs if run.variant == v] for v in variants}
+    found = [run for of_variant in by_variant.values() for run in of_variant]
+    valid = [(key, name) for key, name in _VALID if any(run.valid.get(key) for run in found)]
+    columns = {column: scores.values(column) for column in scores.groups} if scores.runs else {}
+    headers = ["variant", "seeds", "steps", "tokens", *(name for _, name in valid), *columns]
+    rows: list[tuple[object, ...]] = []
+    for variant, of_variant in by_variant.items():
+        if of_variant:
+            summary = of_variant[0].summary
+            figures = (_mean([run.valid.get(key) for run in of_variant]) for key, _ in valid)
+            cells = (_cell(columns[c].get(variant), scores.spread(c)) for c in columns)
+            rows.append((
+                variant, len(of_variant), summary["num_steps"], summary["tokens"], *figures, *cells
+            ))  # fmt: skip
+    control = next(iter(columns.values()), {}).get(UNTRAINED)
+    if control:
+        blank = (None,) * len(valid)
+        cells = (_cell(columns[c].get(UNTRAINED), scores.spread(c)) for c in columns)
+        rows.append((UNTRAINED, len(control), 0, 0, *blank, *cells))
+    return headers, rows
+
+
+def _add_experiment(
+    document: TwinPage,
+    question: str,
+    experiment: Experiment,
+    headers: Sequence[str],
+    rows: Sequence[tuple[object, ...]],
+    scores: GridScores,
+) -> None:
+    document.heading(question)
+    if not rows:
+        document.paragraph("None of its runs is finished yet.")
+        return
+    document.table(headers, rows, "Mean over seeds, of the scores with half of the 95 % interval")
+    if not scores.runs:
+        return
+    shown = [str(row[0]) for row in rows]
+    columns = [c for c in scores.groups if c != scores.headline][:2] or [scores.headline]
+    for column in dict.fromkeys([scores.headline, *columns]):
+        values, spread = scores.values(column), scores.spread(column)
+        labels = [label for label in shown if values.get(label)]
+        document.bar_plot(
+            f"{question}: {column}",
+            labels,
+            {column: [statistics.fmean(values[label]) for label in labels]},
+            "score",
+            {column: [spread.half_width(len(values[label])) for label in labels]},
+        )
+
+
+def _add_curves(
+    document: TwinPage, grid: Grid, runs: Sequence[RunFigures], scores: GridScores
+) -> None:
+    document.heading("Against FLOPs")
+    scored = {run.variant: run for run in runs if run.on_the_way}
+    if scored:
+        tasks = scores.groups[scores.headline]
+        half = scores.spread(scores.headline).half_width(1)
+        curves = {
+            variant: [(flops, mean_score(found, tasks)) for flops, found in run.on_the_way]
+            for variant, run in scored.items()
+        }
+        bands = {
+            variant: [(flops, score - half, score + half) for flops, score in points]
+            for variant, points in curves.items()
+        }
+        document.line_plot(
+            f"Score of checkpoints, {scores.headline}", curves, "training FLOPs", "score",
+            bands={} if math.isnan(half) else bands,
+        )  # fmt: skip
+        rows = [
+            (variant, f"{flops:.3g}", score)
+            for variant, points in curves.items()
+            for flops, score in points
+        ]
+        document.table(["variant", "FLOPs", scores.headline], rows, "One seed each")
+        document.paragraph(
+            "Checkpoints on the way were saved before the learning rate had fallen, the last one "
+            "after: the last rise is in part that of the schedule."
+        )
+    first = {run.variant: run for run in reversed(runs)}
+    for metric, name in LOSSES.items():
+        lines = {v: run.losses[metric] for v, run in first.items() if run.losses[metric]}
+        if lines:
+            document.line_plot(
+                f"Held-out {name}, first seed", lines, "training FLOPs", "nats per token"
+            )
+
+
+def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
+    tasks = list(dict.fromkeys(task for run in runs for task in run.scores))
+    with document.fold("Every run"):
+        document.table(
+            ["variant", "seed", "steps", "tokens a second", "hours", *tasks],
+            [
+                (
+                    run.variant, run.seed, run.summary["num_steps"],
+                    run.summary.get("tokens_per_second"), run.hours,
+                    *(run.scores.get(task) for task in tasks),
+                )
+                for run in runs
+            ],
+        )  # fmt: skip
+
+
+def _numbers(
+    grid: Grid,
+    runs: Sequence[RunFigures],
+    scores: GridScores,
+    verdicts: Mapping[str, Sequence[Verdict]],
+) -> dict[str, Any]:
+    return {
+        "name": grid.name,
+        "method": _METHOD,
+        "spread": {
+            column: {"sd": _known(spread.sd), "degrees": spread.degrees}
+            for column, spread in scores.spreads().items()
+        },
+        "claims": [
+            {
+                "claim": v.claim.text, "experiment": question, "difference": v.difference,
+                "half_width": _known(v.half_width), "p": _known(v.p),
+                "p_corrected": _known(v.p_corrected), "outcome": v.outcome,
+            }
+            for question, found in verdicts.items() for v in found
+        ],
+        "experiments": {q: e.model_dump(mode="json") for q, e in grid.experiments.items()},
+        "runs": [run.as_json() for run in runs],
+    }  # fmt: skip
+
+
+def _cell(values: Sequence[float] | None, spread: Spread) -> str | None:
+    if not values:
+        return None
+    half = spread.half_width(len(values))
+    mean = f"{statistics.fmean(values):.4f}"
+    return mean if math.isnan(half) else f"{mean} ± {half:.4f}"
+
+
+def _interval(difference: float | None, half: float) -> str | None:
+    if difference is None or math.isnan(half):
+        return None
+    return f"{difference - half:.4f} to {difference + half:.4f}"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

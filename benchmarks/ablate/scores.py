@@ -1,0 +1,67 @@
+"""The scores of a grid by variant: of all tasks, of each language, of each task."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from benchmarks.ablate.figures import RunFigures, Scores
+from benchmarks.ablate.intervals import Spread, pooled_spread
+
+UNTRAINED = "untrained"  # the control: random weights, fine-tuned alike
+MEAN = "all tasks"
+_LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of suites
+
+
+class GridScores:
+    """The scores of all finished runs by variant, of all tasks and of each language."""
+
+    def __init__(self, runs: Sequence[RunFigures]) -> None:
+        self.runs = [run for run in runs if run.scores]
+        self.tasks = list(dict.fromkeys(task for run in self.runs for task in run.scores))
+
+    @cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """The tasks that each column is the mean of: of all, of a language, of one."""
+        languages = languages_of(self.tasks)
+        columns = {MEAN: self.tasks} if len(self.tasks) > 1 else {}
+        if len(languages) > 1:
+            columns |= {language: tasks for language, tasks in languages.items() if len(tasks) > 1}
+        return columns | {task: [task] for task in self.tasks}
+
+    def values(self, column: str) -> dict[str, list[float]]:
+        """By variant: a score a seed."""
+        found: dict[str, list[float]] = {}
+        tasks = self.groups[column]
+        for run in self.runs:
+            found.setdefault(run.variant, []).append(mean_score(run.scores, tasks))
+            if run.untrained:
+                found.setdefault(UNTRAINED, []).append(mean_score(run.untrained, tasks))
+        return found
+
+    def spread(self, column: str) -> Spread:
+        """Over seeds, pooled over variants."""
+        return pooled_spread(self.values(column))
+
+    @property
+    def headline(self) -> str:
+        """The column that claims are judged by."""
+        return next(iter(self.groups))
+
+    def spreads(self) -> dict[str, Spread]:
+        """Of every column; of no scores, none."""
+        return {column: self.spread(column) for column in self.groups} if self.runs else {}
+
+
+def languages_of(tasks: Iterable[str]) -> dict[str, list[str]]:
+    """The tasks of each language: KLUE's are Korean, GLUE's English."""
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        suite, _, rest = task.partition("-")
+        language = rest if suite == "xquad" else _LANGUAGES.get(suite, suite)
+        found.setdefault(language, []).append(task)
+    return found
+
+
+def mean_score(scores: Scores, tasks: Iterable[str]) -> float:
+    """Plain mean of the headlines."""
+    return statistics.fmean(scores[task] for task in tasks)

@@ -1,0 +1,287 @@
+"""A disk that is full, or read-only, or lets nobody write any more: a clear end, nothing lost.
+
+Each stage of a run is started on a small disk in memory (tmpfs), which fails it; once that is
+mended the same command must come to the same bytes. It fails in one of four ways: room for a
+random part of what the stage writes; read-only from the beginning; the rights to write taken away
+in the middle of a file; read-only between two stages of one `run` (a system refuses that while a
+file is open for writing, and a stage's lock is). All need root, which is why the process that runs
+the stage is stripped of root's right to write where its permissions forbid it.
+"""
+
+import ctypes
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.torture.compare import differences, leftovers, unsound
+from benchmarks.torture.demo import STAGES, VERBS, arguments, start
+from benchmarks.torture.kill import MAX_SECONDS, REPORT, WRITTEN
+from electrify.artifacts import MANIFEST, read_manifest
+from electrify.progress import Progress, log
+
+DISK_BYTES = 1 << 30
+MOST_ROOM = 0.95  # of what a stage writes
+NEXT_STEPS = ("the same command goes on", "mount it for writing")
+_POLL_SECONDS = 0.0005
+# prctl.h, capability.h, mount.h
+_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2
+_MS_RDONLY, _MS_REMOUNT = 1, 32
+
+
+@dataclass
+class DiskFigures:
+    """What was failed and what was found."""
+
+    points: Counter[str] = field(default_factory=Counter)  # "<way>: <stage>"
+    too_late: int = 0  # the stage was done before its rights were gone
+    examples: dict[str, str] = field(default_factory=dict)  # what was said, by way
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "points": dict(self.points), "too_late": self.too_late, "examples": self.examples,
+            "faults": self.faults, "seconds": round(self.seconds, 1),
+        }  # fmt: skip
+
+
+@dataclass
+class _Trial:
+    """One run folder on the disk."""
+
+    disk: Path
+    sound: Path  # the run that nothing befell
+    rng: random.Random
+    figures: DiskFigures
+
+    @property
+    def run(self) -> Path:
+        return self.disk / "run"
+
+    @property
+    def log(self) -> Path:
+        return self.disk.with_name("run.log")
+
+    def start(self, verb: str) -> subprocess.Popen[bytes]:
+        words = arguments(verb, self.run) if verb != REPORT else [REPORT, str(self.run)]
+        return start(words, self.log, before=_give_up_rights)
+
+    def end(self, process: subprocess.Popen[bytes]) -> tuple[int, str]:
+        status = process.wait(timeout=MAX_SECONDS)
+        return status, self.log.read_text(encoding="utf-8", errors="replace")
+
+    def fault(self, what: str) -> None:
+        self.figures.faults.append(what)
+
+
+def torture_by_disk(rounds: int, seed: int, work: Path) -> DiskFigures:
+    """Fail every stage in every way, `rounds` times, on a disk mounted in the folder `work`.
+
+    `ValueError` without root or where no tmpfs can be mounted.
+    """
+    if os.geteuid() != 0:
+        raise ValueError("to mount a disk that fails takes root: run it in a container or as root")
+    shutil.rmtree(work, ignore_errors=True)
+    figures, begin = DiskFigures(), time.monotonic()
+    disk = work / "disk"
+    disk.mkdir(parents=True)
+    with _mounted(disk):
+        trial = _Trial(disk, work / "sound" / "run", random.Random(seed), figures)
+        log(f"disk: one run that nothing befalls, in {trial.sound}")
+        status, said = trial.end(start(arguments("run", trial.sound), trial.log))
+        if status != 0:
+            raise ValueError(f"the run to compare with failed ({status}): {said[-2000:]}")
+        stages = (*STAGES, REPORT)
+        with Progress("disk", rounds * (len(_WAYS) * len(stages) + 1), "points") as progress:
+            for _ in range(rounds):
+                for way, fail in _WAYS.items():
+                    for stage in stages:
+                        _try(trial, way, fail, stage)
+                        progress.update(note=f"{way}, {stage}")
+                _try_between(trial)
+                progress.update(note="read-only between stages")
+    figures.seconds = time.monotonic() - begin
+    return figures
+
+
+def _try(trial: _Trial, way: str, fail: Callable[[_Trial, str], str], stage: str) -> None:
+    """One stage, begun after the stages before it, failed and begun again."""
+    _put_run_before(trial, stage)
+    before, verb = _manifests(trial.run), VERBS.get(stage, stage)
+    how = fail(trial, stage)
+    status, said = trial.end(
+        trial.start(verb) if way != "rights" else _without_rights(trial, stage)
+    )
+    _mend(trial)
+    where = f"{way}, {stage}, {how}"
+    if way == "rights" and status == 0:
+        trial.figures.too_late += 1
+        return
+    trial.figures.points[f"{way}: {stage}"] += 1
+    _judge(trial, where, way, status, said)
+    if _manifests(trial.run) != before:
+        trial.fault(f"{where}: a stage before it is not as it was")
+    status, said = trial.end(trial.start(verb))
+    if status != 0:
+        trial.fault(f"{where}: then status {status}: {said[-1000:]}")
+        return
+    for what in (*unsound(trial.run), *leftovers(trial.run), *_otherwise(trial, stage)):
+        trial.fault(f"{where}: then {what}")
+
+
+def _try_between(trial: _Trial) -> None:
+    """A whole run, which finds its disk read-only after some stage."""
+    shutil.rmtree(trial.run, ignore_errors=True)
+    stage = trial.rng.choice(STAGES[:-1])
+    where = f"read-only after {stage}"
+    process = trial.start("run")
+    deadline = time.monotonic() + MAX_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if (trial.run / stage / MANIFEST).exists() and _is_now_read_only(trial.disk):
+            break
+        time.sleep(_POLL_SECONDS)
+    status, said = trial.end(process)
+    _mend(trial)
+    trial.figures.points["read-only between stages"] += 1
+    _judge(trial, where, "between", status, said)
+    before = _manifests(trial.run)
+    status, said = trial.end(trial.start("run"))
+    if status != 0:
+        trial.fault(f"{where}: then status {status}: {said[-1000:]}")
+        return
+    if any(_manifests(trial.run)[name] != stamp for name, stamp in before.items()):
+        trial.fault(f"{where}: then a finished stage was made again")
+    for what in (*unsound(trial.run), *differences(trial.sound, trial.run)):
+        trial.fault(f"{where}: then {what}")
+
+
+def _judge(trial: _Trial, where: str, way: str, status: int, said: str) -> None:
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    is_clear = (
+        status == 1
+        and len(errors) == 1
+        and "Traceback" not in said
+        and str(trial.run) in errors[0]
+        and any(step in errors[0] for step in NEXT_STEPS)
+    )
+    if not is_clear:
+        trial.fault(f"{where}: status {status}: {said[-1500:]}")
+    elif way not in trial.figures.examples:
+        trial.figures.examples[way] = errors[0]
+    trial.figures.faults += [f"{where}: {what}" for what in unsound(trial.run)]
+
+
+def _otherwise(trial: _Trial, stage: str) -> Iterator[str]:
+    """How what the stage made is not as in the sound run."""
+    if stage == REPORT:
+        texts = [(r / "report.md").read_text(encoding="utf-8") for r in (trial.run, trial.sound)]
+        if texts[0].replace(str(trial.run), str(trial.sound)) != texts[1]:
+            yield "report.md differs"
+        return
+    digests = [read_manifest(run / stage)["digest"] for run in (trial.run, trial.sound)]
+    if digests[0] != digests[1]:
+        yield f"{stage} differs"
+
+
+def _put_run_before(trial: _Trial, stage: str) -> None:
+    shutil.rmtree(trial.run, ignore_errors=True)
+    for name in STAGES[: STAGES.index(stage)] if stage != REPORT else STAGES:
+        shutil.copytree(trial.sound / name, trial.run / name)
+
+
+def _manifests(run: Path) -> dict[str, tuple[bytes, int]]:
+    """The manifest of each finished stage, and when it was written."""
+    paths = [run / stage / MANIFEST for stage in STAGES]
+    return {
+        path.parent.name: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in paths
+        if path.exists()
+    }
+
+
+def _leave_room(trial: _Trial, stage: str) -> str:
+    folder = trial.sound / stage
+    paths = folder.rglob("*") if stage != REPORT else trial.sound.glob("report.*")
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    room = int(size * trial.rng.uniform(0, MOST_ROOM))
+    there = os.statvfs(trial.disk)
+    used = (there.f_blocks - there.f_bfree) * there.f_frsize
+    _mount("-o", f"remount,size={used + room}", str(trial.disk))
+    return f"room for {room:,} of {size:,} bytes"
+
+
+def _make_read_only(trial: _Trial, stage: str) -> str:
+    _mount("-o", "remount,ro", str(trial.disk))
+    return "from the beginning"
+
+
+def _choose_file(trial: _Trial, stage: str) -> str:
+    return f"at {WRITTEN[stage][0]}"
+
+
+_WAYS: dict[str, Callable[[_Trial, str], str]] = {
+    "full": _leave_room,
+    "read-only": _make_read_only,
+    "rights": _choose_file,
+}
+
+
+def _without_rights(trial: _Trial, stage: str) -> subprocess.Popen[bytes]:
+    """Start the stage, and take the rights away when its file begins to be written."""
+    pattern = WRITTEN[stage][0]
+    process = trial.start(VERBS.get(stage, stage))
+    while process.poll() is None and not any(trial.run.glob(pattern)):
+        time.sleep(_POLL_SECONDS)
+    _set_rights(trial.run, 0o555, 0o444)
+    return process
+
+
+def _set_rights(run: Path, of_folders: int, of_files: int) -> None:
+    for folder, _, names in os.walk(run):  # from the top: nothing is made there any more
+        os.chmod(folder, of_folders)
+        for name in names:
+            try:
+                os.chmod(Path(folder) / name, of_files)
+            except FileNotFoundError:  # it was being renamed
+                continue
+
+
+def _mend(trial: _Trial) -> None:
+    _mount("-o", f"remount,rw,size={DISK_BYTES}", str(trial.disk))
+    _set_rights(trial.run, 0o755, 0o644)
+
+
+@contextmanager
+def _mounted(disk: Path) -> Iterator[None]:
+    _mount("-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk))
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=False)
+
+
+def _mount(*words: str) -> None:
+    done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(f"mount {' '.join(words)}: {done.stderr.strip()}; it needs Linux and root")
+
+
+def _is_now_read_only(disk: Path) -> bool:
+    """Try it once, by the system call: a program would take longer than stages lie apart."""
+    target = os.fsencode(disk)
+    return ctypes.CDLL(None).mount(None, target, None, _MS_REMOUNT | _MS_RDONLY, None) == 0
+
+
+def _give_up_rights() -> None:
+    """Of root: to write and read where the permissions of a file do not allow it."""
+    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
