@@ -1,5 +1,8 @@
 """A stage is run once: where its folder is not made already, under its lock, from sound inputs."""
 
+import errno
+import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +21,11 @@ from electrify.progress import Stopped, log
 from electrify.remote_fetch import learn, prepare, take_up
 from electrify.remote_send import begin, publish, send_part, writing
 from electrify.stage_lock import stage_lock
+
+# errors of writing: Arrow and numpy do not say of what file
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# safetensors and tokenizers, written in Rust, raise errors of their own that tell it in words
+_IN_RUST = re.compile(r"\(os error (\d+)\)")
 
 
 def run_stage(
@@ -60,6 +68,17 @@ def _work(stage: Stage, work: Callable[[Path], Mapping[str, Any]]) -> Mapping[st
     except Stopped:
         if stage.resumable:
             send_part(stage.partial, at_once=True)
+        raise
+    except ValueError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(stage.partial)
+        raise
+    except Exception as error:
+        if found := _IN_RUST.search(str(error)):
+            number = int(found[1])
+            raise OSError(number, os.strerror(number), str(stage.partial)) from error
         raise
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.array_file import save_array
 from electrify.artifacts import write_json
 from pipeline.letters import Ints, Keys, Letters, gram_keys, is_wide, read_letters
 
@@ -79,7 +80,7 @@ def write_items(kinds: Mapping[str, Items], path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for kind, items in kinds.items():
         for name, array in _arrays(items, WIDTHS[kind]).items():
-            np.save(path / f"{kind}-{name}.npy", array)
+            save_array(path / f"{kind}-{name}.npy", array)
 
 
 def statistics_path(path: Path) -> Path:

@@ -8,6 +8,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,10 @@ from electrify.progress import log, warn
 _LOCAL_NAMES = ("local", "directrunner", "fnapirunner")
 # Starting workers costs 2 to 3 s of each: it imports Beam again, and loads what its work needs.
 MULTI_PROCESSING_SECONDS = 15.0
+# the last line of a trace: what the system said in a worker, of which Beam passes on the text alone
+_SYSTEM_ERROR = re.compile(
+    r"^.*Error: \[Errno (\d+)\] (.+?)(?:: '([^'\n]*)')?(?: \[while running .*)?$", re.MULTILINE
+)
 
 
 def make_pipeline(
@@ -69,12 +74,16 @@ def is_local(pipeline: beam.Pipeline) -> bool:
 
 
 def run_pipeline(pipeline: beam.Pipeline) -> None:
-    """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, which Beam hides in its own error."""
+    """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, and what the system refused a worker
+    as `OSError`: Beam hides both in an error of its own."""
     try:
         pipeline.run().wait_until_finish()
     except RuntimeError as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error
+        if found := _SYSTEM_ERROR.findall(str(error)):
+            number, message, path = found[-1]
+            raise OSError(int(number), message, path or None) from error
         raise
 
 

@@ -12,13 +12,14 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from pathlib import Path
+from typing import Any
 
 from electrify.progress import setup_logging
 from pipeline.worker import imports_kept
 from vocab.pretokenize import WordRules
 
 _REFUSED = 3  # exit status: the last line of the output is the error, as JSON
-_PASSED_ON = {error.__name__: error for error in (ValueError, ModuleNotFoundError)}
+_PASSED_ON = {error.__name__: error for error in (ValueError, ModuleNotFoundError, OSError)}
 # With glibc's arena for each thread, and with mimalloc, memory once used is kept: some 60 MB
 _ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
@@ -37,7 +38,7 @@ def count_words_apart(
 ) -> None:
     """`write_word_counts` in a child process; in this one if Beam is here already.
 
-    Raises what the child raised of `ValueError` and `ModuleNotFoundError`.
+    Raises what the child raised of `ValueError`, `ModuleNotFoundError` and `OSError`.
     """
     task = (list(documents), output, rules, runner, list(beam_options))
     if "apache_beam" in sys.modules:  # no memory to save, and a second to lose
@@ -52,7 +53,7 @@ def count_words_apart(
     )
     if child.returncode == _REFUSED:
         found = json.loads(child.stdout.splitlines()[-1])
-        raise _PASSED_ON[found["error"]](found["message"])
+        raise _PASSED_ON[found["error"]](*found["arguments"])
     if child.returncode == 130:
         raise KeyboardInterrupt
     if child.returncode:
@@ -74,7 +75,10 @@ def main() -> int:
         _count(*task)
     except tuple(_PASSED_ON.values()) as error:
         name = next(name for name, kind in _PASSED_ON.items() if isinstance(error, kind))
-        print(json.dumps({"error": name, "message": str(error)}), flush=True)
+        arguments: list[Any] = [str(error)]
+        if isinstance(error, OSError) and error.errno is not None:
+            arguments = [error.errno, error.strerror, error.filename]
+        print(json.dumps({"error": name, "arguments": arguments}), flush=True)
         return _REFUSED
     except KeyboardInterrupt:
         return 130

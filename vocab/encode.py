@@ -19,6 +19,7 @@ import apache_beam as beam
 import numpy as np
 import xxhash
 
+from electrify.array_file import save_array
 from electrify.artifacts import write_json
 from electrify.config import RunConfig
 from electrify.config_vocab import EncodeConfig
@@ -159,7 +160,7 @@ class EncodedDocuments:
         sentences = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         offsets = sentences[self._documents]
         for name, array in zip(_ARRAYS, (tokens, offsets, sentences), strict=True):
-            _replace(folder / f"{name}.npy", lambda path, array=array: np.save(path, array))
+            _replace(folder / f"{name}.npy", lambda path, array=array: save_array(path, array))
         counts = {
             "num_unknown_tokens": int(np.count_nonzero(tokens == unk)),
             "num_documents_without_tokens": self._num_without_tokens,

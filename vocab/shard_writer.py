@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from electrify.array_file import save_array
 from electrify.artifacts import write_json
 from vocab.stream import Int64s, Tokens
 
@@ -90,7 +91,7 @@ class ShardWriter:
         names = {kind: f"{kind}-{len(self.entries):05d}.npy" for kind in arrays}
         self._folder.mkdir(parents=True, exist_ok=True)
         for kind, array in arrays.items():
-            np.save(self._folder / names[kind], array)
+            save_array(self._folder / names[kind], array)
         self.entries.append(
             ShardEntry(
                 **names,

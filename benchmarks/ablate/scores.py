@@ -29,13 +29,13 @@ class GridScores:
         return columns | {task: [task] for task in self.tasks}
 
     def values(self, column: str) -> dict[str, list[float]]:
-        """By variant: a score a seed."""
+        """By variant: a score a seed, of the runs that have all tasks of the column."""
         found: dict[str, list[float]] = {}
         tasks = self.groups[column]
         for run in self.runs:
-            found.setdefault(run.variant, []).append(mean_score(run.scores, tasks))
-            if run.untrained:
-                found.setdefault(UNTRAINED, []).append(mean_score(run.untrained, tasks))
+            for variant, scores in ((run.variant, run.scores), (UNTRAINED, run.untrained)):
+                if scores.keys() >= set(tasks):
+                    found.setdefault(variant, []).append(mean_score(scores, tasks))
         return found
 
     def spread(self, column: str) -> Spread:

@@ -12,7 +12,9 @@ import ctypes
 import os
 import random
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ from benchmarks.torture.compare import differences, leftovers, unsound
 from benchmarks.torture.demo import STAGES, VERBS, arguments, start
 from benchmarks.torture.kill import MAX_SECONDS, REPORT, WRITTEN
 from electrify.artifacts import MANIFEST, read_manifest
-from electrify.progress import Progress, log
+from electrify.progress import Progress, log, warn
 
 DISK_BYTES = 1 << 30
 MOST_ROOM = 0.95  # of what a stage writes
@@ -80,6 +82,7 @@ class _Trial:
         return status, self.log.read_text(encoding="utf-8", errors="replace")
 
     def fault(self, what: str) -> None:
+        warn(what)
         self.figures.faults.append(what)
 
 
@@ -177,7 +180,8 @@ def _judge(trial: _Trial, where: str, way: str, status: int, said: str) -> None:
         trial.fault(f"{where}: status {status}: {said[-1500:]}")
     elif way not in trial.figures.examples:
         trial.figures.examples[way] = errors[0]
-    trial.figures.faults += [f"{where}: {what}" for what in unsound(trial.run)]
+    for what in unsound(trial.run):
+        trial.fault(f"{where}: {what}")
 
 
 def _otherwise(trial: _Trial, stage: str) -> Iterator[str]:
@@ -263,10 +267,12 @@ def _mend(trial: _Trial) -> None:
 @contextmanager
 def _mounted(disk: Path) -> Iterator[None]:
     _mount("-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk))
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         yield
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=False)
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _mount(*words: str) -> None:

@@ -1,5 +1,6 @@
 """A stage folder is whole or not there, and is redone exactly when what made it changed."""
 
+import errno
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -84,6 +85,23 @@ def test_a_failed_remake_leaves_the_old_folder(stage: Stage):
         run_stage(replace(stage, config={"min_characters": 20}), fail, overwrite=True)
     assert status(stage).state == "done"
     assert (stage.folder / "data" / "one.txt").read_text() == "하나"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),  # Arrow
+        Exception("No space left on device (os error 28)"),  # tokenizers; safetensors alike
+    ],
+)
+def test_a_full_disk_is_an_error_of_the_system_that_names_the_folder(stage: Stage, error):
+    def fail(folder: Path) -> dict[str, int]:
+        raise error
+
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        run_stage(stage, fail)
+    assert raised.value.errno == errno.ENOSPC
+    assert raised.value.filename == str(stage.partial)
 
 
 def test_an_interrupted_stage_starts_afresh(stage: Stage):

@@ -1,5 +1,6 @@
 """Which runner, and how many workers, from config, options and size."""
 
+import errno
 import logging
 import os
 from pathlib import Path
@@ -100,3 +101,17 @@ def test_an_interrupt_and_other_errors_keep_their_kind():
         _ = pipeline | beam.Create([1]) | beam.Map(fail)
         with pytest.raises(expected):
             run_pipeline(pipeline)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("path", ["a/documents.parquet", None])  # Arrow names no file
+def test_what_the_system_refused_a_worker_keeps_its_number(num_workers, path):
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    pipeline = make_pipeline("local", [f"--direct_num_workers={num_workers}"], 0)
+    _ = pipeline | beam.Create([1]) | beam.Map(fail)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        run_pipeline(pipeline)
+    assert raised.value.errno == errno.ENOSPC
+    assert raised.value.filename == path

@@ -162,8 +162,10 @@ def test_counting_apart_gives_the_same_bytes_and_passes_errors_on(
     assert apart.read_bytes() == here
     with pytest.raises(ValueError, match="Beam cannot start the runner 'Nowhere'"):
         count_words_apart(paths, apart, NOMINAL, "Nowhere")
-    with pytest.raises(RuntimeError, match="ended with status 1; what it said stands above"):
+    with pytest.raises(FileNotFoundError, match=r"none\.parquet"):
         count_words_apart([tmp_path / "none.parquet"], apart, NOMINAL, "local")
+    with pytest.raises(RuntimeError, match="ended with status 1; what it said stands above"):
+        count_words_apart([None], apart, NOMINAL, "local")
 
 
 def test_training_imports_neither_beam_nor_pandas():

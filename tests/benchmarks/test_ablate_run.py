@@ -1,0 +1,130 @@
+"""A grid at work: runs at once, what fails, what is stopped, and one small grid to its end."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import benchmarks.ablate.run as ablate_run
+from benchmarks.ablate.grid import load_grid
+from benchmarks.ablate.plan import plan_runs
+from benchmarks.ablate.run import _execute, _Job, ablate
+from electrify.progress import Stopped
+
+DEMO = Path("configs/demo.toml").absolute()
+SAVES = (
+    "import signal, sys, time, pathlib\n"
+    "def save(*_):\n"
+    "    time.sleep(0.3); pathlib.Path(sys.argv[1]).write_text('saved'); sys.exit(0)\n"
+    "signal.signal(signal.SIGTERM, save)\n"
+    "pathlib.Path(sys.argv[1]).write_text('began')\n"
+    "time.sleep(60)\n"
+)
+
+
+@pytest.fixture
+def grid(tmp_path: Path):
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nnum_processes = 2\n[variants]\n"
+        "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
+        "full = { 'pretrain.generator_hidden_fraction' = 1.0 }\n"
+    )
+    return load_grid(path)
+
+
+def jobs_of(monkeypatch: pytest.MonkeyPatch, scripts: dict[tuple[str, int], list[list[str]]]):
+    """Let each run be these commands of Python."""
+
+    def job(grid, run, overwrite):
+        commands = [[sys.executable, "-c", *words] for words in scripts[run.variant, run.seed]]
+        return _Job(run, commands, dict(os.environ), None)
+
+    monkeypatch.setattr(ablate_run, "_job", job)
+
+
+def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, monkeypatch):
+    jobs_of(monkeypatch, {
+        ("half", 0): [["pass"]],
+        ("full", 0): [["raise SystemExit(3)"], ["raise SystemExit(0)"]],  # the second never starts
+        ("half", 1): [["pass"], ["raise SystemExit(4)"]],
+        ("full", 1): [["pass"], ["pass"]],
+    })  # fmt: skip
+    found = {(r.variant, r.seed): status for r, status in _execute(grid, plan_runs(grid, []), False)}
+    assert found == {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
+
+
+def test_no_more_run_at_once_than_asked(grid, monkeypatch, tmp_path):
+    script = (
+        "import os, sys, time, pathlib\n"
+        "folder = pathlib.Path(sys.argv[1]); me = folder / str(os.getpid()); me.touch()\n"
+        "time.sleep(0.4); n = len(list(folder.glob('[0-9]*'))); me.unlink()\n"
+        "(folder / f'max-{os.getpid()}').write_text(str(n))\n"
+    )
+    jobs_of(monkeypatch, {(v, s): [[script, str(tmp_path)]] for v in ("half", "full")
+                          for s in (0, 1)})  # fmt: skip
+    assert len(list(_execute(grid, plan_runs(grid, []), False))) == 4
+    assert max(path.read_text() for path in tmp_path.glob("max-*")) == "2"
+
+
+def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_path):
+    marks = {key: tmp_path / f"{key[0]}-{key[1]}" for key in
+             [(v, s) for v in ("half", "full") for s in (0, 1)]}  # fmt: skip
+    jobs_of(monkeypatch, {key: [[SAVES, str(mark)], ["pass"]] for key, mark in marks.items()})
+
+    def stop_once_both_run():
+        first = [marks["half", 0], marks["full", 0]]
+        while not all(mark.exists() for mark in first):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop_once_both_run).start()
+    with pytest.raises(Stopped, match="4 runs are not finished"):
+        list(_execute(grid, plan_runs(grid, []), False))
+    assert marks["half", 0].read_text() == marks["full", 0].read_text() == "saved"
+    assert not marks["half", 1].exists()  # was never started
+
+
+@pytest.mark.slow
+def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Path):
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        f"name = 'tiny'\nbase = '{DEMO}'\nnum_processes = 2\ncurve_points = 2\ncurves = ['half']\n"
+        "[common]\n'evaluate.random_init_control' = false\n[variants]\n"
+        "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
+        "other = { 'encode.valid_fraction' = 0.1 }\n"
+        "[experiments.one]\nvariants = ['half', 'other']\nclaims = ['half > other']\n"
+    )
+    short = ["pretrain.num_steps=6", "pretrain.warmup_steps=1", "pretrain.valid_every_steps=6"]
+    short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", f"output_dir='{tmp_path / 'demo'}'"]
+    printed = ablate(path, short, [], overwrite=False)
+    lines = printed.splitlines()
+    assert [line.split(" | ")[0] for line in lines[3:5]] == ["| half", "| other"]
+    folder = tmp_path / "ablation-tiny"
+    seed = folder / "half" / "seed-0"
+    assert (seed / "shards").resolve() == (tmp_path / "demo" / "shards").resolve()
+    other = folder / "other" / "seed-0"
+    assert (other / "vocab").resolve() == (tmp_path / "demo" / "vocab").resolve()
+    assert (other / "shards").resolve() == (folder / "other" / "corpus" / "shards").resolve()
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [run["variant"] for run in report["runs"]] == ["half", "other"]
+    assert len(report["runs"][0]["on_the_way"]) == 2
+    assert report["claims"][0]["outcome"] == "one seed: cannot be told"
+    # neither run is started again; a run whose scores are gone is
+    started = []
+    real = ablate_run._job
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ablate_run, "_job", lambda *a: (started.append(a[1].variant), real(*a))[1]
+        )
+        assert ablate(path, short, [], overwrite=False) == printed
+        assert started == []
+        shutil.rmtree(other / "evaluate")
+        ablate(path, short, [], overwrite=False)
+    assert started == ["other"]
