@@ -119,6 +119,7 @@ def _run_jobs(
     total = sum(num_rows(job, features[job.task.name], source, options) for job in waiting)
     calls = [(job, data[job.task.name], features[job.task.name], source, options)
              for job in waiting]  # fmt: skip
+    del features  # each goes with the last job of its task
     with Progress("evaluate", total, "examples") as progress:
 
         def on_step(index: int, num_rows: int) -> None:

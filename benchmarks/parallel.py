@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from electrify.allocator import return_freed_memory
 from electrify.progress import Stopped
 
 _POLL_SECONDS = 0.2
@@ -26,7 +27,7 @@ _stop: Any = None  # event: leave at the next step
 
 def run_jobs(
     function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
+    calls: list[tuple[Any, ...]],
     num_processes: int,
     on_step: Callable[[int, int], None],
 ) -> Iterator[tuple[int, Any]]:
@@ -34,11 +35,15 @@ def run_jobs(
 
     `function` calls `report(num_rows)` after every step; it reaches `on_step(index, num_rows)` in
     this process, and an exception of `on_step` ends all jobs. With one process they run right
-    here, in order. Raises `ValueError` if the system kills a process.
+    here, in order. Of `calls` each is dropped once it is done, with what it alone holds. Raises
+    `ValueError` if the system kills a process.
     """
     if num_processes == 1 or len(calls) == 1:
         for index, call in enumerate(calls):
-            yield index, function(*call, partial(on_step, index))
+            result = function(*call, partial(on_step, index))
+            calls[index] = call = ()
+            return_freed_memory()
+            yield index, result
         return
     context = multiprocessing.get_context("spawn")  # forked threads of torch would hang
     steps, stop = context.Queue(), context.Event()
@@ -64,6 +69,7 @@ def run_jobs(
                     result, num_reported = future.result()
                     while num_steps[index] < num_reported:  # a result may overtake its last steps
                         take_step()
+                    calls[index] = ()
                     yield index, result
         except BrokenProcessPool as error:
             raise ValueError(
@@ -97,4 +103,5 @@ def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> tu
             raise Stopped("asked to by the parent process")
 
     result = function(*call, report)
+    return_freed_memory()
     return result, num_reported

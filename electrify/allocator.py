@@ -29,3 +29,12 @@ def keep_freed_memory() -> bool:
     )
     accepted = [mallopt(option, value) for option, value in settings]  # each, whatever the others
     return all(accepted)
+
+
+def return_freed_memory() -> None:
+    """Give freed pages back to the system, between parts of the work that have nothing in common.
+
+    About a millisecond for each 100 MB; nothing where the C library is not glibc.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
