@@ -81,13 +81,29 @@ def _apply_override(raw: dict[str, Any], override: str) -> None:
         value = text  # a bare word is a string
     except (ValueError, RecursionError) as error:  # too many digits, too deep
         raise ValueError(f"--set {override!r}: {error}") from None
-    *sections, last = key.strip().split(".")
+    *sections, last = _key_parts(key)
     target = raw
     for section in sections:
         target = target.setdefault(section, {})
         if not isinstance(target, dict):
             raise ValueError(f"--set {override!r}: {section} is not a section")
     target[last] = value
+
+
+def _key_parts(key: str) -> list[str]:
+    """Of a dotted key as TOML writes it: a part may stand in quotes."""
+    plain = key.strip().split(".")
+    try:
+        nested: Any = tomllib.loads(f"{key} = 0")
+    except (ValueError, RecursionError):
+        return plain
+    parts = []
+    while isinstance(nested, dict):
+        if len(nested) != 1:  # of several lines
+            return plain
+        ((part, nested),) = nested.items()
+        parts.append(part)
+    return parts
 
 
 def _explain(error: Any) -> str:

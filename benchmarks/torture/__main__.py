@@ -2,7 +2,11 @@
 
 python -m benchmarks.torture kill --rounds 50
 python -m benchmarks.torture corrupt --rounds 200
+python -m benchmarks.torture disk
+python -m benchmarks.torture fuzz --executions 1000000
 python -m benchmarks.torture gs --faults 0.1
+python -m benchmarks.torture memory --data-dir ../shared/data/corpora --limit-mb 1500
+python -m benchmarks.torture soak --steps 20000
 """
 
 import argparse

@@ -100,9 +100,10 @@ def torture_by_disk(rounds: int, seed: int, work: Path) -> DiskFigures:
     with _mounted(disk):
         trial = _Trial(disk, work / "sound" / "run", random.Random(seed), figures)
         log(f"disk: one run that nothing befalls, in {trial.sound}")
-        status, said = trial.end(start(arguments("run", trial.sound), trial.log))
-        if status != 0:
-            raise ValueError(f"the run to compare with failed ({status}): {said[-2000:]}")
+        for words in (arguments("run", trial.sound), [REPORT, str(trial.sound)]):
+            status, said = trial.end(start(words, trial.log))
+            if status != 0:
+                raise ValueError(f"the run to compare with failed ({status}): {said[-2000:]}")
         stages = (*STAGES, REPORT)
         with Progress("disk", rounds * (len(_WAYS) * len(stages) + 1), "points") as progress:
             for _ in range(rounds):

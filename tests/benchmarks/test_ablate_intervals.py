@@ -80,7 +80,9 @@ def test_p_is_corrected_over_all_claims():
     claims = [Claim(str(v), "0", False) for v in (1, 2, 3)]
     alone = [judge([claim], groups, spread)[0] for claim in claims]
     together = judge(claims, groups, spread)
-    assert all(a.p == t.p and t.p_corrected >= a.p_corrected for a, t in zip(alone, together))
+    assert all(
+        a.p == t.p and t.p_corrected >= a.p_corrected for a, t in zip(alone, together, strict=True)
+    )
     assert max(t.p_corrected / t.p for t in together) == pytest.approx(3)
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,12 @@ def figures(variant: str, seed: int, score: float, **changes) -> RunFigures:
     summary = {"num_steps": 10, "tokens": 640, "flops_matmul": 2e9, "seconds": 30.0,
                "tokens_per_second": 21.3, "device": "CPU, 1 threads"}  # fmt: skip
     scores = dict.fromkeys(TASKS, score) | {"glue-sst2": score + 0.3}
-    fields = dict(
+    losses = {"generator_loss": [(1e9, 6.0), (2e9, 5.0)], "language_loss": [], "rtd_loss": []}
+    found = RunFigures(
         variant=variant, seed=seed, summary=summary, valid={"generator_loss": 5.0 + seed},
-        losses={"generator_loss": [(1e9, 6.0), (2e9, 5.0)], "language_loss": [], "rtd_loss": []},
-        scores=scores, untrained={}, metrics=TASKS, on_the_way=(), hours=0.5,
+        losses=losses, scores=scores, untrained={}, metrics=TASKS, on_the_way=(), hours=0.5,
     )  # fmt: skip
-    return RunFigures(**(fields | changes))
+    return replace(found, **changes)
 
 
 @pytest.fixture

@@ -56,7 +56,9 @@ def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, 
         ("half", 1): [["pass"], ["raise SystemExit(4)"]],
         ("full", 1): [["pass"], ["pass"]],
     })  # fmt: skip
-    found = {(r.variant, r.seed): status for r, status in _execute(grid, plan_runs(grid, []), False)}
+    found = {
+        (r.variant, r.seed): status for r, status in _execute(grid, plan_runs(grid, []), False)
+    }
     assert found == {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
 
 
@@ -120,9 +122,7 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
     started = []
     real = ablate_run._job
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            ablate_run, "_job", lambda *a: (started.append(a[1].variant), real(*a))[1]
-        )
+        patch.setattr(ablate_run, "_job", lambda *a: (started.append(a[1].variant), real(*a))[1])
         assert ablate(path, short, [], overwrite=False) == printed
         assert started == []
         shutil.rmtree(other / "evaluate")

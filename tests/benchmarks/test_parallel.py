@@ -2,6 +2,7 @@
 
 import os
 import time
+import weakref
 
 import pytest
 
@@ -38,6 +39,25 @@ def test_results_and_steps_come_with_the_index_of_their_call(num_processes):
     found = dict(run_jobs(double, [(3,), (1,), (2,)], num_processes, on_step))
     assert found == {0: 6, 1: 2, 2: 4}
     assert rows == {0: 30, 1: 10, 2: 20}
+
+
+class Held:
+    """What a call holds and nobody else does."""
+
+
+def look(held, report):
+    return isinstance(held, Held)
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_what_a_call_holds_goes_once_it_is_done(num_processes):
+    calls = [(Held(),) for _ in range(3)]
+    held = [weakref.ref(call[0]) for call in calls]
+    for index, found in run_jobs(look, calls, num_processes, lambda index, num_rows: None):
+        assert found
+        assert calls[index] == ()
+        if num_processes == 1:  # a pool lets go of its copies in its own time
+            assert [ref() is None for ref in held] == [n <= index for n in range(3)]
 
 
 def test_a_stop_ends_every_process():

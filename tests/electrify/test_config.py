@@ -136,3 +136,13 @@ def test_configs_are_frozen():
     config = parse_config(minimal())
     with pytest.raises(ValueError, match="frozen"):
         config.pretrain.num_steps = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "key", ["klue-ner", '"klue-ner"', "'klue-ner'", '"klue\\u002dner"'], ids=range(4)
+)
+def test_a_part_of_an_overridden_key_may_stand_in_quotes_as_in_toml(key: str):
+    config = load_config(
+        Path("configs/demo.toml"), [f"evaluate.tasks_options.{key}.num_epochs=7.0"]
+    )
+    assert config.evaluate.tasks_options["klue-ner"].num_epochs == 7.0
