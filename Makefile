@@ -10,8 +10,9 @@ CONFIG ?= configs/demo.toml
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
 
+# a process a core, a file of tests in one of them: what a file makes once is made once
 test: setup  ## the whole test suite
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
 
 check: setup  ## style, types, import fences
 	$(BIN)/ruff check

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ablate.grid import load_grid
 from electrify.cli import _parser, main
 from electrify.config_file import load_config
 
@@ -35,6 +36,12 @@ DOC_CONFIGS = [
 
 @pytest.mark.parametrize(("page", "block"), DOC_CONFIGS)
 def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path):
+    if "[variants]" in block:
+        (tmp_path / "demo.toml").write_bytes(Path("configs/demo.toml").read_bytes())
+        (tmp_path / "grids").mkdir()
+        (tmp_path / "grids" / "grid.toml").write_text(block, encoding="utf-8")
+        load_grid(tmp_path / "grids" / "grid.toml")
+        return
     rest = '[pretrain]\nsize = "small"\n' if "[pretrain]" not in block else ""
     path = tmp_path / "config.toml"
     path.write_text(f'name = "docs"\noutput_dir = "out"\n{block}{rest}', encoding="utf-8")

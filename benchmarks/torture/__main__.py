@@ -132,7 +132,8 @@ def _disk(parsed: argparse.Namespace) -> list[str]:
     from benchmarks.torture.disk import torture_by_disk
 
     with tempfile.TemporaryDirectory() as scratch:
-        figures = torture_by_disk(parsed.rounds, parsed.seed, Path(parsed.work or scratch) / "disk")
+        work = Path(parsed.work or scratch) / "disk"
+        figures = torture_by_disk(parsed.rounds, parsed.seed, work, parsed.way)
     for way, said in figures.examples.items():
         print(f"{way}: {said}")
     print(
@@ -185,6 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     memory.set_defaults(torture=_memory)
     disk = ways.add_parser("disk", help="a disk that is full, read-only, or lets nobody write")
     disk.add_argument("--rounds", type=int, default=1, help="of 22 points of failure (1)")
+    disk.add_argument("--way", action="append", default=[], metavar="NAME",
+                      help="full, read-only, rights, between; may be repeated (all)")  # fmt: skip
     disk.set_defaults(torture=_disk)
     for way in (kill, corrupt, gs, soak, memory, disk):
         way.add_argument("--seed", type=int, default=0)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import Progress, log, warn
 
 DISK_BYTES = 1 << 30
+BETWEEN = "between"
 MOST_ROOM = 0.95  # of what a stage writes
 NEXT_STEPS = ("the same command goes on", "mount it for writing")
 _POLL_SECONDS = 0.0005
@@ -86,11 +87,13 @@ class _Trial:
         self.figures.faults.append(what)
 
 
-def torture_by_disk(rounds: int, seed: int, work: Path) -> DiskFigures:
-    """Fail every stage in every way, `rounds` times, on a disk mounted in the folder `work`.
+def torture_by_disk(rounds: int, seed: int, work: Path, ways: Sequence[str] = ()) -> DiskFigures:
+    """Fail every stage in these ways (none: all), on a disk mounted in the folder `work`.
 
-    `ValueError` without root or where no tmpfs can be mounted.
+    `ValueError` for a way unknown, without root, and where no tmpfs can be mounted.
     """
+    if unknown := set(ways) - {*_WAYS, BETWEEN}:
+        raise ValueError(f"no way {min(unknown)!r} (known: {', '.join([*_WAYS, BETWEEN])})")
     if os.geteuid() != 0:
         raise ValueError("to mount a disk that fails takes root: run it in a container or as root")
     shutil.rmtree(work, ignore_errors=True)
@@ -105,14 +108,15 @@ def torture_by_disk(rounds: int, seed: int, work: Path) -> DiskFigures:
             if status != 0:
                 raise ValueError(f"the run to compare with failed ({status}): {said[-2000:]}")
         stages = (*STAGES, REPORT)
-        with Progress("disk", rounds * (len(_WAYS) * len(stages) + 1), "points") as progress:
-            for _ in range(rounds):
-                for way, fail in _WAYS.items():
-                    for stage in stages:
-                        _try(trial, way, fail, stage)
-                        progress.update(note=f"{way}, {stage}")
-                _try_between(trial)
-                progress.update(note="read-only between stages")
+        points = [(way, stage) for way in _WAYS for stage in stages] + [(BETWEEN, "")]
+        points = [point for point in points if not ways or point[0] in ways] * rounds
+        with Progress("disk", len(points), "points") as progress:
+            for way, stage in points:
+                if way == BETWEEN:
+                    _try_between(trial)
+                else:
+                    _try(trial, way, _WAYS[way], stage)
+                progress.update(note=f"{way} {stage}")
     figures.seconds = time.monotonic() - begin
     return figures
 
@@ -155,8 +159,8 @@ def _try_between(trial: _Trial) -> None:
         time.sleep(_POLL_SECONDS)
     status, said = trial.end(process)
     _mend(trial)
-    trial.figures.points["read-only between stages"] += 1
-    _judge(trial, where, "between", status, said)
+    trial.figures.points[BETWEEN] += 1
+    _judge(trial, where, BETWEEN, status, said)
     before = _manifests(trial.run)
     status, said = trial.end(trial.start("run"))
     if status != 0:

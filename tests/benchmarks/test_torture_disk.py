@@ -49,6 +49,11 @@ def test_without_root_it_refuses(tmp_path, monkeypatch):
         torture_by_disk(1, 0, tmp_path / "work")
 
 
+def test_an_unknown_way_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="known: full, read-only, rights, between"):
+        torture_by_disk(1, 0, tmp_path / "work", ["ful"])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
 def test_permissions_hold_for_a_process_without_rights(trial):
     trial.run.mkdir(parents=True)
