@@ -104,6 +104,16 @@ def test_a_full_disk_is_an_error_of_the_system_that_names_the_folder(stage: Stag
     assert raised.value.filename == str(stage.partial)
 
 
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
+        write_text(tmp_path / "report.md", "text")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_interrupted_stage_starts_afresh(stage: Stage):
     def interrupted(folder: Path) -> dict[str, int]:
         (folder / "left_over.txt").write_text("x")
