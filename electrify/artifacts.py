@@ -135,10 +135,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def input_digest(folder: Path, verb: str) -> str:
-    """The digest of a stage that the next one needs; checks that its files are all there.
-
-    `verb` is the command that makes it, for the error.
-    """
+    """The digest of a stage that the next one needs, with all its files. `verb` makes it."""
     if not folder.exists():
         raise ValueError(f"no {folder}; run first: electrify {verb} CONFIG")
     manifest = read_manifest(folder)

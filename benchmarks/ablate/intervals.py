@@ -1,48 +1,37 @@
-"""How sure a variant's mean over pretraining seeds is, and the difference of two.
+"""How sure the differences between variants are, each of which has a few seeds.
 
-Every variant has a few seeds. What they vary by is taken to be alike in all variants, so that its
-variance is pooled over the whole grid (the within-group mean square of an analysis of variance):
-sixteen variants of three seeds give it 32 degrees of freedom where a variant alone has two.
+A seed draws what is learnt from in fine-tuning and the order of pretraining for all variants
+alike, so that a score is taken as variant + seed + rest (two-way analysis of variance without
+interaction, by least squares, so that variants may lack seeds). The rest is taken to vary alike in
+all variants: its variance is pooled over the whole grid, which gives sixteen variants of two seeds
+fifteen degrees of freedom where a pair of them alone has one. Of two variants it is the paired
+t-test.
 """
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from benchmarks.ablate.grid import Claim
 from benchmarks.comparison import ALPHA
 from benchmarks.metrics.statistics import holm
 
-Values = Mapping[str, Sequence[float]]  # by variant: a score a seed
+Values = Mapping[str, Mapping[int, float]]  # by variant and seed: a score
+_Floats = npt.NDArray[np.float64]
+_ROUNDING = 1e-24  # of a sum of squares of scores
 
 
 @dataclass(frozen=True)
-class Spread:
-    """What a score varies by from seed to seed."""
+class Difference:
+    """A mean over seeds less another one; nan where nothing is known of how sure it is."""
 
-    sd: float  # nan without two seeds of any variant
-    degrees: int  # of freedom
-
-    def half_width(self, *counts: int) -> float:
-        """Of the 95 % interval of a mean over `counts` seeds, or of the difference of two means."""
-        from scipy.stats import t
-
-        if not self.degrees:
-            return math.nan
-        quantile = float(t.ppf(0.975, self.degrees))
-        return quantile * self.sd * math.sqrt(sum(1 / count for count in counts))
-
-    def p(self, difference: float, *counts: int) -> float:
-        """Two-sided, of as large a difference where there is none; nan where nothing is known."""
-        from scipy.stats import t
-
-        if not self.degrees:
-            return math.nan
-        error = self.sd * math.sqrt(sum(1 / count for count in counts))
-        if not error:
-            return 0.0 if difference else 1.0
-        return 2 * float(t.sf(abs(difference) / error, self.degrees))
+    value: float
+    half_width: float  # of the 95 % interval
+    p: float  # two-sided, of as large a difference where there is none
 
 
 @dataclass(frozen=True)
@@ -50,9 +39,7 @@ class Verdict:
     """A claim beside what was found."""
 
     claim: Claim
-    difference: float | None  # of the first to the second; None: not both are there
-    half_width: float = math.nan
-    p: float = math.nan
+    difference: Difference | None  # of the first to the second; None: not both are there
     p_corrected: float = math.nan  # over all claims of the grid (Holm)
 
     @property
@@ -61,38 +48,90 @@ class Verdict:
         if self.difference is None:
             return "not run"
         if math.isnan(self.p_corrected):
-            return "one seed: cannot be told"
+            return "too few seeds to tell"
         if self.p_corrected > ALPHA:
             return "cannot be told apart"
         if self.claim.is_equality:
             return "does not hold: they differ"
-        return "holds" if self.difference > 0 else "does not hold: the other way round"
+        return "holds" if self.difference.value > 0 else "does not hold: the other way round"
 
 
-def pooled_spread(values: Values) -> Spread:
-    """Within variants, over all of them."""
-    groups = [group for group in values.values() if len(group) > 1]
-    degrees = sum(len(group) - 1 for group in groups)
-    if not degrees:
-        return Spread(math.nan, 0)
-    squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups)
-    return Spread(math.sqrt(squares / degrees), degrees)
+class Fit:
+    """Least squares of scores on variant and seed."""
+
+    def __init__(self, values: Values) -> None:
+        self.variants = [variant for variant, of_seeds in values.items() if of_seeds]
+        self.seeds = sorted({seed for of_seeds in values.values() for seed in of_seeds})
+        self.counts = {variant: len(values[variant]) for variant in self.variants}
+        cells = [(variant, seed, s) for variant in self.variants
+                 for seed, s in values[variant].items()]  # fmt: skip
+        self._design = np.array([self._row(variant, seed) for variant, seed, _ in cells])
+        self._scores = np.array([score for _, _, score in cells])
+        self._inverse = np.linalg.pinv(self._design.T @ self._design)
+        self._effects: _Floats = self._inverse @ self._design.T @ self._scores
+
+    def mean(self, variant: str) -> float:
+        """Over all seeds of the grid: where the variant lacks one, as the others had it."""
+        return float(np.mean([self._row(variant, seed) @ self._effects for seed in self.seeds]))
+
+    def half_width(self, variant: str) -> float:
+        """Of the 95 % interval of its mean, what seeds do to all variants alike left out."""
+        return self._quantile * self.sd / math.sqrt(self.counts[variant])
+
+    def difference(self, variant: str, other: str) -> Difference:
+        """With its interval and p; nan where the grid has too few seeds."""
+        from scipy.stats import t
+
+        contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
+        value = float(contrast @ self._effects)
+        if not self.degrees:
+            return Difference(value, math.nan, math.nan)
+        error = self.sd * math.sqrt(float(contrast @ self._inverse @ contrast))
+        if not error:
+            return Difference(value, 0.0, 1.0 if math.isclose(value, 0, abs_tol=1e-12) else 0.0)
+        p = 2 * float(t.sf(abs(value) / error, self.degrees))
+        return Difference(value, self._quantile * error, p)
+
+    @cached_property
+    def degrees(self) -> int:
+        """Degrees of freedom of the rest."""
+        return len(self._scores) - int(np.linalg.matrix_rank(self._design))
+
+    @cached_property
+    def sd(self) -> float:
+        """Of the rest, pooled over variants; nan without degrees of freedom."""
+        if not self.degrees:
+            return math.nan
+        rest = self._scores - self._design @ self._effects
+        squares = float(rest @ rest)
+        return math.sqrt(squares / self.degrees) if squares > _ROUNDING else 0.0
+
+    @cached_property
+    def _quantile(self) -> float:
+        from scipy.stats import t
+
+        return float(t.ppf(0.975, self.degrees)) if self.degrees else math.nan
+
+    def _row(self, variant: str, seed: int) -> _Floats:
+        """(variants + seeds,): one in the place of each."""
+        of_variant = [float(variant == other) for other in self.variants]
+        return np.array([*of_variant, *(float(seed == other) for other in self.seeds)])
 
 
-def judge(claims: Sequence[Claim], values: Values, spread: Spread) -> list[Verdict]:
+def judge(claims: Sequence[Claim], fit: Fit) -> list[Verdict]:
     """Each claim against the means over seeds, p corrected over all that can be told."""
-    verdicts = [_verdict(claim, values, spread) for claim in claims]
-    corrected = iter(holm([verdict.p for verdict in verdicts if not math.isnan(verdict.p)]))
+    verdicts = [_verdict(claim, fit) for claim in claims]
+    known = [v.difference.p for v in verdicts if v.difference and not math.isnan(v.difference.p)]
+    corrected = iter(holm(known))
     return [
-        verdict if math.isnan(verdict.p) else replace(verdict, p_corrected=next(corrected))
+        verdict
+        if verdict.difference is None or math.isnan(verdict.difference.p)
+        else replace(verdict, p_corrected=next(corrected))
         for verdict in verdicts
     ]
 
 
-def _verdict(claim: Claim, values: Values, spread: Spread) -> Verdict:
-    first, second = values.get(claim.better), values.get(claim.worse)
-    if not first or not second:
+def _verdict(claim: Claim, fit: Fit) -> Verdict:
+    if not {claim.better, claim.worse} <= set(fit.variants):
         return Verdict(claim, None)
-    difference = statistics.fmean(first) - statistics.fmean(second)
-    counts = len(first), len(second)
-    return Verdict(claim, difference, spread.half_width(*counts), spread.p(difference, *counts))
+    return Verdict(claim, fit.difference(claim.better, claim.worse))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ablate.figures import LOSSES, RunFigures
-from benchmarks.ablate.grid import Experiment, Grid, parse_claim
-from benchmarks.ablate.intervals import Spread, Verdict, judge
+from benchmarks.ablate.grid import Grid, parse_claim
+from benchmarks.ablate.intervals import Difference, Verdict, judge
 from benchmarks.ablate.scores import UNTRAINED, GridScores, mean_score
 from benchmarks.comparison import ALPHA
 from benchmarks.twin_page import TwinPage, table_lines
@@ -19,11 +19,12 @@ _VALID = (
 )  # fmt: skip
 _METHOD = (
     "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
-    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %: Student's t "
-    "with the standard deviation over seeds pooled over all variants, since each has few. They "
-    "say how much another seed of pretraining and fine-tuning may change, not how another corpus, "
-    f"size or budget would. p of the claims is corrected over all of them (Holm); above {ALPHA} "
-    "the two cannot be told apart, which does not say that they are equal."
+    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
+    "does to all variants alike (which examples are learnt from, the order of pretraining) is taken "
+    "out, and what is left is pooled over all variants, since each has few seeds. They say how much "
+    "other seeds may change, not what another corpus, size or budget would. p of the claims is "
+    f"corrected over all of them (Holm); above {ALPHA} the two cannot be told apart, which does not "
+    "say that they are equal."
 )
 
 
@@ -45,7 +46,7 @@ def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: 
     for question, experiment in grid.experiments.items():
         headers, rows = _experiment_rows(experiment.variants, runs, scores)
         lines += [f"{question}", *table_lines(headers, rows), ""]
-        _add_experiment(document, question, experiment, headers, rows, scores)
+        _add_experiment(document, question, headers, rows, scores)
     _add_curves(document, grid, runs, scores)
     _add_runs(document, runs)
     document.write(folder, _numbers(grid, runs, scores, verdicts))
@@ -83,7 +84,7 @@ def _verdicts(grid: Grid, scores: GridScores) -> dict[str, list[Verdict]]:
         for question, experiment in grid.experiments.items()
         for text in experiment.claims
     ]
-    judged = judge([claim for _, claim in named], scores.values(column), scores.spread(column))
+    judged = judge([claim for _, claim in named], scores.fits[column])
     found: dict[str, list[Verdict]] = {}
     for (question, _), verdict in zip(named, judged, strict=True):
         found.setdefault(question, []).append(verdict)
@@ -97,7 +98,7 @@ def _add_claims(document: TwinPage, grid: Grid, verdicts: Mapping[str, Sequence[
         [
             (
                 v.claim.text, grid.experiments[question].source or question,
-                v.difference, _interval(v.difference, v.half_width),
+                None if v.difference is None else v.difference.value, _interval(v.difference),
                 None if math.isnan(v.p_corrected) else v.p_corrected, v.outcome,
             )
             for question, found in verdicts.items() for v in found
@@ -109,33 +110,44 @@ def _add_claims(document: TwinPage, grid: Grid, verdicts: Mapping[str, Sequence[
 def _experiment_rows(
     variants: Sequence[str], runs: Sequence[RunFigures], scores: GridScores
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """A row a variant that has a finished run, and one of the control."""
+    """A row a variant that has a finished run, and one of the control; beside the mean of all tasks
+    its difference to the first of them."""
     by_variant = {v: [run for run in runs if run.variant == v] for v in variants}
     found = [run for of_variant in by_variant.values() for run in of_variant]
     valid = [(key, name) for key, name in _VALID if any(run.valid.get(key) for run in found)]
-    columns = {column: scores.values(column) for column in scores.groups} if scores.runs else {}
-    headers = ["variant", "seeds", "steps", "tokens", *(name for _, name in valid), *columns]
+    reference = next((v for v in variants if by_variant[v]), "")
+    headers = ["variant", "seeds", "steps", "tokens", *(name for _, name in valid)]
+    for column in scores.fits:
+        headers += [column, f"to {reference}"] if column == scores.headline else [column]
     rows: list[tuple[object, ...]] = []
     for variant, of_variant in by_variant.items():
         if of_variant:
             summary = of_variant[0].summary
             figures = (_mean([run.valid.get(key) for run in of_variant]) for key, _ in valid)
-            cells = (_cell(columns[c].get(variant), scores.spread(c)) for c in columns)
-            rows.append((
-                variant, len(of_variant), summary["num_steps"], summary["tokens"], *figures, *cells
-            ))  # fmt: skip
-    control = next(iter(columns.values()), {}).get(UNTRAINED)
-    if control:
-        blank = (None,) * len(valid)
-        cells = (_cell(columns[c].get(UNTRAINED), scores.spread(c)) for c in columns)
-        rows.append((UNTRAINED, len(control), 0, 0, *blank, *cells))
+            cost = summary["num_steps"], summary["tokens"]
+            cells = _cells(scores, variant, reference)
+            rows.append((variant, len(of_variant), *cost, *figures, *cells))
+    if found and any(run.untrained for run in runs):
+        num_seeds = sum(bool(run.untrained) for run in runs)
+        cells = _cells(scores, UNTRAINED, reference)
+        rows.append((UNTRAINED, num_seeds, 0, 0, *(None for _ in valid), *cells))
     return headers, rows
+
+
+def _cells(scores: GridScores, variant: str, reference: str) -> list[object]:
+    cells: list[object] = []
+    for column, fit in scores.fits.items():
+        is_known = variant in fit.variants
+        cells.append(fit.mean(variant) if is_known else None)
+        if column == scores.headline:
+            both = is_known and reference in fit.variants and variant != reference
+            cells.append(_plus_minus(fit.difference(variant, reference)) if both else None)
+    return cells
 
 
 def _add_experiment(
     document: TwinPage,
     question: str,
-    experiment: Experiment,
     headers: Sequence[str],
     rows: Sequence[tuple[object, ...]],
     scores: GridScores,
@@ -144,20 +156,17 @@ def _add_experiment(
     if not rows:
         document.paragraph("None of its runs is finished yet.")
         return
-    document.table(headers, rows, "Mean over seeds, of the scores with half of the 95 % interval")
-    if not scores.runs:
-        return
-    shown = [str(row[0]) for row in rows]
-    columns = [c for c in scores.groups if c != scores.headline][:2] or [scores.headline]
-    for column in dict.fromkeys([scores.headline, *columns]):
-        values, spread = scores.values(column), scores.spread(column)
-        labels = [label for label in shown if values.get(label)]
+    document.table(headers, rows, "Mean over seeds; differences with half of the 95 % interval")
+    columns = [column for column in scores.fits if column != scores.headline][:2]
+    for column in [scores.headline, *columns] if scores.fits else ():
+        fit = scores.fits[column]
+        labels = [str(row[0]) for row in rows if row[0] in fit.variants]
         document.bar_plot(
             f"{question}: {column}",
             labels,
-            {column: [statistics.fmean(values[label]) for label in labels]},
+            {column: [fit.mean(label) for label in labels]},
             "score",
-            {column: [spread.half_width(len(values[label])) for label in labels]},
+            {column: [fit.half_width(label) for label in labels]},
         )
 
 
@@ -168,7 +177,7 @@ def _add_curves(
     scored = {run.variant: run for run in runs if run.on_the_way}
     if scored:
         tasks = scores.groups[scores.headline]
-        half = scores.spread(scores.headline).half_width(1)
+        fit = scores.fits[scores.headline]
         curves = {
             variant: [(flops, mean_score(found, tasks)) for flops, found in run.on_the_way]
             for variant, run in scored.items()
@@ -176,10 +185,11 @@ def _add_curves(
         bands = {
             variant: [(flops, score - half, score + half) for flops, score in points]
             for variant, points in curves.items()
-        }
+            if not math.isnan(half := fit.half_width(variant) * math.sqrt(fit.counts[variant]))
+        }  # of one seed
         document.line_plot(
             f"Score of checkpoints, {scores.headline}", curves, "training FLOPs", "score",
-            bands={} if math.isnan(half) else bands,
+            bands=bands,
         )  # fmt: skip
         rows = [
             (variant, f"{flops:.3g}", score)
@@ -226,13 +236,19 @@ def _numbers(
         "name": grid.name,
         "method": _METHOD,
         "spread": {
-            column: {"sd": _known(spread.sd), "degrees": spread.degrees}
-            for column, spread in scores.spreads().items()
+            column: {"sd": _known(fit.sd), "degrees": fit.degrees}
+            for column, fit in scores.fits.items()
+        },
+        "means": {
+            column: {variant: fit.mean(variant) for variant in fit.variants}
+            for column, fit in scores.fits.items()
         },
         "claims": [
             {
-                "claim": v.claim.text, "experiment": question, "difference": v.difference,
-                "half_width": _known(v.half_width), "p": _known(v.p),
+                "claim": v.claim.text, "experiment": question,
+                "difference": v.difference.value if v.difference else None,
+                "half_width": _known(v.difference.half_width) if v.difference else None,
+                "p": _known(v.difference.p) if v.difference else None,
                 "p_corrected": _known(v.p_corrected), "outcome": v.outcome,
             }
             for question, found in verdicts.items() for v in found
@@ -242,18 +258,16 @@ def _numbers(
     }  # fmt: skip
 
 
-def _cell(values: Sequence[float] | None, spread: Spread) -> str | None:
-    if not values:
+def _interval(difference: Difference | None) -> str | None:
+    if difference is None or math.isnan(difference.half_width):
         return None
-    half = spread.half_width(len(values))
-    mean = f"{statistics.fmean(values):.4f}"
-    return mean if math.isnan(half) else f"{mean} ± {half:.4f}"
+    low, high = (difference.value + sign * difference.half_width for sign in (-1, 1))
+    return f"{low:.4f} to {high:.4f}"
 
 
-def _interval(difference: float | None, half: float) -> str | None:
-    if difference is None or math.isnan(half):
-        return None
-    return f"{difference - half:.4f} to {difference + half:.4f}"
+def _plus_minus(difference: Difference) -> str:
+    half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
+    return f"{difference.value:+.4f}{half}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from benchmarks.ablate.figures import RunFigures, Scores
-from benchmarks.ablate.intervals import Spread, pooled_spread
+from benchmarks.ablate.intervals import Fit
 
 UNTRAINED = "untrained"  # the control: random weights, fine-tuned alike
 MEAN = "all tasks"
@@ -28,28 +28,25 @@ class GridScores:
             columns |= {language: tasks for language, tasks in languages.items() if len(tasks) > 1}
         return columns | {task: [task] for task in self.tasks}
 
-    def values(self, column: str) -> dict[str, list[float]]:
-        """By variant: a score a seed, of the runs that have all tasks of the column."""
-        found: dict[str, list[float]] = {}
+    def values(self, column: str) -> dict[str, dict[int, float]]:
+        """By variant and seed, of the runs that have all tasks of the column."""
+        found: dict[str, dict[int, float]] = {}
         tasks = self.groups[column]
         for run in self.runs:
             for variant, scores in ((run.variant, run.scores), (UNTRAINED, run.untrained)):
                 if scores.keys() >= set(tasks):
-                    found.setdefault(variant, []).append(mean_score(scores, tasks))
+                    found.setdefault(variant, {})[run.seed] = mean_score(scores, tasks)
         return found
 
-    def spread(self, column: str) -> Spread:
-        """Over seeds, pooled over variants."""
-        return pooled_spread(self.values(column))
+    @cached_property
+    def fits(self) -> dict[str, Fit]:
+        """By column; of no scores, none."""
+        return {column: Fit(self.values(column)) for column in self.groups} if self.runs else {}
 
     @property
     def headline(self) -> str:
         """The column that claims are judged by."""
         return next(iter(self.groups))
-
-    def spreads(self) -> dict[str, Spread]:
-        """Of every column; of no scores, none."""
-        return {column: self.spread(column) for column in self.groups} if self.runs else {}
 
 
 def languages_of(tasks: Iterable[str]) -> dict[str, list[str]]:

@@ -7,88 +7,109 @@ import pytest
 from scipy import stats
 
 from benchmarks.ablate.grid import Claim
-from benchmarks.ablate.intervals import judge, pooled_spread
+from benchmarks.ablate.intervals import Fit, judge
+
+Table = dict[str, dict[int, float]]
 
 
-def values(num_variants: int, num_seeds: int) -> dict[str, list[float]]:
+def table(num_variants: int, num_seeds: int, of_seeds: float = 0.05) -> Table:
     generator = np.random.default_rng(3)
+    shift = generator.normal(0, of_seeds, num_seeds)
     return {
-        str(variant): list(generator.normal(0.5 + 0.02 * variant, 0.01, num_seeds))
+        str(variant): {
+            seed: float(generator.normal(0.5 + 0.02 * variant + shift[seed], 0.01))
+            for seed in range(num_seeds)
+        }
         for variant in range(num_variants)
     }
 
 
-def test_of_two_variants_it_is_the_two_sample_t_test():
-    groups = values(2, 4)
-    (found,) = judge([Claim("1", "0", False)], groups, pooled_spread(groups))
-    reference = stats.ttest_ind(groups["1"], groups["0"])
+def test_of_two_variants_it_is_the_paired_t_test():
+    values = table(2, 4)
+    found = Fit(values).difference("1", "0")
+    reference = stats.ttest_rel(list(values["1"].values()), list(values["0"].values()))
     interval = reference.confidence_interval(0.95)
     assert found.p == pytest.approx(reference.pvalue)
-    assert found.difference is not None
-    assert found.difference - found.half_width == pytest.approx(interval.low)
-    assert found.difference + found.half_width == pytest.approx(interval.high)
+    assert found.value - found.half_width == pytest.approx(interval.low)
+    assert found.value + found.half_width == pytest.approx(interval.high)
 
 
-def test_the_spread_is_the_within_mean_square_of_the_analysis_of_variance():
-    groups = values(5, 3)
-    spread = pooled_spread(groups)
-    everything = np.concatenate(list(groups.values()))
-    between = sum(3 * (np.mean(g) - everything.mean()) ** 2 for g in groups.values())
-    within = everything.var() * len(everything) - between
-    assert spread.degrees == 10
-    assert spread.sd**2 * 10 == pytest.approx(within)
-    f = (between / 4) / spread.sd**2
-    assert f == pytest.approx(stats.f_oneway(*groups.values()).statistic)
+def test_the_rest_is_that_of_the_two_way_analysis_of_variance():
+    values = table(5, 3)
+    scores = np.array([list(of_seeds.values()) for of_seeds in values.values()])
+    rest = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
+    fit = Fit(values)
+    assert fit.degrees == 8
+    assert fit.sd**2 * 8 == pytest.approx((rest**2).sum())
+    assert [fit.mean(v) for v in values] == pytest.approx(scores.mean(1))
 
 
-def test_p_is_right_as_often_as_it_says():
-    """Without any difference, one claim in twenty is below .05."""
+def test_what_seeds_do_to_all_alike_changes_no_difference():
+    quiet, loud = table(4, 3, of_seeds=0.0), table(4, 3, of_seeds=0.0)
+    for of_seeds in loud.values():
+        of_seeds[1] += 0.3
+    first, second = Fit(quiet).difference("2", "0"), Fit(loud).difference("2", "0")
+    assert second.value == pytest.approx(first.value)
+    assert second.half_width == pytest.approx(first.half_width)
+
+
+def test_a_variant_that_lacks_a_seed_is_not_judged_by_the_luck_of_those_it_has():
+    values = {"a": {0: 0.5, 1: 0.9}, "b": {0: 0.5, 1: 0.9}, "c": {0: 0.51}}
+    fit = Fit(values)
+    assert fit.difference("c", "a").value == pytest.approx(0.01)
+    assert fit.mean("c") == pytest.approx(0.71)
+    assert fit.counts["c"] == 1
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_p_is_right_as_often_as_it_says(is_complete: bool):
+    """Without any difference, one claim in twenty is below .05, whatever seeds are missing."""
     generator = np.random.default_rng(0)
     hits = 0
-    for _ in range(2000):
-        groups = {str(v): list(generator.normal(0, 1, 2)) for v in range(6)}
-        (found,) = judge([Claim("0", "1", False)], groups, pooled_spread(groups))
-        hits += found.p < 0.05
-    assert 70 <= hits <= 130
-
-
-def test_variants_of_one_seed_take_the_spread_of_the_others():
-    groups = values(3, 3) | {"one": [0.9]}
-    spread = pooled_spread(groups)
-    assert spread.degrees == 6
-    (found,) = judge([Claim("one", "0", False)], groups, spread)
-    assert found.outcome == "holds"
-    assert spread.half_width(1) == pytest.approx(stats.t.ppf(0.975, 6) * spread.sd)
+    for _ in range(1000):
+        shift = generator.normal(0, 3, 3)
+        values = {
+            str(v): {s: float(generator.normal(shift[s], 1)) for s in range(3)
+                     if is_complete or v < 2 or s != v % 3}
+            for v in range(5)
+        }  # fmt: skip
+        hits += Fit(values).difference("0", "4").p < 0.05
+    assert 32 <= hits <= 70
 
 
 def test_outcomes():
-    groups = {"low": [0.1, 0.11], "high": [0.9, 0.91], "alike": [0.1, 0.112], "odd": [0.5, 0.51]}
+    values = {
+        "low": {0: 0.1, 1: 0.11}, "high": {0: 0.9, 1: 0.912}, "alike": {0: 0.1, 1: 0.112},
+        "odd": {0: 0.5, 1: 0.51}, "other": {0: 0.3, 1: 0.309},
+    }  # fmt: skip
     claims = [
         Claim("high", "low", False), Claim("low", "high", False), Claim("alike", "low", False),
         Claim("low", "alike", True), Claim("low", "odd", True), Claim("low", "none", False),
     ]  # fmt: skip
-    outcomes = [v.outcome for v in judge(claims, groups, pooled_spread(groups))]
-    assert outcomes == [
+    assert [v.outcome for v in judge(claims, Fit(values))] == [
         "holds", "does not hold: the other way round", "cannot be told apart",
         "cannot be told apart", "does not hold: they differ", "not run",
     ]  # fmt: skip
 
 
 def test_p_is_corrected_over_all_claims():
-    groups = values(4, 3)
-    spread = pooled_spread(groups)
+    fit = Fit(table(4, 3))
     claims = [Claim(str(v), "0", False) for v in (1, 2, 3)]
-    alone = [judge([claim], groups, spread)[0] for claim in claims]
-    together = judge(claims, groups, spread)
-    assert all(
-        a.p == t.p and t.p_corrected >= a.p_corrected for a, t in zip(alone, together, strict=True)
-    )
-    assert max(t.p_corrected / t.p for t in together) == pytest.approx(3)
+    together = judge(claims, fit)
+    alone = [judge([claim], fit)[0].p_corrected for claim in claims]
+    assert all(v.p_corrected >= p for v, p in zip(together, alone, strict=True))
+    assert max(v.p_corrected / p for v, p in zip(together, alone, strict=True)) == pytest.approx(3)
 
 
 def test_of_one_seed_each_nothing_is_said():
-    groups = {"a": [0.1], "b": [0.9]}
-    (found,) = judge([Claim("b", "a", False)], groups, pooled_spread(groups))
-    assert found.difference == pytest.approx(0.8)
-    assert math.isnan(found.half_width)
-    assert found.outcome == "one seed: cannot be told"
+    (found,) = judge([Claim("b", "a", False)], Fit({"a": {0: 0.1}, "b": {0: 0.9}}))
+    assert found.difference is not None
+    assert found.difference.value == pytest.approx(0.8)
+    assert math.isnan(found.difference.half_width)
+    assert found.outcome == "too few seeds to tell"
+
+
+def test_equal_scores_have_no_spread_and_do_not_fail():
+    found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5, 1: 0.6}}).difference("a", "b")
+    assert found.half_width == 0.0
+    assert found.p == 1.0
