@@ -20,11 +20,11 @@ _VALID = (
 _METHOD = (
     "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
     "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
-    "does to all variants alike (which examples are learnt from, the order of pretraining) is taken "
-    "out, and what is left is pooled over all variants, since each has few seeds. They say how much "
-    "other seeds may change, not what another corpus, size or budget would. p of the claims is "
-    f"corrected over all of them (Holm); above {ALPHA} the two cannot be told apart, which does not "
-    "say that they are equal."
+    "does to all variants alike (which examples are learnt from, the order of pretraining) is "
+    "taken out, and what is left is pooled over all variants, since each has few seeds. They say "
+    "how much other seeds may change, not what another corpus, size or budget would. p of the "
+    f"claims is corrected over all of them (Holm); above {ALPHA} the two cannot be told apart, "
+    "which does not say that they are equal."
 )
 
 
