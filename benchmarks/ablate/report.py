@@ -45,7 +45,7 @@ def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: 
     lines: list[str] = []
     for question, experiment in grid.experiments.items():
         headers, rows = _experiment_rows(experiment.variants, runs, scores)
-        lines += [f"{question}", *table_lines(headers, rows), ""]
+        lines += [question, *table_lines(headers, rows), ""] if rows else []
         _add_experiment(document, question, headers, rows, scores)
     _add_curves(document, grid, runs, scores)
     _add_runs(document, runs)
