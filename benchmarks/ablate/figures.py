@@ -33,6 +33,7 @@ class RunFigures:
     metrics: Mapping[str, str]  # of the scores, by task
     on_the_way: Sequence[tuple[float, Scores]]  # FLOPs and scores of checkpoints, the last one too
     hours: float  # of pretraining and fine-tuning
+    made_by: Json  # commit and versions of pretraining
 
     @property
     def flops(self) -> float:
@@ -47,6 +48,7 @@ class RunFigures:
             "variant": self.variant,
             "seed": self.seed,
             **{key: self.summary.get(key) for key in keep},
+            "made_by": dict(self.made_by),
             "valid": dict(self.valid),
             "scores": dict(self.scores),
             "untrained": dict(self.untrained),
@@ -60,6 +62,7 @@ def read_figures(run: Run) -> RunFigures:
     """Of a finished run; `ValueError` if a file of it is damaged."""
     found = read_run(output_dir(run.config))
     results = found.evaluations.get("evaluate", ())
+    manifest = found.manifests["pretrain"]
     flops = float(found.summary["flops_matmul"]) / int(found.summary["num_steps"])  # of a step
     scores = _scores(results, "pretrained")
     points = [
@@ -82,6 +85,7 @@ def read_figures(run: Run) -> RunFigures:
         metrics={result.task: result.metric for result in results},
         on_the_way=[*points, (flops * int(found.summary["num_steps"]), scores)] if points else (),
         hours=seconds / 3600,
+        made_by={key: manifest.get(key) for key in ("git_commit", "versions", "finished_at")},
     )
 
 

@@ -85,7 +85,7 @@ def _run(
     is_first = seed == grid.seeds_of(variant)[0]
     has_curve = grid.curve_points > 0 and variant in grid.curves and is_first
     if has_curve:
-        every = max(1, num_steps // grid.curve_points)
+        every = -(-num_steps // grid.curve_points)  # rounded up: no checkpoint next to the last
         changes |= {"pretrain.keep_every_steps": every, "pretrain.checkpoint_every_steps": every}
     words += overrides_of(changes)
     return Run(variant, seed, load_config(grid.base, words), tuple(words), has_curve)

@@ -11,6 +11,7 @@ from benchmarks.ablate.grid import Grid, parse_claim
 from benchmarks.ablate.intervals import Difference, Verdict, judge
 from benchmarks.ablate.scores import UNTRAINED, GridScores, mean_score
 from benchmarks.comparison import ALPHA
+from benchmarks.throughput.figures import machine
 from benchmarks.twin_page import TwinPage, table_lines
 
 _VALID = (
@@ -58,6 +59,9 @@ def _add_setting(document: TwinPage, grid: Grid, num_runs: int, runs: Sequence[R
     used = sum(run.hours for run in runs)
     planned = "" if grid.budget_hours is None else f" of {grid.budget_hours:g} planned"
     seeds = sorted({run.seed for run in runs})
+    versions = first.made_by.get("versions") or {}
+    named = ("python", "torch", "transformers", "tokenizers", "kiwipiepy")
+    here = machine(())
     document.heading("What was run")
     document.table(
         ["", "value"],
@@ -66,8 +70,15 @@ def _add_setting(document: TwinPage, grid: Grid, num_runs: int, runs: Sequence[R
             ("runs finished", f"{len(runs)} of {num_runs}"),
             ("seeds of pretraining", ", ".join(map(str, seeds))),
             ("FLOPs of a run, in matrix products", f"{first.flops:.3g}"),
+            ("tasks", ", ".join(f"{task} ({metric})" for task, metric in first.metrics.items())),
             ("device", ", ".join(sorted({str(run.summary.get("device")) for run in runs}))),
+            ("machine of this report", f"{here['cores']} cores of {here['processor']}"),
             ("hours, as if one run followed the other", f"{used:.1f}{planned}"),
+            (
+                "versions",
+                ", ".join(f"{name} {versions[name]}" for name in named if name in versions),
+            ),
+            ("commits", ", ".join(sorted({str(run.made_by.get("git_commit")) for run in runs}))),
         ],
     )
     if len(runs) < num_runs:

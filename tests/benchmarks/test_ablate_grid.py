@@ -8,6 +8,7 @@ import pytest
 from benchmarks.ablate.grid import Claim, load_grid, parse_claim, slug
 from benchmarks.ablate.plan import base_config, corpus_keys, plan_runs
 from electrify.config_file import load_config
+from electrify.stages import kept_steps
 from model.flops import run_flops
 
 GRIDS = sorted(Path("configs/ablations").glob("*.toml"))
@@ -79,7 +80,9 @@ def test_only_the_first_seed_of_a_named_variant_has_a_curve(tmp_path: Path):
     runs = plan_runs(grid, [])
     assert [(run.variant, run.seed) for run in runs if run.has_curve] == [("full", 4)]
     (run,) = [run for run in runs if run.has_curve]
-    assert run.config.pretrain.keep_every_steps == run.config.pretrain.num_steps // 2
+    every, steps = run.config.pretrain.keep_every_steps, run.config.pretrain.num_steps
+    assert kept_steps([every, steps], 1, every) == {every, steps}
+    assert 0 <= 2 * every - steps <= 1
 
 
 def test_what_decides_a_corpus_tells_it_from_others():

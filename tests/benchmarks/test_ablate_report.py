@@ -30,6 +30,7 @@ def figures(variant: str, seed: int, score: float, **changes) -> RunFigures:
     found = RunFigures(
         variant=variant, seed=seed, summary=summary, valid={"generator_loss": 5.0 + seed},
         losses=losses, scores=scores, untrained={}, metrics=TASKS, on_the_way=(), hours=0.5,
+        made_by={"git_commit": "abc", "versions": {"torch": "2.13.0"}},
     )  # fmt: skip
     return replace(found, **changes)
 
