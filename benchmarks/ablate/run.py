@@ -31,7 +31,7 @@ from electrify.artifacts import MANIFEST, read_manifest, write_json
 from electrify.config import RunConfig
 from electrify.progress import Stopped, log, stop_on_signal, warn
 from electrify.stage_lock import stage_lock
-from electrify.stages import output_dir
+from electrify.stages import KEEPING_OPTIONS, output_dir
 
 _RECORD = "ablation.json"  # in the folder of a finished run: what it was made from
 _LOG = "ablation.log"
@@ -133,8 +133,9 @@ def _record(run: Run) -> dict[str, object]:
     """What a finished run was made from."""
     shards = read_manifest(output_dir(run.config) / "shards")["digest"]
     config = run.config.model_dump(mode="json")
-    for options in (config["pretrain"], config["evaluate"]):  # where data lie is no difference
-        options.pop("data_dir", None)
+    del config["evaluate"]["data_dir"]  # where data lie is no difference, nor what is kept
+    for option in KEEPING_OPTIONS:
+        del config["pretrain"][option]
     return {"config": config, "shards": shards, "has_curve": run.has_curve}
 
 
