@@ -110,7 +110,7 @@ def _add_claims(document: TwinPage, grid: Grid, verdicts: Mapping[str, Sequence[
             (
                 v.claim.text, grid.experiments[question].source or question,
                 None if v.difference is None else v.difference.value, _interval(v.difference),
-                None if math.isnan(v.p_corrected) else v.p_corrected, v.outcome,
+                _p(v.p_corrected), v.outcome,
             )
             for question, found in verdicts.items() for v in found
         ],
@@ -168,17 +168,19 @@ def _add_experiment(
         document.paragraph("None of its runs is finished yet.")
         return
     document.table(headers, rows, "Mean over seeds; differences with half of the 95 % interval")
-    columns = [column for column in scores.fits if column != scores.headline][:2]
+    columns = [column for column in scores.fits if column != scores.headline][:3]
     for column in [scores.headline, *columns] if scores.fits else ():
         fit = scores.fits[column]
-        labels = [str(row[0]) for row in rows if row[0] in fit.variants]
-        document.bar_plot(
-            f"{question}: {column}",
-            labels,
-            {column: [fit.mean(label) for label in labels]},
-            "score",
-            {column: [fit.half_width(label) for label in labels]},
-        )
+        reference, *others = [str(row[0]) for row in rows if row[0] in fit.variants] or [""]
+        if others:
+            found = [fit.difference(other, reference) for other in others]
+            document.bar_plot(
+                f"{question}: {column}, difference to {reference}",
+                others,
+                {column: [difference.value for difference in found]},
+                "score",
+                {column: [difference.half_width for difference in found]},
+            )
 
 
 def _add_curves(
@@ -279,6 +281,10 @@ def _interval(difference: Difference | None) -> str | None:
 def _plus_minus(difference: Difference) -> str:
     half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
     return f"{difference.value:+.4f}{half}"
+
+
+def _p(p: float) -> str | None:
+    return None if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
