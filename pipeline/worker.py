@@ -18,7 +18,7 @@ def main() -> None:
 
     keep_little_memory()
     sdk_worker_main.main(sys.argv)
-    # at once: taking the interpreter down beside gRPC's threads has been seen to hang where a bundle
+    # at once: taking the interpreter down beside gRPC's threads has been seen to hang after a bundle
     # had failed, and the runner waits without limit for this process
     sys.stdout.flush()
     sys.stderr.flush()
