@@ -7,6 +7,7 @@ num_processes = 2                   # runs at once
 curve_points = 4                    # checkpoints scored on the way, of the first seed
 curves = ["generator 1/4"]          # of these variants; left out: of all
 budget_hours = 2.0                  # planned for all runs, as if one followed the other
+    notes = ["Planned for one night."]  # paragraphs of the report
 [common]                            # what all variants change
 "pretrain.num_steps" = 200
 [variants]
@@ -54,6 +55,7 @@ class _GridFile(Section):
     curve_points: Annotated[int, Field(ge=0, le=100)] = 0
     curves: tuple[str, ...] | None = None
     budget_hours: Annotated[float, Field(gt=0)] | None = None  # of all runs, one after the other
+    notes: tuple[str, ...] = ()  # paragraphs of the report
     common: dict[str, Any] = Field(default_factory=dict)
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     experiments: dict[str, Experiment] = Field(default_factory=dict)
@@ -87,6 +89,7 @@ class Grid:
     variants: Mapping[str, Mapping[str, Any]]
     experiments: Mapping[str, Experiment]
     budget_hours: float | None
+    notes: tuple[str, ...]
 
     def seeds_of(self, variant: str) -> tuple[int, ...]:
         """Those of every experiment that the variant is in; of none, the grid's."""
@@ -121,7 +124,7 @@ def load_grid(path: Path) -> Grid:
     curves = tuple(file.variants) if file.curves is None else file.curves
     return Grid(
         file.name, base, seeds, file.num_processes, file.curve_points, curves,
-        file.common, file.variants, experiments, file.budget_hours,
+        file.common, file.variants, experiments, file.budget_hours, file.notes,
     )  # fmt: skip
 
 
@@ -151,7 +154,7 @@ def _problems(error: ValidationError) -> str:
         value = "" if problem["type"] == "missing" else f", not {problem['input']!r:.80}"
         lines.append(f"{key}: {problem['msg']}{value}")
     form = "an ablation has name, base, at least one [variants] entry and, if wanted, seeds, "
-    form += "num_processes, curve_points, curves, budget_hours, [common] and [experiments]"
+    form += "num_processes, curve_points, curves, budget_hours, notes, [common] and [experiments]"
     return "\n  ".join([form, *lines])
 
 

@@ -85,6 +85,8 @@ def _add_setting(document: TwinPage, grid: Grid, num_runs: int, runs: Sequence[R
         document.paragraph(
             f"{num_runs - len(runs)} runs are not finished: what they would say is missing here."
         )
+    for note in grid.notes:
+        document.paragraph(note)
 
 
 def _verdicts(grid: Grid, scores: GridScores) -> dict[str, list[Verdict]]:

@@ -14,7 +14,7 @@ from benchmarks.ablate.scores import MEAN, UNTRAINED, GridScores
 
 DEMO = Path("configs/demo.toml").absolute()
 GRID = (
-    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nbudget_hours = 4.0\n[variants]\n"
+    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nbudget_hours = 4.0\nnotes = ['One night.']\n[variants]\n"
     "a = {}\n'b|<i>' = { 'pretrain.objective' = 'mlm' }\nc = {}\n"
     "[experiments.'Which one?']\nsource = 'Table 5'\nvariants = ['a', 'b|<i>', 'c']\n"
     "claims = ['a > b|<i>', 'a > c']\n"
@@ -65,6 +65,7 @@ def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_pat
     assert "4 of 6 runs" in page
     assert "2 runs are not finished" in page
     assert "2.0 of 4 planned" in page
+    assert "One night." in page
     assert "<i>" not in html.split("<body")[1].replace("<i class", "")
     outcomes = {claim["claim"]: claim["outcome"] for claim in record["claims"]}
     assert outcomes == {"a > b|<i>": "holds", "a > c": "not run"}
