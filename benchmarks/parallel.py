@@ -39,9 +39,9 @@ def run_jobs(
     `ValueError` if the system kills a process.
     """
     if num_processes == 1 or len(calls) == 1:
-        for index, call in enumerate(calls):
-            result = function(*call, partial(on_step, index))
-            calls[index] = call = ()
+        for index in range(len(calls)):  # `enumerate` would hold the call until the next one
+            result = function(*calls[index], partial(on_step, index))
+            calls[index] = ()
             return_freed_memory()
             yield index, result
         return

@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +17,6 @@ def main() -> None:
 
     keep_little_memory()
     sdk_worker_main.main(sys.argv)
-    # at once: taking the interpreter down beside gRPC's threads has been seen to hang after a bundle
-    # had failed, and the runner waits without limit for this process
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 @contextmanager

@@ -289,7 +289,7 @@ def _mount(*words: str) -> None:
 def _is_now_read_only(disk: Path) -> bool:
     """Try it once, by the system call: a program would take longer than stages lie apart."""
     target = os.fsencode(disk)
-    return ctypes.CDLL(None).mount(None, target, None, _MS_REMOUNT | _MS_RDONLY, None) == 0
+    return bool(ctypes.CDLL(None).mount(None, target, None, _MS_REMOUNT | _MS_RDONLY, None) == 0)
 
 
 def _give_up_rights() -> None:

@@ -14,7 +14,8 @@ from benchmarks.ablate.scores import MEAN, UNTRAINED, GridScores
 
 DEMO = Path("configs/demo.toml").absolute()
 GRID = (
-    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nbudget_hours = 4.0\nnotes = ['One night.']\n[variants]\n"
+    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nbudget_hours = 4.0\n"
+    "notes = ['One night.']\n[variants]\n"
     "a = {}\n'b|<i>' = { 'pretrain.objective' = 'mlm' }\nc = {}\n"
     "[experiments.'Which one?']\nsource = 'Table 5'\nvariants = ['a', 'b|<i>', 'c']\n"
     "claims = ['a > b|<i>', 'a > c']\n"
