@@ -9,16 +9,14 @@ import io
 import logging
 import os
 import re
-import shlex
-import sys
 from collections.abc import Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from electrify.progress import log, warn
+from pipeline.local_workers import worker_environment
 
 # DirectRunner is Beam's usual name for it; Beam itself would try Prism first under that name
 _LOCAL_NAMES = ("local", "directrunner", "fnapirunner")
@@ -111,10 +109,7 @@ def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline
     # the environment given below decides; the option would replace it with Beam's noisy one
     direct.direct_running_mode = "in_memory"
     direct.direct_num_workers = num_workers
-    environment = None
-    if num_workers > 1:
-        command = f"{shlex.quote(sys.executable)} -m pipeline.worker"
-        environment = SubprocessSDKEnvironment.from_command_string(command_string=command)
+    environment = worker_environment() if num_workers > 1 else None
     return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
 
 

@@ -3,6 +3,8 @@
 import errno
 import logging
 import os
+import threading
+import time
 from pathlib import Path
 
 import apache_beam as beam
@@ -10,7 +12,7 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipeline import runner
+from pipeline import local_workers, runner
 from pipeline.runner import make_pipeline, run_pipeline
 
 BIG = 10_000_000_000
@@ -103,14 +105,34 @@ def test_an_interrupt_and_other_errors_keep_their_kind():
             run_pipeline(pipeline)
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
 @pytest.mark.parametrize("path", ["a/documents.parquet", None])  # Arrow names no file
-def test_what_the_system_refused_a_worker_keeps_its_number(path):
+def test_what_the_system_refused_a_worker_keeps_its_number(num_workers, path, monkeypatch):
+    monkeypatch.setattr(local_workers, "GRACE_SECONDS", 5.0)
+
     def fail(_):
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    pipeline = make_pipeline("local", [], 0)
+    pipeline = make_pipeline("local", [f"--direct_num_workers={num_workers}"], 0)
     _ = pipeline | beam.Create([1]) | beam.Map(fail)
     with pytest.raises(OSError, match="No space left on device") as raised:
         run_pipeline(pipeline)
     assert raised.value.errno == errno.ENOSPC
     assert raised.value.filename == path
+
+
+def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_workers, "GRACE_SECONDS", 0.5)
+
+    def stay(number, folder):
+        threading.Thread(target=time.sleep, args=(600,)).start()  # the process waits for it
+        Path(folder, f"{number} {os.getpid()}").touch()
+
+    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+    _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(stay, str(tmp_path))
+    run_pipeline(pipeline)
+    numbers, processes = zip(*(path.name.split() for path in tmp_path.iterdir()), strict=True)
+    assert sorted(numbers) == ["1", "2", "3"]
+    for process in set(processes):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(process), 0)
