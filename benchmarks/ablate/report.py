@@ -4,11 +4,11 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.ablate.figures import LOSSES, RunFigures
-from benchmarks.ablate.grid import Grid, parse_claim
-from benchmarks.ablate.intervals import Difference, Verdict, judge
+from benchmarks.ablate.grid import Claim, Grid, parse_claim
+from benchmarks.ablate.intervals import Difference, Fit, Verdict, judge
+from benchmarks.ablate.numbers import report_numbers
 from benchmarks.ablate.scores import UNTRAINED, GridScores, mean_score
 from benchmarks.comparison import ALPHA
 from benchmarks.throughput.figures import machine
@@ -18,7 +18,7 @@ _VALID = (
     ("generator_loss", "MLM loss"), ("language_loss", "main MLM loss"), ("rtd_auc", "RTD AUC"),
     ("replaced_fraction", "replaced"),
 )  # fmt: skip
-_METHOD = (
+METHOD = (
     "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
     "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
     "does to all variants alike (which examples are learnt from, the order of pretraining) is "
@@ -42,7 +42,7 @@ def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: 
     _add_setting(document, grid, num_runs, runs)
     verdicts = _verdicts(grid, scores) if scores.runs else {}
     if verdicts:
-        _add_claims(document, grid, verdicts)
+        _add_claims(document, grid, verdicts, scores)
     lines: list[str] = []
     for question, experiment in grid.experiments.items():
         headers, rows = _experiment_rows(experiment.variants, runs, scores)
@@ -50,7 +50,7 @@ def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: 
         _add_experiment(document, question, headers, rows, scores)
     _add_curves(document, grid, runs, scores)
     _add_runs(document, runs)
-    document.write(folder, _numbers(grid, runs, scores, verdicts))
+    document.write(folder, report_numbers(grid, runs, scores, verdicts, METHOD))
     return "\n".join([*lines, str(folder / "report.html")])
 
 
@@ -104,7 +104,12 @@ def _verdicts(grid: Grid, scores: GridScores) -> dict[str, list[Verdict]]:
     return found
 
 
-def _add_claims(document: TwinPage, grid: Grid, verdicts: Mapping[str, Sequence[Verdict]]) -> None:
+def _add_claims(
+    document: TwinPage,
+    grid: Grid,
+    verdicts: Mapping[str, Sequence[Verdict]],
+    scores: GridScores,
+) -> None:
     document.heading("Which claims hold here")
     document.table(
         ["claim", "of", "difference", "95 % interval", "p, corrected", "at this scale"],
@@ -117,7 +122,23 @@ def _add_claims(document: TwinPage, grid: Grid, verdicts: Mapping[str, Sequence[
             for question, found in verdicts.items() for v in found
         ],
     )  # fmt: skip
-    document.paragraph(_METHOD)
+    document.paragraph(METHOD)
+    with document.fold("The same differences by language and task"):
+        document.table(
+            ["claim", *scores.fits],
+            [
+                (v.claim.text, *(_difference(fit, v.claim) for fit in scores.fits.values()))
+                for found in verdicts.values()
+                for v in found
+            ],
+            "With half of the 95 % interval; no p of them is corrected, and no claim rests on them",
+        )
+
+
+def _difference(fit: Fit, claim: Claim) -> str | None:
+    if not {claim.better, claim.worse} <= set(fit.variants):
+        return None
+    return _plus_minus(fit.difference(claim.better, claim.worse))
 
 
 def _experiment_rows(
@@ -241,38 +262,6 @@ def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
         )  # fmt: skip
 
 
-def _numbers(
-    grid: Grid,
-    runs: Sequence[RunFigures],
-    scores: GridScores,
-    verdicts: Mapping[str, Sequence[Verdict]],
-) -> dict[str, Any]:
-    return {
-        "name": grid.name,
-        "method": _METHOD,
-        "spread": {
-            column: {"sd": _known(fit.sd), "degrees": fit.degrees}
-            for column, fit in scores.fits.items()
-        },
-        "means": {
-            column: {variant: fit.mean(variant) for variant in fit.variants}
-            for column, fit in scores.fits.items()
-        },
-        "claims": [
-            {
-                "claim": v.claim.text, "experiment": question,
-                "difference": v.difference.value if v.difference else None,
-                "half_width": _known(v.difference.half_width) if v.difference else None,
-                "p": _known(v.difference.p) if v.difference else None,
-                "p_corrected": _known(v.p_corrected), "outcome": v.outcome,
-            }
-            for question, found in verdicts.items() for v in found
-        ],
-        "experiments": {q: e.model_dump(mode="json") for q, e in grid.experiments.items()},
-        "runs": [run.as_json() for run in runs],
-    }  # fmt: skip
-
-
 def _interval(difference: Difference | None) -> str | None:
     if difference is None or math.isnan(difference.half_width):
         return None
@@ -292,7 +281,3 @@ def _p(p: float) -> str | None:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
