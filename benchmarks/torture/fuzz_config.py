@@ -49,12 +49,18 @@ _OVERRIDES = (
 )  # fmt: skip
 _GRID = b"""name = "fuzz"
 base = "base.toml"
+seeds = [0, 3]
+curve_points = 2
 [common]
 "pretrain.num_steps" = 50
 [variants.small]
 "pretrain.generator_hidden_fraction" = 0.25
 [variants."large one"]
 "pretrain.generator_hidden_fraction" = 0.5
+[experiments.sizes]
+source = "Figure 3"
+variants = ["small", "large one"]
+claims = ["small > large one"]
 """
 
 
@@ -82,10 +88,10 @@ def _overrides(folder: Path) -> Reader:
 
 
 def _grid(folder: Path) -> Reader:
-    from benchmarks.ablate import load_ablation
+    from benchmarks.ablate.grid import load_grid
 
     (folder / "base.toml").write_bytes(_TOML)
-    return of_file(folder / "grid.toml", load_ablation, (_GRID,), words=(*_WORDS, *_OVERRIDES))
+    return of_file(folder / "grid.toml", load_grid, (_GRID,), words=(*_WORDS, *_OVERRIDES))
 
 
 TARGETS = (
