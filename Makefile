@@ -26,7 +26,7 @@ setup: .venv/ready
 # On a CUDA machine install the torch you want into .venv beforehand: a fitting one is kept.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
-	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install -q $(shell grep '^torch==' constraints.txt) -c constraints.txt
 	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt
 	touch $@
