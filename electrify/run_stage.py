@@ -20,7 +20,7 @@ from electrify.artifacts import (
 from electrify.progress import Stopped, log
 from electrify.remote_fetch import learn, prepare, take_up
 from electrify.remote_send import begin, publish, send_part, writing
-from electrify.stage_lock import stage_lock
+from electrify.stage_lock import remove_left_lock, stage_lock
 
 # errors of writing: Arrow and numpy do not say of what file
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -39,6 +39,7 @@ def run_stage(
     address (`open_run`), what is read comes from there and what is made goes there.
     """
     if _is_done(stage, overwrite):
+        remove_left_lock(stage.folder)  # of one killed between its last rename and its end
         publish(stage.folder)
         return False
     with stage_lock(stage.folder), writing(stage.folder):

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -37,6 +37,14 @@ def stage_lock(folder: Path) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)  # before the lock is lifted: `_acquire` looks whether it is
         file.close()
+
+
+def remove_left_lock(folder: Path) -> None:
+    """Remove the lock file of a stage folder if who left it is no more."""
+    path = lock_path(folder)
+    if path.exists():
+        with suppress(ValueError), stage_lock(folder):  # ValueError: it has a holder
+            pass
 
 
 def lock_path(folder: Path) -> Path:

@@ -88,3 +88,18 @@ def test_the_lock_is_lifted_by_an_error_too(folder: Path):
         raise RuntimeError
     with stage_lock(folder):
         pass
+
+
+def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(folder: Path):
+    stage = Stage("clean", folder, {}, {})
+    assert run_stage(stage, lambda partial: {})
+    lock_path(folder).write_text("of one killed after its last rename", encoding="utf-8")
+    assert not run_stage(stage, lambda partial: {})
+    assert not lock_path(folder).exists()
+    holder = hold(folder)
+    try:
+        assert not run_stage(stage, lambda partial: {})
+        assert lock_path(folder).exists()
+    finally:
+        holder.kill()
+        holder.wait()
