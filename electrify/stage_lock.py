@@ -43,7 +43,8 @@ def remove_left_lock(folder: Path) -> None:
     """Remove the lock file of a stage folder if who left it is no more."""
     path = lock_path(folder)
     if path.exists():
-        with suppress(ValueError), stage_lock(folder):  # ValueError: it has a holder
+        # ValueError: it has a holder; OSError: the run may be read but not written
+        with suppress(ValueError, OSError), stage_lock(folder):
             pass
 
 

@@ -102,4 +102,4 @@ def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(fold
         assert lock_path(folder).exists()
     finally:
         holder.kill()
-        holder.wait()
+        holder.communicate()
