@@ -117,7 +117,7 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [run["variant"] for run in report["runs"]] == ["half", "other"]
     assert len(report["runs"][0]["on_the_way"]) == 2
-    assert report["claims"][0]["outcome"] == "one seed: cannot be told"
+    assert report["claims"][0]["outcome"] == "too few seeds to tell"
     # neither run is started again; a run whose scores are gone would be
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablate_run, "_job", None)
