@@ -44,18 +44,18 @@ def _folder() -> Path:
 
 
 class _Worker(SubprocessSdkWorker):
-    """Beam's, but that it was killed is no error of its thread."""
+    """Beam's, but how a process ends that was told to leave is no error of its thread."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.is_killed = False
+        self.is_leaving = False
 
     def run(self) -> None:
         """Start the process and wait for its end."""
         try:
             super().run()  # type: ignore[no-untyped-call]
         except RuntimeError:
-            if not self.is_killed:
+            if not self.is_leaving:
                 raise
 
 
@@ -72,12 +72,16 @@ class LimitedWorkerHandler(SubprocessSdkWorkerHandler):
         self.worker_thread = threading.Thread(name="run_worker", target=worker.run)
         self.worker_thread.start()
 
+    def close(self) -> None:
+        """Tell the process to leave, and see that it does."""
+        self._own_worker.is_leaving = True
+        super().close()
+
     def stop_worker(self) -> None:
         """Wait for the process, then kill it."""
         path = _folder() / str(self.worker_id)
         self.worker_thread.join(GRACE_SECONDS)
         if self.worker_thread.is_alive():
-            self._own_worker.is_killed = True
             with contextlib.suppress(OSError, ValueError):  # it has just left
                 os.kill(int(path.read_text(encoding="utf-8")), signal.SIGKILL)
             self.worker_thread.join()

@@ -3,6 +3,11 @@
 import logging
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# busy cores are no fault of what is tested
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)
