@@ -1,13 +1,18 @@
 """Each test starts with the `electrify` log as a library user has it, whatever a command set."""
 
 import logging
+from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# busy cores are no fault of what is tested
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor tests that need it
+    from hypothesis import HealthCheck, settings
+
+    # busy cores are no fault of what is tested
+    settings.register_profile(
+        "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)
