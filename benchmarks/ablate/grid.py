@@ -7,7 +7,8 @@ num_processes = 2                   # runs at once
 curve_points = 4                    # checkpoints scored on the way, of the first seed
 curves = ["generator 1/4"]          # of these variants; left out: of all
 budget_hours = 2.0                  # planned for all runs, as if one followed the other
-    notes = ["Planned for one night."]  # paragraphs of the report
+judged_by = ["all tasks", "ko"]     # what claims are judged by; left out: the mean of all tasks
+notes = ["Planned for one night."]  # paragraphs of the report
 [common]                            # what all variants change
 "pretrain.num_steps" = 200
 [variants]
@@ -23,7 +24,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,7 @@ class _GridFile(Section):
     curve_points: Annotated[int, Field(ge=0, le=100)] = 0
     curves: tuple[str, ...] | None = None
     budget_hours: Annotated[float, Field(gt=0)] | None = None  # of all runs, one after the other
+    judged_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # columns of scores
     notes: tuple[str, ...] = ()  # paragraphs of the report
     common: dict[str, Any] = Field(default_factory=dict)
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
@@ -68,6 +70,7 @@ class Claim:
     better: str
     worse: str
     is_equality: bool
+    experiment: str = ""  # that makes it
 
     @property
     def text(self) -> str:
@@ -89,7 +92,17 @@ class Grid:
     variants: Mapping[str, Mapping[str, Any]]
     experiments: Mapping[str, Experiment]
     budget_hours: float | None
+    judged_by: tuple[str, ...]  # "all tasks", a language or a task; none: the first of these
     notes: tuple[str, ...]
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Of all experiments."""
+        return [
+            replace(parse_claim(text), experiment=label)
+            for label, experiment in self.experiments.items()
+            for text in experiment.claims
+        ]
 
     def seeds_of(self, variant: str) -> tuple[int, ...]:
         """Those of every experiment that the variant is in; of none, the grid's."""
@@ -124,7 +137,7 @@ def load_grid(path: Path) -> Grid:
     curves = tuple(file.variants) if file.curves is None else file.curves
     return Grid(
         file.name, base, seeds, file.num_processes, file.curve_points, curves,
-        file.common, file.variants, experiments, file.budget_hours, file.notes,
+        file.common, file.variants, experiments, file.budget_hours, file.judged_by, file.notes,
     )  # fmt: skip
 
 
@@ -154,7 +167,8 @@ def _problems(error: ValidationError) -> str:
         value = "" if problem["type"] == "missing" else f", not {problem['input']!r:.80}"
         lines.append(f"{key}: {problem['msg']}{value}")
     form = "an ablation has name, base, at least one [variants] entry and, if wanted, seeds, "
-    form += "num_processes, curve_points, curves, budget_hours, notes, [common] and [experiments]"
+    form += "num_processes, curve_points, curves, budget_hours, judged_by, notes, [common] and "
+    form += "[experiments]"
     return "\n  ".join([form, *lines])
 
 

@@ -39,8 +39,9 @@ class Verdict:
     """A claim beside what was found."""
 
     claim: Claim
+    column: str  # of scores that it is judged by
     difference: Difference | None  # of the first to the second; None: not both are there
-    p_corrected: float = math.nan  # over all claims of the grid (Holm)
+    p_corrected: float = math.nan  # over all claims and columns (Holm)
 
     @property
     def outcome(self) -> str:
@@ -118,9 +119,9 @@ class Fit:
         return np.array([*of_variant, *(float(seed == other) for other in self.seeds)])
 
 
-def judge(claims: Sequence[Claim], fit: Fit) -> list[Verdict]:
-    """Each claim against the means over seeds, p corrected over all that can be told."""
-    verdicts = [_verdict(claim, fit) for claim in claims]
+def judge(claims: Sequence[Claim], fits: Mapping[str, Fit | None]) -> list[Verdict]:
+    """Each claim by each column's means over seeds, p corrected over all that can be told."""
+    verdicts = [_verdict(claim, column, fit) for column, fit in fits.items() for claim in claims]
     known = [v.difference.p for v in verdicts if v.difference and not math.isnan(v.difference.p)]
     corrected = iter(holm(known))
     return [
@@ -131,7 +132,7 @@ def judge(claims: Sequence[Claim], fit: Fit) -> list[Verdict]:
     ]
 
 
-def _verdict(claim: Claim, fit: Fit) -> Verdict:
-    if not {claim.better, claim.worse} <= set(fit.variants):
-        return Verdict(claim, None)
-    return Verdict(claim, fit.difference(claim.better, claim.worse))
+def _verdict(claim: Claim, column: str, fit: Fit | None) -> Verdict:
+    if fit is None or not {claim.better, claim.worse} <= set(fit.variants):
+        return Verdict(claim, column, None)
+    return Verdict(claim, column, fit.difference(claim.better, claim.worse))

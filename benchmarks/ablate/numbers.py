@@ -1,7 +1,7 @@
 """A grid's report for programs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.ablate.figures import RunFigures
@@ -14,7 +14,7 @@ def report_numbers(
     grid: Grid,
     runs: Sequence[RunFigures],
     scores: GridScores,
-    verdicts: Mapping[str, Sequence[Verdict]],
+    verdicts: Sequence[Verdict],
     method: str,
 ) -> dict[str, Any]:
     """Everything in the page and the figures of every run."""
@@ -31,13 +31,13 @@ def report_numbers(
         },
         "claims": [
             {
-                "claim": v.claim.text, "experiment": question,
+                "claim": v.claim.text, "experiment": v.claim.experiment, "judged_by": v.column,
                 "difference": v.difference.value if v.difference else None,
                 "half_width": _known(v.difference.half_width) if v.difference else None,
                 "p": _known(v.difference.p) if v.difference else None,
                 "p_corrected": _known(v.p_corrected), "outcome": v.outcome,
             }
-            for question, found in verdicts.items() for v in found
+            for v in verdicts
         ],
         "experiments": {q: e.model_dump(mode="json") for q, e in grid.experiments.items()},
         "runs": [run.as_json() for run in runs],

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.ablate.columns import column_groups
 from benchmarks.ablate.grid import Grid, overrides_of, slug
+from benchmarks.registry import resolve_tasks
 from electrify.artifacts import digest_of
 from electrify.config import RunConfig
 from electrify.config_file import load_config
@@ -38,7 +40,20 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
             f"output_dir = {config.output_dir!r}: the runs of an ablation share folders by "
             "links, which an address has not; give a folder: --set output_dir=out/NAME"
         )
+    if grid.judged_by:
+        _check_columns(grid, config)
     return config
+
+
+def _check_columns(grid: Grid, base: RunConfig) -> None:
+    tasks = resolve_tasks(base.evaluate.suites, base.evaluate.tasks)
+    columns = column_groups([task.name for task in tasks])
+    for column in grid.judged_by:
+        if column not in columns:
+            raise ValueError(
+                f"judged_by: there is no {column!r} among the columns of scores "
+                f"({', '.join(columns)})"
+            )
 
 
 def grid_folder(grid: Grid, base: RunConfig) -> Path:

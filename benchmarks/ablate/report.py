@@ -2,15 +2,14 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.ablate.claims import METHOD, add_claims, judge_claims, plus_minus
 from benchmarks.ablate.figures import LOSSES, RunFigures
-from benchmarks.ablate.grid import Claim, Grid, parse_claim
-from benchmarks.ablate.intervals import Difference, Fit, Verdict, judge
+from benchmarks.ablate.grid import Grid
 from benchmarks.ablate.numbers import report_numbers
 from benchmarks.ablate.scores import UNTRAINED, GridScores, mean_score
-from benchmarks.comparison import ALPHA
 from benchmarks.throughput.figures import machine
 from benchmarks.twin_page import TwinPage, table_lines
 
@@ -18,15 +17,6 @@ _VALID = (
     ("generator_loss", "MLM loss"), ("language_loss", "main MLM loss"), ("rtd_auc", "RTD AUC"),
     ("replaced_fraction", "replaced"),
 )  # fmt: skip
-METHOD = (
-    "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
-    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
-    "does to all variants alike (which examples are learnt from, the order of pretraining) is "
-    "taken out, and what is left is pooled over all variants, since each has few seeds. They say "
-    "how much other seeds may change, not what another corpus, size or budget would. p of the "
-    f"claims is corrected over all of them (Holm); above {ALPHA} the two cannot be told apart, "
-    "which does not say that they are equal."
-)
 
 
 def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: Path) -> str:
@@ -40,9 +30,9 @@ def write_report(grid: Grid, num_runs: int, runs: Sequence[RunFigures], folder: 
         return f"no run of {grid.name} is finished yet"
     scores = GridScores(runs)
     _add_setting(document, grid, num_runs, runs)
-    verdicts = _verdicts(grid, scores) if scores.runs else {}
+    verdicts = judge_claims(grid, scores)
     if verdicts:
-        _add_claims(document, grid, verdicts, scores)
+        add_claims(document, grid, verdicts, scores)
     lines: list[str] = []
     for question, experiment in grid.experiments.items():
         headers, rows = _experiment_rows(experiment.variants, runs, scores)
@@ -89,58 +79,6 @@ def _add_setting(document: TwinPage, grid: Grid, num_runs: int, runs: Sequence[R
         document.paragraph(note)
 
 
-def _verdicts(grid: Grid, scores: GridScores) -> dict[str, list[Verdict]]:
-    """By experiment; p is corrected over the claims of all of them."""
-    column = scores.headline
-    named = [
-        (question, parse_claim(text))
-        for question, experiment in grid.experiments.items()
-        for text in experiment.claims
-    ]
-    judged = judge([claim for _, claim in named], scores.fits[column])
-    found: dict[str, list[Verdict]] = {}
-    for (question, _), verdict in zip(named, judged, strict=True):
-        found.setdefault(question, []).append(verdict)
-    return found
-
-
-def _add_claims(
-    document: TwinPage,
-    grid: Grid,
-    verdicts: Mapping[str, Sequence[Verdict]],
-    scores: GridScores,
-) -> None:
-    document.heading("Which claims hold here")
-    document.table(
-        ["claim", "of", "difference", "95 % interval", "p, corrected", "at this scale"],
-        [
-            (
-                v.claim.text, grid.experiments[question].source or question,
-                None if v.difference is None else v.difference.value, _interval(v.difference),
-                _p(v.p_corrected), v.outcome,
-            )
-            for question, found in verdicts.items() for v in found
-        ],
-    )  # fmt: skip
-    document.paragraph(METHOD)
-    with document.fold("The same differences by language and task"):
-        document.table(
-            ["claim", *scores.fits],
-            [
-                (v.claim.text, *(_difference(fit, v.claim) for fit in scores.fits.values()))
-                for found in verdicts.values()
-                for v in found
-            ],
-            "With half of the 95 % interval; no p of them is corrected, and no claim rests on them",
-        )
-
-
-def _difference(fit: Fit, claim: Claim) -> str | None:
-    if not {claim.better, claim.worse} <= set(fit.variants):
-        return None
-    return _plus_minus(fit.difference(claim.better, claim.worse))
-
-
 def _experiment_rows(
     variants: Sequence[str], runs: Sequence[RunFigures], scores: GridScores
 ) -> tuple[list[str], list[tuple[object, ...]]]:
@@ -175,7 +113,7 @@ def _cells(scores: GridScores, variant: str, reference: str) -> list[object]:
         cells.append(fit.mean(variant) if is_known else None)
         if column == scores.headline:
             both = is_known and reference in fit.variants and variant != reference
-            cells.append(_plus_minus(fit.difference(variant, reference)) if both else None)
+            cells.append(plus_minus(fit.difference(variant, reference)) if both else None)
     return cells
 
 
@@ -260,22 +198,6 @@ def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
                 for run in runs
             ],
         )  # fmt: skip
-
-
-def _interval(difference: Difference | None) -> str | None:
-    if difference is None or math.isnan(difference.half_width):
-        return None
-    low, high = (difference.value + sign * difference.half_width for sign in (-1, 1))
-    return f"{low:.4f} to {high:.4f}"
-
-
-def _plus_minus(difference: Difference) -> str:
-    half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
-    return f"{difference.value:+.4f}{half}"
-
-
-def _p(p: float) -> str | None:
-    return None if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

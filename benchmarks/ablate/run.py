@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from benchmarks.ablate.figures import read_figures
+from benchmarks.ablate.figures import RunFigures, read_figures
 from benchmarks.ablate.grid import Grid, load_grid, slug
 from benchmarks.ablate.plan import (
     CORPUS_STAGES,
@@ -59,16 +59,18 @@ def ablate(
             if not _is_done(run):
                 waiting.append(run)
         log(f"{grid.name}: {len(runs)} runs, {len(runs) - len(waiting)} done already")
+        finished = {run.label: read_figures(run) for run in runs if run not in waiting}
+        text = _report(grid, runs, finished, folder)
         failed = []
         for run, status in _execute(grid, waiting, overwrite):
             if status or not _is_whole(run):
                 failed.append(run)
                 warn(f"{run.label} failed: see {_log_path(run)}")
-            else:
-                write_json(output_dir(run.config) / _RECORD, _record(run))
-                log(f"{run.label}: finished {run.config.output_dir}")
-            _report(grid, runs, folder)
-        text = _report(grid, runs, folder)
+                continue
+            write_json(output_dir(run.config) / _RECORD, _record(run))
+            log(f"{run.label}: finished {run.config.output_dir}")
+            finished[run.label] = read_figures(run)
+            text = _report(grid, runs, finished, folder)
     if failed:
         raise ValueError(
             f"{len(failed)} of {len(runs)} runs failed: {'; '.join(r.label for r in failed)}. "
@@ -77,10 +79,12 @@ def ablate(
     return text
 
 
-def _report(grid: Grid, runs: Sequence[Run], folder: Path) -> str:
-    """Of the runs that are finished."""
-    done = [read_figures(run) for run in runs if _is_done(run)]
-    return write_report(grid, len(runs), done, folder)
+def _report(
+    grid: Grid, runs: Sequence[Run], finished: Mapping[str, RunFigures], folder: Path
+) -> str:
+    """Of the runs that are finished, in the order of the plan."""
+    figures = [finished[run.label] for run in runs if run.label in finished]
+    return write_report(grid, len(runs), figures, folder)
 
 
 def _make_corpora(

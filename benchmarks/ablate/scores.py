@@ -4,12 +4,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from benchmarks.ablate.columns import column_groups
 from benchmarks.ablate.figures import RunFigures, Scores
 from benchmarks.ablate.intervals import Fit
 
 UNTRAINED = "untrained"  # the control: random weights, fine-tuned alike
-MEAN = "all tasks"
-_LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of suites
 
 
 class GridScores:
@@ -22,11 +21,7 @@ class GridScores:
     @cached_property
     def groups(self) -> dict[str, list[str]]:
         """The tasks that each column is the mean of: of all, of a language, of one."""
-        languages = languages_of(self.tasks)
-        columns = {MEAN: self.tasks} if len(self.tasks) > 1 else {}
-        if len(languages) > 1:
-            columns |= {language: tasks for language, tasks in languages.items() if len(tasks) > 1}
-        return columns | {task: [task] for task in self.tasks}
+        return column_groups(self.tasks)
 
     def values(self, column: str) -> dict[str, dict[int, float]]:
         """By variant and seed, of the runs that have all tasks of the column."""
@@ -45,18 +40,8 @@ class GridScores:
 
     @property
     def headline(self) -> str:
-        """The column that claims are judged by."""
+        """The column that comes first: of all tasks or, of one, that task."""
         return next(iter(self.groups))
-
-
-def languages_of(tasks: Iterable[str]) -> dict[str, list[str]]:
-    """The tasks of each language: KLUE's are Korean, GLUE's English."""
-    found: dict[str, list[str]] = {}
-    for task in tasks:
-        suite, _, rest = task.partition("-")
-        language = rest if suite == "xquad" else _LANGUAGES.get(suite, suite)
-        found.setdefault(language, []).append(task)
-    return found
 
 
 def mean_score(scores: Scores, tasks: Iterable[str]) -> float:

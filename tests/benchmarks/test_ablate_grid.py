@@ -85,6 +85,16 @@ def test_only_the_first_seed_of_a_named_variant_has_a_curve(tmp_path: Path):
     assert 0 <= 2 * every - steps <= 1
 
 
+def test_claims_are_judged_by_columns_that_the_tasks_have(tmp_path: Path):
+    tasks = ["evaluate.tasks=['klue-ynat', 'klue-ner', 'glue-sst2']", "evaluate.suites=[]"]
+    for column in ("all tasks", "ko", "glue-sst2"):
+        head = f"judged_by = ['{column}']\n[variants]\n"
+        grid = load_grid(write(tmp_path, TWO.replace("[variants]\n", head)))
+        assert len(plan_runs(grid, tasks)) == 4
+    with pytest.raises(ValueError, match="there is no 'glue-sst2'"):
+        plan_runs(grid, ["evaluate.tasks=['klue-ynat']", "evaluate.suites=[]"])
+
+
 def test_what_decides_a_corpus_tells_it_from_others():
     base = load_config(DEMO)
     for override, stages in (

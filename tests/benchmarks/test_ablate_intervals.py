@@ -86,7 +86,7 @@ def test_outcomes():
         Claim("high", "low", False), Claim("low", "high", False), Claim("alike", "low", False),
         Claim("low", "alike", True), Claim("low", "odd", True), Claim("low", "none", False),
     ]  # fmt: skip
-    assert [v.outcome for v in judge(claims, Fit(values))] == [
+    assert [v.outcome for v in judge(claims, {"score": Fit(values)})] == [
         "holds", "does not hold: the other way round", "cannot be told apart",
         "cannot be told apart", "does not hold: they differ", "not run",
     ]  # fmt: skip
@@ -95,14 +95,14 @@ def test_outcomes():
 def test_p_is_corrected_over_all_claims():
     fit = Fit(table(4, 3))
     claims = [Claim(str(v), "0", False) for v in (1, 2, 3)]
-    together = judge(claims, fit)
-    alone = [judge([claim], fit)[0].p_corrected for claim in claims]
+    together = judge(claims, {"score": fit})
+    alone = [judge([claim], {"score": fit})[0].p_corrected for claim in claims]
     assert all(v.p_corrected >= p for v, p in zip(together, alone, strict=True))
     assert max(v.p_corrected / p for v, p in zip(together, alone, strict=True)) == pytest.approx(3)
 
 
 def test_of_one_seed_each_nothing_is_said():
-    (found,) = judge([Claim("b", "a", False)], Fit({"a": {0: 0.1}, "b": {0: 0.9}}))
+    (found,) = judge([Claim("b", "a", False)], {"score": Fit({"a": {0: 0.1}, "b": {0: 0.9}})})
     assert found.difference is not None
     assert found.difference.value == pytest.approx(0.8)
     assert math.isnan(found.difference.half_width)

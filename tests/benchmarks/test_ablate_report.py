@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ablate.columns import MEAN
 from benchmarks.ablate.figures import RunFigures
 from benchmarks.ablate.grid import load_grid
 from benchmarks.ablate.report import write_report
-from benchmarks.ablate.scores import MEAN, UNTRAINED, GridScores
+from benchmarks.ablate.scores import UNTRAINED, GridScores
 
 DEMO = Path("configs/demo.toml").absolute()
 GRID = (
@@ -79,6 +80,19 @@ def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_pat
     half = GridScores(RUNS).fits[MEAN].difference("b|<i>", "a").half_width
     assert f"{0.405 - 0.61:+.4f} ± {half:.4f}" in rows[0]
     assert "untrained" in text
+
+
+def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid, tmp_path):
+    write_report(replace(grid, judged_by=(MEAN, "klue-ner", "no-rows")), 6, RUNS, tmp_path / "out")
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    claims = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["claims"]
+    assert [(c["judged_by"], c["claim"], c["outcome"]) for c in claims] == [
+        (MEAN, "a > b|<i>", "holds"), (MEAN, "a > c", "not run"),
+        ("klue-ner", "a > b|<i>", "holds"), ("klue-ner", "a > c", "not run"),
+        ("no-rows", "a > b|<i>", "not run"), ("no-rows", "a > c", "not run"),
+    ]  # fmt: skip
+    assert claims[2]["p_corrected"] == pytest.approx(2 * claims[2]["p"])
+    assert "1 of 2 hold: a \\> b\\|\\<i\\>. 1 of 2 were not run: a \\> c." in page
 
 
 def test_seeds_of_a_task_that_only_some_runs_have_are_refused_not_averaged(grid, tmp_path):

@@ -1,0 +1,99 @@
+"""The claims of a grid in its report: which hold, by which scores, and how sure that is."""
+
+import math
+from collections.abc import Sequence
+
+from benchmarks.ablate.grid import Claim, Grid
+from benchmarks.ablate.intervals import Difference, Fit, Verdict, judge
+from benchmarks.ablate.scores import GridScores
+from benchmarks.comparison import ALPHA
+from benchmarks.twin_page import TwinPage
+
+METHOD = (
+    "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
+    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
+    "does to all variants alike (which examples are learnt from, the order of pretraining) is "
+    "taken out, and what is left is pooled over all variants, since each has few seeds. They say "
+    "how much other seeds may change, not what another corpus, size or budget would. p of the "
+    "claims is corrected over all of them, by all scores that they are judged by (Holm); above "
+    f"{ALPHA} the two cannot be told apart, which does not say that they are equal."
+)
+
+
+def judge_claims(grid: Grid, scores: GridScores) -> list[Verdict]:
+    """Every claim by every column that the grid names; of a grid without scores, none."""
+    if not scores.runs:
+        return []
+    columns = grid.judged_by or (scores.headline,)
+    return judge(grid.claims, {column: scores.fits.get(column) for column in columns})
+
+
+def add_claims(
+    document: TwinPage, grid: Grid, verdicts: Sequence[Verdict], scores: GridScores
+) -> None:
+    """A table for each column that claims are judged by, then the differences in all columns."""
+    document.heading("Which claims hold here")
+    document.paragraph(METHOD)
+    by_column: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        by_column.setdefault(verdict.column, []).append(verdict)
+    for column, found in by_column.items():
+        document.heading(f"By {column}", level=3)
+        document.paragraph(summary_of(found))
+        document.table(
+            ["claim", "of", "difference", "95 % interval", "p, corrected", "at this scale"],
+            [_row(grid, verdict) for verdict in found],
+        )
+    with document.fold("The same differences by language and task"):
+        document.table(
+            ["claim", *scores.fits],
+            [
+                (claim.text, *(_in_column(fit, claim) for fit in scores.fits.values()))
+                for claim in grid.claims
+            ],
+            "With half of the 95 % interval, not corrected for their number",
+        )
+
+
+def summary_of(verdicts: Sequence[Verdict]) -> str:
+    """How many claims came out how: '2 hold: a > b; a > c. 1 does not: b = c. ...'."""
+    groups = {"hold": "holds", "do not hold": "does not hold", "cannot be told": "cannot",
+              "cannot be told for want of seeds": "too few", "were not run": "not run"}  # fmt: skip
+    parts = []
+    for words, start in groups.items():
+        found = [v.claim.text for v in verdicts if v.outcome.startswith(start)]
+        if found:
+            parts.append(f"{len(found)} of {len(verdicts)} {words}: {'; '.join(found)}.")
+    return " ".join(parts)
+
+
+def _row(grid: Grid, verdict: Verdict) -> tuple[object, ...]:
+    difference, experiment = verdict.difference, verdict.claim.experiment
+    return (
+        verdict.claim.text, grid.experiments[experiment].source or experiment,
+        None if difference is None else difference.value, _interval(difference),
+        _p(verdict.p_corrected), verdict.outcome,
+    )  # fmt: skip
+
+
+def _in_column(fit: Fit, claim: Claim) -> str | None:
+    if not {claim.better, claim.worse} <= set(fit.variants):
+        return None
+    return plus_minus(fit.difference(claim.better, claim.worse))
+
+
+def _interval(difference: Difference | None) -> str | None:
+    if difference is None or math.isnan(difference.half_width):
+        return None
+    low, high = (difference.value + sign * difference.half_width for sign in (-1, 1))
+    return f"{low:.4f} to {high:.4f}"
+
+
+def plus_minus(difference: Difference) -> str:
+    """'+0.0123 ± 0.0045': with half of its 95 % interval, where that is known."""
+    half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
+    return f"{difference.value:+.4f}{half}"
+
+
+def _p(p: float) -> str | None:
+    return None if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
