@@ -1,13 +1,13 @@
 """The parts of a run's report, each from one stage; a stage not made yet is a sentence."""
 
 import json
-from typing import Any
 
 from benchmarks.run_folder import STAGES, Json, RunFolder
 from benchmarks.twin_page import TwinPage
 from electrify.progress import duration
 from electrify.remote_run import address_of
 from electrify.stages import READ_OPTIONS
+from electrify.toml_text import toml_value
 
 Points = list[tuple[float, float]]
 
@@ -106,21 +106,10 @@ def config_toml(run: RunFolder) -> str:
     for stage, name in (names | {"masked": "masked", "evaluate": "evaluate"}).items():
         options = {k: v for k, v in sections[stage].items() if v is not None}
         if options:
-            lines += ["", f"[{name}]", *(f"{k} = {_toml(v)}" for k, v in options.items())]
+            lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]
     return "\n".join(lines) + "\n"
 
 
 def words(key: str) -> str:
     """A JSON key as a reader says it."""
     return key.replace("_", " ")
-
-
-def _toml(value: Any) -> str:
-    """A JSON value as TOML, which has no null: such keys are left out."""
-    if isinstance(value, dict):
-        pairs = (f"{key} = {_toml(v)}" for key, v in value.items() if v is not None)
-        return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    # JSON's strings, numbers, true and false are TOML's, but for DEL in a string
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,6 +10,7 @@ from pathlib import Path
 from electrify.cli_evaluate import (
     add_evaluate_options,
     add_report_options,
+    data_dir_option,
     evaluate_verb,
     folder_of_data,
     report_verb,
@@ -34,6 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cut = words.index("--")
         words, beam_options = words[:cut], words[cut + 1 :]
     parsed = _parser().parse_args(words)
+    if beam_options and parsed.name not in _BEAM_VERBS:
+        print(
+            f"error: {parsed.name} has no Beam pipeline to take {' '.join(beam_options)!r}: give "
+            "its own options before --",
+            file=sys.stderr,
+        )
+        return 2
     parsed.beam_options = beam_options
     setup_logging()
     if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.verb is not _pretrain:
@@ -136,7 +144,7 @@ def _ablate(parsed: argparse.Namespace) -> int:
 
 def _leakage(parsed: argparse.Namespace) -> int:
     if parsed.data_dir:
-        parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
+        parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
     from benchmarks.leakage import write_items
     from pipeline.leakage import find_leaks
 
@@ -182,7 +190,9 @@ def _doctor(parsed: argparse.Namespace) -> int:
     return 0 if sound else 1
 
 
-# verb: (function, help, example, takes Beam options)
+# what stands after -- is for these
+_BEAM_VERBS = ("run", "clean", "train-vocab", "encode", "leakage", "ablate")
+# verb: (function, help, end of its example)
 _STAGES: dict[str, tuple[Verb, str, str]] = {
     "run": (_run, "every stage in order, skipping those already done", ""),
     "clean": (_clean, "raw text to documents", " -- --direct_num_workers=4"),
@@ -201,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         description="From raw text to a scored ELECTRA encoder.",
         epilog="Start with: electrify run configs/demo.toml",
     )
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="name")
     for name, (function, text, example) in _STAGES.items():
         config = "configs/ablations/generator.toml" if name == "ablate" else "configs/demo.toml"
         verb = _add(verbs, name, function, text, f"electrify {name} {config}{example}")

@@ -11,6 +11,12 @@ from electrify.remote_fetch import bring, bring_figures, open_address, open_run
 from electrify.remote_run import is_address
 from electrify.remote_send import publish_report, send_rewritten
 from electrify.stages import CHECKPOINT_STATE
+from electrify.toml_text import toml_value
+
+
+def data_dir_option(folder: str) -> str:
+    """`--data-dir` as `--set` would have it."""
+    return f"evaluate.data_dir={toml_value(folder)}"
 
 
 def evaluate_verb(parsed: argparse.Namespace) -> int:
@@ -36,7 +42,7 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
     if parsed.config is None:
         raise ValueError("give a config: electrify evaluate configs/NAME.toml")
     if parsed.data_dir:
-        parsed.set = [*parsed.set, f"evaluate.data_dir='{parsed.data_dir}'"]
+        parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
     if parsed.checkpoints is not None:
         return _evaluate_checkpoints(parsed)
     from benchmarks.evaluate import evaluate

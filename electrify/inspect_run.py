@@ -12,6 +12,7 @@ from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.provenance import versions
 from electrify.remote_run import address_of, local_folders, names_below
+from electrify.toml_text import toml_key, toml_value
 
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate", "leakage")
 _EXTRAS = {
@@ -22,8 +23,14 @@ _EXTRAS = {
 
 
 def describe_config(config: RunConfig) -> list[str]:
-    """Every key of a config with its resolved value, a line each, as `--set` takes it."""
-    return [f"{key} = {value!r}" for key, value in _flatten(config.model_dump(), "")]
+    """Every key of a config with its resolved value, a line each, as `--set` takes it.
+
+    Of what is not set the line is a comment; tables in a list (`clean.sources[0]`) are set whole.
+    """
+    return [
+        f"# {key} is not set" if value is None else f"{key} = {toml_value(value)}"
+        for key, value in _flatten(config.model_dump(mode="json"), "")
+    ]
 
 
 def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str]:
@@ -98,8 +105,8 @@ def _flatten(value: Any, prefix: str) -> list[tuple[str, Any]]:
         return [
             pair
             for key, inner in value.items()
-            for pair in _flatten(inner, f"{prefix}.{key}" if prefix else key)
+            for pair in _flatten(inner, f"{prefix}.{toml_key(key)}" if prefix else key)
         ]
-    if isinstance(value, tuple) and value and isinstance(value[0], dict):
+    if isinstance(value, list) and value and isinstance(value[0], dict):
         return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
     return [(prefix, value)]

@@ -152,14 +152,18 @@ def run_together(
         ranks.wait()
         return runs
 
+    led = False
+
     def lead(folder: Path) -> Mapping[str, Any]:
+        nonlocal led
+        led = True
         ranks.any_of(True)
         counts = work(folder)
         ranks.wait()  # nobody needs the folder under this name any more
         return counts
 
     ran = run_stage(stage, lead, overwrite)
-    if not ran:
+    if not led:  # it was done already, or lacked but its name
         ranks.any_of(False)
     ranks.wait()
     return ran

@@ -67,12 +67,14 @@ def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
-    """A digest of each raw file by path, once for all its parts; a data set has its revision."""
-    whole = {file.path: file for file in files if not file.part}
-    return {
-        path: digest_of([path, file.label, file.revision]) if file.revision else fingerprint(path)
-        for path, file in whole.items()
-    }
+    """A digest of each raw file by path, once for all its parts; a data set has its revision, of
+    several sources (splits) of one path those of all."""
+    found: dict[str, set[str]] = {}
+    marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
+    for path, label, revision in marks:
+        mark = digest_of([path, label, revision]) if revision else fingerprint(path)
+        found.setdefault(path, set()).add(mark)
+    return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in found.items()}
 
 
 def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:

@@ -32,6 +32,7 @@ from pydantic import Field, ValidationError
 
 from electrify.config_file import load_config
 from electrify.config_section import Count, Section
+from electrify.toml_text import toml_value
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1)]
@@ -151,7 +152,7 @@ def parse_claim(text: str) -> Claim:
 
 def overrides_of(changes: Mapping[str, Any]) -> list[str]:
     """Options as `--set` takes them."""
-    return [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    return [f"{key}={toml_value(value)}" for key, value in changes.items()]
 
 
 def slug(label: str) -> str:

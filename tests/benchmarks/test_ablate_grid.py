@@ -108,6 +108,12 @@ def test_what_decides_a_corpus_tells_it_from_others():
         assert {stage for stage in keys if keys[stage] != others[stage]} == stages
 
 
+def test_a_table_is_an_option_as_any_other(tmp_path: Path):
+    text = TWO + "[common]\n'evaluate.tasks_options' = { 'squad-1.1' = { num_epochs = 1.0 } }\n"
+    for run in plan_runs(load_grid(write(tmp_path, text)), []):
+        assert run.config.evaluate.tasks_options["squad-1.1"].num_epochs == 1.0
+
+
 def test_claims_are_read():
     assert parse_claim("a b > c") == Claim("a b", "c", is_equality=False)
     assert parse_claim("a = b").is_equality

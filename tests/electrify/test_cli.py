@@ -6,7 +6,13 @@ import pytest
 
 from electrify import cli
 from electrify.cli import main
+from electrify.cli_evaluate import data_dir_option
+from electrify.config_file import load_config
+from electrify.inspect_run import describe_config
 from electrify.progress import Progress, Stopped, duration
+
+DEMO = "configs/demo.toml"
+SMALL = "configs/ko-small.toml"
 
 
 def test_no_verb_and_unknown_verb_are_bad_usage(capsys):
@@ -66,6 +72,29 @@ def test_beam_options_go_through_untouched(monkeypatch):
     monkeypatch.setattr(cli, "_STAGES", {"clean": (note, "clean", "")})
     main(["clean", "configs/demo.toml", "--", "--runner=FlinkRunner", "--", "--set"])
     assert seen == [["--runner=FlinkRunner", "--", "--set"]]
+
+
+def test_a_verb_without_a_beam_pipeline_refuses_its_options(monkeypatch, capsys):
+    """Else `-- --set ...` would train with the config as it is, without a word."""
+    monkeypatch.setattr(cli, "_STAGES", {"pretrain": (lambda parsed: 0, "train", "")})
+    assert main(["pretrain", "configs/demo.toml", "--", "--set", "seed=1"]) == 2
+    assert "pretrain has no Beam pipeline to take '--set seed=1'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", ["/data/o'neil/klue", 'a "b"', r"c:\klue", "자료", "/data/klue"])
+def test_a_folder_of_any_name_is_read(folder):
+    assert load_config(DEMO, [data_dir_option(folder)]).evaluate.data_dir == folder
+
+
+def test_every_line_of_validate_can_be_set():
+    """A config is told by its lines alone, tables in lists aside."""
+    options = ["evaluate.tasks_options={'squad-1.1' = {num_epochs = 1.0}}", "vocab.size=900"]
+    config = load_config(DEMO, options)
+    lines = [line.replace(" = ", "=", 1) for line in describe_config(config) if line[0] != "#"]
+    plain = [line for line in lines if "]." not in line.partition("=")[0]]
+    assert 'evaluate.tasks_options."squad-1.1".num_epochs=1.0' in plain
+    assert load_config(DEMO, plain) == config
+    assert "# evaluate.learning_rate is not set" in describe_config(load_config(SMALL))
 
 
 def test_check_metrics_needs_no_config(tmp_path: Path, capsys):

@@ -99,6 +99,19 @@ def test_a_data_set_of_files_by_its_shards(tmp_path):
     assert list(fingerprints(expand_sources([_source(folder)])).values()) != [mark]
 
 
+def test_splits_of_one_folder_are_all_in_its_fingerprint(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for split in ("train", "test"):
+        _rows(3).to_parquet(folder / f"{split}.parquet")
+    sources = [_source(folder, split=split) for split in ("train", "test")]
+    marks = [fingerprints(expand_sources(sources))]
+    for split in ("train", "test"):
+        _rows(4).to_parquet(folder / f"{split}.parquet")
+        marks.append(fingerprints(expand_sources(sources)))
+    assert len({mark[str(folder)] for mark in marks}) == 3
+
+
 def test_max_documents_counts_through_the_shards(tmp_path):
     files, items = _read(_source(_folder(tmp_path), max_documents=7))
     assert len(files) == 1
