@@ -127,7 +127,8 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signal() -> Iterator[StopRequest]:
-    """Turn the first SIGTERM or SIGINT into a request; a second SIGINT interrupts as usual."""
+    """Turn the first SIGTERM, SIGINT or, unless it is ignored (`nohup`), SIGHUP of a terminal that
+    is closed into a request; a second SIGINT interrupts as usual."""
     stop = StopRequest()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -136,7 +137,10 @@ def stop_on_signal() -> Iterator[StopRequest]:
         stop.requested = True
         log("stopping: saving first (Ctrl-C again leaves at once)")
 
-    previous = {s: signal.signal(s, handle) for s in (signal.SIGTERM, signal.SIGINT)}
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield stop
     finally:

@@ -14,8 +14,10 @@ METHOD = (
     "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
     "does to all variants alike (which examples are learnt from, the order of pretraining) is "
     "taken out, and what is left is pooled over all variants, since each has few seeds. They say "
-    "how much other seeds may change, not what another corpus, size or budget would. p of the "
-    "claims is corrected over all of them, by all scores that they are judged by (Holm); above "
+    "how much other seeds may change, not what another corpus, size, budget or other test rows "
+    "would; the sd of the rest is itself an estimate of few seeds. p of the "
+    "claims is corrected over all that the grid makes, run or not, by all scores that they are "
+    "judged by (Holm); above "
     f"{ALPHA} the two cannot be told apart, which does not say that they are equal."
 )
 
@@ -39,7 +41,7 @@ def add_claims(
         by_column.setdefault(verdict.column, []).append(verdict)
     for column, found in by_column.items():
         document.heading(f"By {column}", level=3)
-        document.paragraph(summary_of(found))
+        document.paragraph(f"{summary_of(found)} {_spread(scores, column)}".rstrip())
         document.table(
             ["claim", "of", "difference", "95 % interval", "p, corrected", "at this scale"],
             [_row(grid, verdict) for verdict in found],
@@ -67,11 +69,18 @@ def summary_of(verdicts: Sequence[Verdict]) -> str:
     return " ".join(parts)
 
 
+def _spread(scores: GridScores, column: str) -> str:
+    fit = scores.fits.get(column)
+    if fit is None or math.isnan(fit.sd):
+        return ""
+    return f"The rest has an sd of {fit.sd:.4f}, with {fit.degrees} degrees of freedom."
+
+
 def _row(grid: Grid, verdict: Verdict) -> tuple[object, ...]:
     difference, experiment = verdict.difference, verdict.claim.experiment
     return (
         verdict.claim.text, grid.experiments[experiment].source or experiment,
-        None if difference is None else difference.value, _interval(difference),
+        None if difference is None else defined(difference.value), _interval(difference),
         _p(verdict.p_corrected), verdict.outcome,
     )  # fmt: skip
 
@@ -89,8 +98,15 @@ def _interval(difference: Difference | None) -> str | None:
     return f"{low:.4f} to {high:.4f}"
 
 
-def plus_minus(difference: Difference) -> str:
+def defined(value: float) -> float | None:
+    """None for nan, as tables and JSON have it."""
+    return None if math.isnan(value) else value
+
+
+def plus_minus(difference: Difference) -> str | None:
     """'+0.0123 ± 0.0045': with half of its 95 % interval, where that is known."""
+    if math.isnan(difference.value):
+        return None
     half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
     return f"{difference.value:+.4f}{half}"
 

@@ -38,6 +38,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1)]
 _CLAIM = re.compile(r"(.+) ([>=]) (.+)")
 ALL = "all variants"  # the experiment of a grid that names none
+UNTRAINED = "untrained"  # the control in tables: random weights, fine-tuned alike
 
 
 class Experiment(Section):
@@ -176,6 +177,8 @@ def _problems(error: ValidationError) -> str:
 def _check_variants(path: Path, base: Path, file: _GridFile) -> None:
     folders: dict[str, str] = {}
     for label, changes in file.variants.items():
+        if label == UNTRAINED:
+            raise ValueError(f"{path}: {label!r} is the control's name; name the variant otherwise")
         other = folders.setdefault(slug(label), label)
         if other != label or not slug(label):
             raise ValueError(

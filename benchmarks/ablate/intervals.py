@@ -9,6 +9,7 @@ t-test.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,37 +62,44 @@ class Fit:
     """Least squares of scores on variant and seed."""
 
     def __init__(self, values: Values) -> None:
-        self.variants = [variant for variant, of_seeds in values.items() if of_seeds]
-        self.seeds = sorted({seed for of_seeds in values.values() for seed in of_seeds})
-        self.counts = {variant: len(values[variant]) for variant in self.variants}
-        cells = [(variant, seed, s) for variant in self.variants
-                 for seed, s in values[variant].items()]  # fmt: skip
+        cells = [(variant, seed, score) for variant, of_seeds in values.items()
+                 for seed, score in of_seeds.items() if math.isfinite(score)]  # fmt: skip
+        self.counts = Counter(variant for variant, _, _ in cells)
+        self.variants = list(self.counts)
+        self.seeds = sorted({seed for _, seed, _ in cells})
         self._design = np.array([self._row(variant, seed) for variant, seed, _ in cells])
         self._scores = np.array([score for _, _, score in cells])
         self._inverse = np.linalg.pinv(self._design.T @ self._design)
         self._effects: _Floats = self._inverse @ self._design.T @ self._scores
 
     def mean(self, variant: str) -> float:
-        """Over all seeds of the grid: where the variant lacks one, as the others had it."""
-        return float(np.mean([self._row(variant, seed) @ self._effects for seed in self.seeds]))
+        """Over all seeds of the grid: where the variant lacks one, as the others had it; nan where
+        no other variant links its seeds to the rest."""
+        rows = [self._row(variant, seed) for seed in self.seeds]
+        return self._estimate(np.mean(rows, axis=0))
 
-    def half_width(self, variant: str) -> float:
-        """Of the 95 % interval of its mean, what seeds do to all variants alike left out."""
-        return self._quantile * self.sd / math.sqrt(self.counts[variant])
+    @property
+    def half_width_of_a_run(self) -> float:
+        """Of the 95 % interval of one score, what seeds do to all variants alike left out."""
+        return self._quantile * self.sd
 
     def difference(self, variant: str, other: str) -> Difference:
-        """With its interval and p; nan where the grid has too few seeds."""
+        """With its interval and p; nan where the grid has too few seeds, or no two that link the
+        variants, and where nothing varies, of which nothing can be learnt."""
         from scipy.stats import t
 
         contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
-        value = float(contrast @ self._effects)
-        if not self.degrees:
+        value = self._estimate(contrast)
+        if math.isnan(value) or not self.degrees or not self.sd:
             return Difference(value, math.nan, math.nan)
         error = self.sd * math.sqrt(float(contrast @ self._inverse @ contrast))
-        if not error:
-            return Difference(value, 0.0, 1.0 if math.isclose(value, 0, abs_tol=1e-12) else 0.0)
         p = 2 * float(t.sf(abs(value) / error, self.degrees))
         return Difference(value, self._quantile * error, p)
+
+    def _estimate(self, contrast: _Floats) -> float:
+        """Of the effects; nan if the scores do not determine it (it is no sum of their rows)."""
+        projected = contrast @ self._inverse @ self._design.T @ self._design
+        return float(contrast @ self._effects) if np.allclose(projected, contrast) else math.nan
 
     @cached_property
     def degrees(self) -> int:
@@ -120,15 +128,14 @@ class Fit:
 
 
 def judge(claims: Sequence[Claim], fits: Mapping[str, Fit | None]) -> list[Verdict]:
-    """Each claim by each column's means over seeds, p corrected over all that can be told."""
+    """Each claim by each column's means over seeds, p corrected over all: one that cannot be told
+    yet counts as p = 1, so that the verdicts of a grid under way need as much as those of all."""
     verdicts = [_verdict(claim, column, fit) for column, fit in fits.items() for claim in claims]
-    known = [v.difference.p for v in verdicts if v.difference and not math.isnan(v.difference.p)]
-    corrected = iter(holm(known))
+    p_values = [math.nan if v.difference is None else v.difference.p for v in verdicts]
+    corrected = holm([1.0 if math.isnan(p) else p for p in p_values])
     return [
-        verdict
-        if verdict.difference is None or math.isnan(verdict.difference.p)
-        else replace(verdict, p_corrected=next(corrected))
-        for verdict in verdicts
+        verdict if math.isnan(p) else replace(verdict, p_corrected=p_corrected)
+        for verdict, p, p_corrected in zip(verdicts, p_values, corrected, strict=True)
     ]
 
 

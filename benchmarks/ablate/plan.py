@@ -29,7 +29,12 @@ class Run:
     @property
     def label(self) -> str:
         """As the log names it."""
-        return f"{self.variant}, seed {self.seed}"
+        return run_label(self.variant, self.seed)
+
+
+def run_label(variant: str, seed: int) -> str:
+    """As logs and reports name a run."""
+    return f"{variant}, seed {seed}"
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
@@ -66,13 +71,10 @@ def plan_runs(grid: Grid, overrides: Sequence[str]) -> list[Run]:
     one: what a stopped grid has can be compared."""
     base = base_config(grid, overrides)
     groups = [(e.variants, e.seeds or grid.seeds) for e in grid.experiments.values()]
-    groups.append((tuple(grid.variants), grid.seeds))  # those that are in no experiment
+    in_one = {variant for e in grid.experiments.values() for variant in e.variants}
+    groups.append((tuple(v for v in grid.variants if v not in in_one), grid.seeds))
     wanted = [(v, seed) for variants, seeds in groups for seed in seeds for v in variants]
-    return [
-        _run(grid, base, overrides, variant, seed)
-        for variant, seed in dict.fromkeys(wanted)
-        if seed in grid.seeds_of(variant)
-    ]
+    return [_run(grid, base, overrides, *of_run) for of_run in dict.fromkeys(wanted)]
 
 
 def _run(

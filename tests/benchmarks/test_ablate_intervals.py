@@ -109,7 +109,39 @@ def test_of_one_seed_each_nothing_is_said():
     assert found.outcome == "too few seeds to tell"
 
 
-def test_equal_scores_have_no_spread_and_do_not_fail():
-    found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5, 1: 0.6}}).difference("a", "b")
-    assert found.half_width == 0.0
-    assert found.p == 1.0
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_where_nothing_varies_nothing_is_said(gap: float):
+    """Two gaps that happen to be equal do not make a difference sure."""
+    found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5 + gap, 1: 0.6 + gap}}).difference("b", "a")
+    assert found.value == pytest.approx(gap)
+    assert math.isnan(found.half_width)
+    assert math.isnan(found.p)
+
+
+def test_an_undefined_score_is_no_score():
+    values = table(3, 3)
+    values["0"][2] = math.nan
+    without = {v: {s: x for s, x in of.items() if (v, s) != ("0", 2)} for v, of in values.items()}
+    assert Fit(values).difference("0", "1") == Fit(without).difference("0", "1")
+    assert Fit(values).counts["0"] == 2
+
+
+def test_variants_without_a_seed_in_common_are_not_compared():
+    """Unless another variant links them: their seeds may be harder."""
+    values = {"a": {0: 0.5, 1: 0.6}, "b": {0: 0.7, 1: 0.81}, "c": {2: 0.9, 3: 0.8}}
+    apart = Fit(values)
+    assert math.isnan(apart.difference("c", "a").value)
+    assert math.isnan(apart.mean("c"))
+    assert apart.difference("b", "a").value == pytest.approx(0.205)
+    linked = Fit(values | {"d": {1: 0.6, 2: 0.7}})
+    assert linked.difference("c", "a").value == pytest.approx(0.2, abs=0.01)
+    (found,) = judge([Claim("c", "a", False)], {"score": apart})
+    assert found.outcome == "too few seeds to tell"
+
+
+def test_what_is_not_run_yet_counts_in_the_correction():
+    fit = Fit(table(2, 3))
+    claims = [Claim("1", "0", False), Claim("2", "0", False), Claim("3", "0", False)]
+    alone, *_ = judge(claims[:1], {"score": fit})
+    among, *_ = judge(claims, {"score": fit})
+    assert among.p_corrected == pytest.approx(min(1.0, 3 * alone.p_corrected))

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.ablate.run as ablate_run
+import benchmarks.ablate.jobs as ablate_jobs
+from benchmarks.ablate.corpora import _link
+from benchmarks.ablate.done import is_done
 from benchmarks.ablate.grid import load_grid
+from benchmarks.ablate.jobs import Job, execute
 from benchmarks.ablate.plan import plan_runs
-from benchmarks.ablate.run import _execute, _is_done, _Job, ablate
+from benchmarks.ablate.run import ablate, report_of
 from electrify.progress import Stopped
 
 DEMO = Path("configs/demo.toml").absolute()
@@ -42,11 +45,11 @@ def grid(tmp_path: Path):
 def jobs_of(monkeypatch: pytest.MonkeyPatch, scripts: dict[tuple[str, int], list[list[str]]]):
     """Let each run be these commands of Python."""
 
-    def job(grid, run, overwrite):
+    def job(grid, run, slot, overwrite):
         commands = [[sys.executable, "-c", *words] for words in scripts[run.variant, run.seed]]
-        return _Job(run, commands, dict(os.environ), None)
+        return Job(run, commands, dict(os.environ), None)
 
-    monkeypatch.setattr(ablate_run, "_job", job)
+    monkeypatch.setattr(ablate_jobs, "job_of", job)
 
 
 def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, monkeypatch):
@@ -56,9 +59,7 @@ def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, 
         ("half", 1): [["pass"], ["raise SystemExit(4)"]],
         ("full", 1): [["pass"], ["pass"]],
     })  # fmt: skip
-    found = {
-        (r.variant, r.seed): status for r, status in _execute(grid, plan_runs(grid, []), False)
-    }
+    found = {(r.variant, r.seed): status for r, status in execute(grid, plan_runs(grid, []), False)}
     assert found == {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
 
 
@@ -71,7 +72,7 @@ def test_no_more_run_at_once_than_asked(grid, monkeypatch, tmp_path):
     )
     jobs_of(monkeypatch, {(v, s): [[script, str(tmp_path)]] for v in ("half", "full")
                           for s in (0, 1)})  # fmt: skip
-    assert len(list(_execute(grid, plan_runs(grid, []), False))) == 4
+    assert len(list(execute(grid, plan_runs(grid, []), False))) == 4
     assert max(path.read_text() for path in tmp_path.glob("max-*")) == "2"
 
 
@@ -88,9 +89,35 @@ def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_p
 
     threading.Thread(target=stop_once_both_run).start()
     with pytest.raises(Stopped, match="4 runs are not finished"):
-        list(_execute(grid, plan_runs(grid, []), False))
+        list(execute(grid, plan_runs(grid, []), False))
     assert marks["half", 0].read_text() == marks["full", 0].read_text() == "saved"
     assert not marks["half", 1].exists()  # was never started
+
+
+def test_runs_at_once_share_cores_and_gpus(grid, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ablate_jobs, "_num_gpus", lambda: 2)
+    monkeypatch.setattr(ablate_jobs.os, "sched_getaffinity", lambda _: range(8))
+    for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    run = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])[0]
+    Path(run.config.output_dir).mkdir(parents=True)
+    found = [ablate_jobs.job_of(grid, run, slot, False) for slot in range(3)]
+    for job in found:
+        job.end()
+    assert [job.environment["CUDA_VISIBLE_DEVICES"] for job in found] == ["0", "1", "0"]
+    assert {job.environment["OMP_NUM_THREADS"] for job in found} == {"4"}
+
+
+def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):
+    """A variant whose vocabulary was edited must not go on reading the old one."""
+    for name in ("first", "second", "run/shards"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("first", "second"):
+        _link(tmp_path / name, tmp_path / "run" / "vocab")
+        assert (tmp_path / "run" / "vocab").resolve() == tmp_path / name
+    _link(tmp_path / "first", tmp_path / "run" / "shards")
+    assert not (tmp_path / "run" / "shards").is_symlink()
 
 
 @pytest.mark.slow
@@ -120,7 +147,11 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
     assert report["claims"][0]["outcome"] == "too few seeds to tell"
     # neither run is started again; a run whose scores are gone would be
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ablate_run, "_job", None)
+        patch.setattr(ablate_jobs, "job_of", None)
         assert ablate(path, short, [], overwrite=False) == printed
+    assert report_of(path, short) == printed
     shutil.rmtree(other / "evaluate")
-    assert [_is_done(run) for run in plan_runs(load_grid(path), short)] == [True, False]
+    (on_the_way,) = [p for p in seed.glob("evaluate-checkpoint-*") if "6" not in p.name]
+    assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [True, False]
+    on_the_way.rename(on_the_way.with_name(f"{on_the_way.name}.partial"))  # stopped there
+    assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [False, False]

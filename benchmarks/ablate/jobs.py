@@ -1,0 +1,108 @@
+"""Runs of a grid as processes of their own, several at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from benchmarks.ablate.grid import Grid
+from benchmarks.ablate.plan import Run
+from electrify.progress import Stopped, log, stop_on_signal
+from electrify.stages import output_dir
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass
+class Job:
+    """A run's commands, one after the other."""
+
+    run: Run
+    commands: list[list[str]]  # those to come
+    environment: dict[str, str]
+    log: IO[bytes] | None  # None: what it prints is shown
+    process: subprocess.Popen[bytes] | None = None
+
+    def is_running(self) -> bool:
+        """Start the next command if the one before ended well; whether one runs."""
+        status = None if self.process is None else self.process.poll()
+        if self.process is not None and status is None:
+            return True
+        if status or not self.commands:
+            return False
+        self.process = subprocess.Popen(
+            self.commands.pop(0), stdout=self.log, stderr=self.log, env=self.environment,
+            start_new_session=True,  # Ctrl-C is for the grid, which asks its runs to save
+        )  # fmt: skip
+        return True
+
+    def stop(self) -> None:
+        """Ask what runs to save and leave."""
+        self.commands.clear()
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def end(self) -> int:
+        """Wait; the exit status."""
+        status = 0 if self.process is None else self.process.wait()
+        if self.log:
+            self.log.close()
+        return status
+
+
+def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tuple[Run, int]]:
+    """Each run with its exit status as it ends, `num_processes` at once; `Stopped` on request."""
+    todo, jobs = list(waiting), dict[int, Job]()  # by slot
+    with stop_on_signal() as stop:
+        try:
+            while (todo or jobs) and not stop:
+                for slot in range(grid.num_processes):
+                    if todo and slot not in jobs:
+                        jobs[slot] = job_of(grid, todo.pop(0), slot, overwrite)
+                time.sleep(_POLL_SECONDS)
+                for slot in [slot for slot, job in jobs.items() if not job.is_running()]:
+                    job = jobs.pop(slot)
+                    yield job.run, job.end()
+        finally:  # no process outlives the grid, whatever ends it
+            for job in jobs.values():
+                job.stop()
+            for job in jobs.values():
+                job.end()
+        if stop:
+            raise Stopped(f"{len(todo) + len(jobs)} runs are not finished; what ran has saved")
+
+
+def job_of(grid: Grid, run: Run, slot: int, overwrite: bool) -> Job:
+    """Of one run at a time the progress is shown; several write it to their logs, and each has its
+    share of the cores and, where there are several GPUs, one of these."""
+    log(f"{run.label}: {run.config.pretrain.num_steps:,} steps, {run.config.output_dir}")
+    words = [str(grid.base), *(f"--set={word}" for word in run.overrides)]
+    words += ["--overwrite"] if overwrite else []
+    module = [sys.executable, "-m", "electrify"]
+    commands = [[*module, "run", *words]]
+    if run.has_curve:
+        commands.append([*module, "evaluate", *words, "--checkpoints"])
+    environment = dict(os.environ)
+    if grid.num_processes == 1:
+        return Job(run, commands, environment, None)
+    threads = max(1, len(os.sched_getaffinity(0)) // grid.num_processes)
+    environment.setdefault("OMP_NUM_THREADS", str(threads))
+    if (num_gpus := _num_gpus()) > 1:
+        environment.setdefault("CUDA_VISIBLE_DEVICES", str(slot % num_gpus))
+    return Job(run, commands, environment, log_path(run).open("ab"))
+
+
+def _num_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def log_path(run: Run) -> Path:
+    """Where a run writes what it prints, if several run at once."""
+    return output_dir(run.config) / "ablation.log"
