@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.encoder import ModelSource, open_model
+from benchmarks.extend import carry_over, is_extension
 from benchmarks.finetune import Finetuned
 from benchmarks.hub import load_data
 from benchmarks.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
@@ -54,6 +55,7 @@ def evaluate(
 ) -> None:
     """Fine-tune and score `model` (folder or hub name; None: the run's own discriminator).
 
+    What a finished evaluation has is kept where tasks, seeds or parts were added to it.
     `weights` is a folder that stands for `model` where that is none to be read by `transformers`;
     `step` that of a checkpoint on the way. Writes `evaluate/results.jsonl` and
     `evaluate/predictions/`. Raises `ValueError` for unknown tasks, missing or malformed data and an
@@ -67,8 +69,11 @@ def evaluate(
     files = [path for found in data.values() for path in found.files]
     stage = evaluate_stage(config, model, files, step)
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
+    extends = not overwrite and is_extension(stage, plan_jobs(options, tasks), data)
 
     def work(partial: Path) -> dict[str, int]:
+        if extends and not (partial / RESULTS).exists():
+            carry_over(stage.folder, partial)
         # of the run's own export its place in the run: predictions are the same wherever that is
         source = open_model(path if weights is None else str(weights), model or DEFAULT_MODEL)
         with stop_on_signal() as stop:
@@ -80,7 +85,7 @@ def evaluate(
         num_degenerate = sum(result.degenerate is not None for result in results)
         return {"results": len(results), "degenerate": num_degenerate}
 
-    run_stage(stage, work, overwrite)
+    run_stage(stage, work, overwrite or extends)
 
 
 def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:

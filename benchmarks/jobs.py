@@ -19,7 +19,12 @@ from benchmarks.finetune import (
 from benchmarks.kind import Example
 from benchmarks.load import TaskData, split_by_group
 from benchmarks.predictions import prediction_path, score_splits, write_predictions
-from benchmarks.recipe import max_sequence_length, options_for, resolve_hyper_parameters
+from benchmarks.recipe import (
+    max_sequence_length,
+    options_for,
+    resolve_hyper_parameters,
+    seeds_for,
+)
 from benchmarks.results import Result
 from benchmarks.task import Task
 from benchmarks.training import OnStep
@@ -55,14 +60,13 @@ def plan_jobs(options: EvaluateConfig, tasks: Sequence[Task]) -> list[Job]:
     variants: list[Variant] = ["pretrained"]
     if options.random_init_control:
         variants.append("random-init")
-    seeds = dict.fromkeys(options.seeds)
     fractions = sorted(set(options.train_fractions), reverse=True)
     return [
         Job(task, variant, seed, fraction)
         for task in tasks
         for fraction in fractions
         for variant in variants
-        for seed in seeds
+        for seed in seeds_for(task, options)
     ]
 
 
@@ -106,7 +110,7 @@ def prepare(
     predicted = {name: prepared(name, rows, train=False) for name, rows in data.predicted.items()}
     # only what some seed learns from is worth tokenising
     most = options_for(task, options).max_train_examples
-    samples = [sampled_examples(len(train), most, seed) for seed in options.seeds]
+    samples = [sampled_examples(len(train), most, seed) for seed in seeds_for(task, options)]
     positions = np.unique(np.concatenate(samples))
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))

@@ -16,6 +16,7 @@ from electrify.artifacts import write_text
 from electrify.json_text import parse_json
 
 Header = Mapping[str, Any]
+PREDICTIONS = "predictions"  # in a folder of results
 _SCHEMA = 2  # 1 had no digest of the lines
 
 
@@ -58,7 +59,7 @@ def prediction_path(
     Those of models that learnt from a part of the training split have a folder for each part.
     """
     suffix = f".{split}" if split else ""
-    place = folder / "predictions" / task
+    place = folder / PREDICTIONS / task
     if train_fraction != 1.0:
         place /= f"train-{train_fraction:g}"
     return place / f"{variant}-{seed}{suffix}.jsonl"

@@ -172,6 +172,13 @@ def options_for(task: Task, options: EvaluateConfig) -> FinetuneOptions:
     return FinetuneOptions(**given)
 
 
+def seeds_for(task: Task, options: EvaluateConfig) -> tuple[int, ...]:
+    """The task's own seeds, else those of all tasks; each once."""
+    seeds = options_for(task, options).seeds
+    assert seeds is not None, "the options of all tasks have seeds"
+    return tuple(dict.fromkeys(seeds))
+
+
 def max_sequence_length(task: Task, options: EvaluateConfig, hidden_size: int) -> int:
     """The longest row in pieces, as set or as the recipe has it."""
     given = options_for(task, options).max_sequence_length

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks.kind import Kind, Line
 from benchmarks.predictions import (
+    PREDICTIONS,
     prediction_path,
     read_predictions,
     score_lines,
@@ -107,7 +108,7 @@ def _ensemble(folder: Path, runs: Sequence[Result]) -> Result:
     lines = task.kind.ensemble(task, [lines for _, lines in read])
     metrics = score_lines(task, lines)
     seeds = [run.seed for run in runs]
-    path = folder / "predictions" / task.name / f"{first.model}-ensemble.jsonl"
+    path = folder / PREDICTIONS / task.name / f"{first.model}-ensemble.jsonl"
     write_predictions(path, {**read[0][0], "seed": None, "seeds": seeds}, lines)
     changes = {
         "seed": min(seeds),

@@ -13,6 +13,7 @@ _Share = Annotated[float, Field(gt=0, le=1)]
 class FinetuneOptions(Section):
     """What may differ from task to task; None: as the recipe has it (benchmarks/recipe.py)."""
 
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None  # None: those of all tasks
     num_epochs: _Positive | None = None
     min_steps: Count | None = None  # however few the examples: low-shot parts have few steps
     learning_rate: _Positive | None = None

@@ -12,6 +12,7 @@ from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.remote_run import is_address
 from electrify.stages import READ_OPTIONS, output_dir
+from electrify.toml_text import toml_key
 
 CORPUS_STAGES = ("clean", "vocab", "shards")
 
@@ -92,10 +93,15 @@ def _run(
     # depends on the former alone, would be the same in all runs
     seeds = config.evaluate.seeds
     first = seed * (max(seeds) + 1)
+    own = {task: o.seeds for task, o in config.evaluate.tasks_options.items() if o.seeds}
     changes = {
         "output_dir": str(folder),
         "seed": seed,
         "evaluate.seeds": [first + s for s in seeds],
+        **{
+            f"evaluate.tasks_options.{toml_key(task)}.seeds": [first + s for s in found]
+            for task, found in own.items()
+        },
         "pretrain.num_steps": num_steps,
         "pretrain.warmup_steps": warmup_steps,
     }
