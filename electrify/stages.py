@@ -8,7 +8,9 @@ from electrify.artifacts import Stage, digest_of, fingerprint, input_digest
 from electrify.config import RunConfig
 
 _EVALUATE_VOLATILE = ("results.jsonl",)
-_EVALUATE_ADDED_LATER: Mapping[str, Any] = {"train_fractions": [1.0], "min_steps": None}
+_EVALUATE_ADDED_LATER: Mapping[str, Any] = {
+    "train_fractions": [1.0], "min_steps": None, "seeds": None,
+}  # fmt: skip
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
@@ -21,6 +23,7 @@ KEEPING_OPTIONS = (
 )  # fmt: skip
 _VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
           "export": "export"}  # fmt: skip
+METRICS = "metrics.jsonl"  # of pretraining: a line a record
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
 _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
@@ -90,7 +93,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
     for name in ("initial_model", "initial_generator"):
         if path := getattr(config.pretrain, name):
             inputs[f"pretrain.{name}"] = _initial_digest(path)
-    volatile = ("metrics.jsonl", "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
+    volatile = (METRICS, "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
     options = pretrain_options(config)
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
 
@@ -111,6 +114,11 @@ def checkpoints(folder: Path) -> list[Path]:
 def checkpoint_step(path: Path) -> int:
     """Of a folder `checkpoint-<step>`."""
     return int(path.name.split("-")[-1])
+
+
+def run_folder(checkpoint: Path) -> Path:
+    """The run of a checkpoint, two folders up, where its text and vocabulary are."""
+    return checkpoint.resolve().parent.parent
 
 
 def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[int]:
