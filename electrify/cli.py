@@ -192,13 +192,17 @@ def _doctor(parsed: argparse.Namespace) -> int:
 
 # what stands after -- is for these
 _BEAM_VERBS = ("run", "clean", "train-vocab", "encode", "leakage", "ablate")
+# which of --set and --overwrite a verb reads, where it is not both
+_TAKES: dict[str, tuple[str, ...]] = {
+    "validate": ("--set",), "report": ("--set",), "ls": (), "doctor": ()
+}  # fmt: skip
 # verb: (function, help, end of its example)
 _STAGES: dict[str, tuple[Verb, str, str]] = {
     "run": (_run, "every stage in order, skipping those already done", ""),
     "clean": (_clean, "raw text to documents", " -- --direct_num_workers=4"),
     "train-vocab": (_train_vocab, "documents to a WordPiece tokenizer", ""),
-    "encode": (_encode, "documents to token shards", " --set encode.valid_fraction=0.02"),
-    "pretrain": (_pretrain, "token shards to checkpoints", " --set pretrain.num_steps=1000"),
+    "encode": (_encode, "documents to token shards", " -- --direct_num_workers=2"),
+    "pretrain": (_pretrain, "token shards to checkpoints", " --set pretrain.keep_every_steps=200"),
     "export": (_export, "the last checkpoint to transformers folders", ""),
     "ablate": (_ablate, "a grid of runs at equal FLOPs, one table", ""),
     "validate": (_validate, "check a config; print it resolved, with its cost", ""),
@@ -215,7 +219,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, (function, text, example) in _STAGES.items():
         config = "configs/ablations/generator.toml" if name == "ablate" else "configs/demo.toml"
         verb = _add(verbs, name, function, text, f"electrify {name} {config}{example}")
-        verb.add_argument("config", help="the run's TOML file")
+        whose = "grid" if name == "ablate" else "run"
+        verb.add_argument("config", help=f"the {whose}'s TOML file")
     evaluate = _add(
         verbs, "evaluate", evaluate_verb, "fine-tune and score an encoder",
         "electrify evaluate configs/demo.toml --data-dir pipeline/sample",
@@ -223,7 +228,7 @@ def _parser() -> argparse.ArgumentParser:
     add_evaluate_options(evaluate)
     masked = _add(
         verbs, "predict-masked", _predict_masked, "how well the networks name hidden tokens",
-        "electrify predict-masked configs/demo.toml --set masked.num_sequences=16",
+        "electrify predict-masked configs/demo.toml --checkpoint 500",
     )  # fmt: skip
     masked.add_argument("config", help="the run's TOML file")
     masked.add_argument(
@@ -243,6 +248,11 @@ def _parser() -> argparse.ArgumentParser:
     ls = _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
     ls.add_argument("address", nargs="?", help="gs://bucket/folder: list the runs below it, too")
     _add(verbs, "doctor", _doctor, "check this machine and installation", "electrify doctor")
+    for name in _BEAM_VERBS:
+        if verb_with_beam := verbs.choices.get(name):
+            usage = verb_with_beam.format_usage().removeprefix("usage: ").rstrip()
+            indent = " " * len(f"usage: electrify {name} ")  # as argparse breaks long lines
+            verb_with_beam.usage = f"{usage}\n{indent}[-- BEAM OPTIONS]"
     return parser
 
 
@@ -257,12 +267,15 @@ def _add(
         name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=f"Example: {example}"
     )
     verb.set_defaults(verb=function)
-    verb.add_argument(
-        "--set", action="append", default=[], metavar="section.key=value",
-        help="override one config key; may be given several times",
-    )  # fmt: skip
-    verb.add_argument(
-        "--overwrite", action="store_true",
-        help="make a stage again that was made from another config or other inputs",
-    )  # fmt: skip
+    takes = _TAKES.get(name, ("--set", "--overwrite"))
+    if "--set" in takes:
+        verb.add_argument(
+            "--set", action="append", default=[], metavar="section.key=value",
+            help="override one config key; may be given several times",
+        )  # fmt: skip
+    if "--overwrite" in takes:
+        verb.add_argument(
+            "--overwrite", action="store_true",
+            help="make a stage again that was made from another config or other inputs",
+        )  # fmt: skip
     return verb

@@ -100,6 +100,10 @@ def report_verb(parsed: argparse.Namespace) -> int:
     from benchmarks.report import report
 
     configs = {name: load_config(name, parsed.set) for name in parsed.runs if _is_config(name)}
+    if parsed.set and not configs:
+        raise ValueError(
+            f"--set {parsed.set[0]}: for configs, and no run here is named by its own; leave it out"
+        )
     folders = [
         _run_folder(configs[name].output_dir if name in configs else name) for name in parsed.runs
     ]

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from electrify.remote_run import address_of, local_folders, names_below
 from electrify.toml_text import toml_key, toml_value
 
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate", "leakage")
+_OF_MODELS = ("evaluate-", "masked-")  # of another encoder or one checkpoint: `evaluate-<name>`
+_GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 _EXTRAS = {
     "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),
     "model": ("torch", "transformers", "safetensors"),
@@ -36,8 +39,9 @@ def describe_config(config: RunConfig) -> list[str]:
 def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str]:
     """Configs with what they are, then run folders with the stages done, then runs at addresses.
 
-    Of the latter those that work in folders of this machine, as far as it knows, and all below
-    `address`. `ValueError` if that cannot be read.
+    Of a grid of runs there is a line for each variant, with the last stage of each seed. Of runs at
+    addresses there are those that work in folders of this machine, as far as it knows, and all
+    below `address`. `ValueError` if that cannot be read.
     """
     lines = ["configs"]
     for path in sorted(configs.glob("*.toml")):
@@ -49,7 +53,7 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
         lines.append(f"  {path}  {what}")
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
-        lines += _run_lines(run, str(run))
+        lines += _grid_lines(run) or _run_lines(run, str(run))
     for run in sorted(local_folders().glob("*/*")):
         if found := address_of(run):
             lines += _run_lines(run, found)
@@ -57,13 +61,44 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
 
 
 def _run_lines(run: Path, name: str) -> list[str]:
-    done = [stage for stage in _FOLDERS if (run / stage / MANIFEST).exists()]
-    partial = [f"{stage} (partial)" for stage in _FOLDERS if (run / f"{stage}.partial").exists()]
+    done, partial = _stages_of(run, _all_stages(run))
     lines = [f"  {name}  {', '.join(done + partial) or 'nothing done'}"]
+    width = max(map(len, (*done, "evaluate ")))
     for stage in done:
         manifest = read_manifest(run / stage)
-        lines.append(f"    {stage:9} {manifest['finished_at']}  {manifest['seconds']:,.0f} s")
+        lines.append(f"    {stage:{width}} {manifest['finished_at']}  {manifest['seconds']:,.0f} s")
     return lines
+
+
+def _grid_lines(grid: Path) -> list[str]:
+    """The variants of a grid; empty for a folder that is none."""
+    found = sorted(grid.glob("*/seed-*")) if grid.name.startswith(_GRID) else []
+    variants: dict[str, list[str]] = {}
+    for run in found:
+        done, partial = _stages_of(run, _FOLDERS)
+        last = (partial or done or ["nothing done"])[-1]
+        variants.setdefault(run.parent.name, []).append(f"{run.name} {last}")
+    width = max(map(len, variants), default=0)
+    lines = [f"    {name:{width}}  {', '.join(runs)}" for name, runs in variants.items()]
+    return [f"  {grid}  {len(variants)} variants, {len(found)} runs", *lines] if found else []
+
+
+def _all_stages(run: Path) -> list[str]:
+    folders = {p.name.removesuffix(".partial") for of in _OF_MODELS for p in run.glob(f"{of}*")}
+    return [*_FOLDERS, *sorted(folders, key=_by_step)]
+
+
+def _stages_of(run: Path, stages: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Of these stages those that are done, and those that are begun, as they are shown."""
+    done = [stage for stage in stages if (run / stage / MANIFEST).exists()]
+    partial = [f"{stage} (partial)" for stage in stages if (run / f"{stage}.partial").exists()]
+    return done, partial
+
+
+def _by_step(stage: str) -> tuple[str, int]:
+    """Orders `evaluate-checkpoint-1000` behind `-500`."""
+    name, _, step = stage.rpartition("-")
+    return (name, int(step)) if step.isdecimal() else (stage, 0)
 
 
 def _lines_below(address: str) -> list[str]:
@@ -71,13 +106,18 @@ def _lines_below(address: str) -> list[str]:
     found: dict[str, list[str]] = {}
     for name in names_below(address):
         run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
-        if name.endswith(f"/{MANIFEST}") and stage in _FOLDERS:
+        if name.endswith(f"/{MANIFEST}") and _is_stage(stage):
             found.setdefault(run, []).append(stage)
     lines = ["", f"runs at {address.rstrip('/')}"]
     for run, stages in sorted(found.items()):
-        done = [stage for stage in _FOLDERS if stage in stages]
+        others = sorted(set(stages).difference(_FOLDERS), key=_by_step)
+        done = [*(stage for stage in _FOLDERS if stage in stages), *others]
         lines.append(f"  {address.rstrip('/')}{run}  {', '.join(done)}")
     return lines if found else [*lines, "  none"]
+
+
+def _is_stage(name: str) -> bool:
+    return name in _FOLDERS or (name.startswith(_OF_MODELS) and not name.endswith(".partial"))
 
 
 def check_machine() -> tuple[list[str], bool]:

@@ -24,13 +24,20 @@ SHORT = [
 ]  # fmt: skip
 
 
-DOC_CONFIGS = [
-    (path.name, block)
+DOC_BLOCKS = [
+    (path.name, kind, block)
     for path in sorted(Path("docs").glob("*.md"))
     for kind, block in re.findall(
         r"^```(\w*)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
-    if kind == "toml"
+]
+DOC_CONFIGS = [(name, block) for name, kind, block in DOC_BLOCKS if kind == "toml"]
+DOC_COMMANDS = [
+    line.split(" #")[0].strip()
+    for _, kind, block in DOC_BLOCKS
+    if kind in ("", "sh")
+    for line in block.splitlines()
+    if line.startswith("electrify ")
 ]
 
 
@@ -65,17 +72,23 @@ def test_make_targets_exist(command: str):
     assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("electrify ")])
+@pytest.mark.parametrize(
+    "command", [c for c in [*COMMANDS, *DOC_COMMANDS] if c.startswith("electrify ")]
+)
 def test_commands_parse_and_name_valid_configs(command: str):
     words = shlex.split(command)[1:]
     parsed = _parser().parse_args(words[: words.index("--")] if "--" in words else words)
     config = getattr(parsed, "config", None)
-    if config and "ablations" not in config:
+    if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
         load_config(config, parsed.set)
 
 
 def test_the_demo_commands_run_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Each README command on the demo config, shortened and in a folder of its own."""
+    """Each README command on the demo config, shortened and in a folder of its own.
+
+    All are of one run: a README command that changed its settings would be refused here, as it
+    is refused after `make demo`.
+    """
     run = tmp_path / "demo"
     for command in COMMANDS:
         words = shlex.split(command)[1:]
@@ -83,9 +96,9 @@ def test_the_demo_commands_run_in_order(tmp_path: Path, capsys: pytest.CaptureFi
             continue
         if "configs/demo.toml" not in words:
             continue
-        # the README's own `--set` stands before ours: the last one wins
+        # ours stands before the README's own `--set`: the last one wins
         extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{run}'"]]
-        assert main([*words, *extra]) == 0, (command, capsys.readouterr().err)
+        assert main([words[0], *extra, *words[1:]]) == 0, (command, capsys.readouterr().err)
     assert main(["report", str(run)]) == 0
     assert (run / "report.html").exists()
     model = str(run / "export" / "discriminator")
@@ -93,6 +106,12 @@ def test_the_demo_commands_run_in_order(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["evaluate", "configs/demo.toml", "--model", model, *extra]) == 0
     for option in ("--rescore", "--ensemble", "--submission"):
         assert main(["evaluate", option, str(run)]) == 0
+    # the examples of `--help` on the same folder: nothing is stale for them
+    for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate", "leakage"):
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        words = capsys.readouterr().out.rpartition("Example: electrify ")[2].split()
+        assert main([words[0], *extra, *words[1:]]) == 0, (verb, capsys.readouterr().err)
 
 
 def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str]):

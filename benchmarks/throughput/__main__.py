@@ -177,7 +177,7 @@ def _add_pretrain(parser: argparse.ArgumentParser) -> None:
         help="the paper's, or tiny to try the command out")  # fmt: skip
     add("--peer", action="store_true", help="time the step of transformers, plain and compiled")
     add("--no-compiled-peer", action="store_true", help="leave out the compiled one")
-    add("--probe", action="store_true", help="attention backends and head widths alone; GPU")
+    add("--probe", action="store_true", help="also time attention backends and head widths; GPU")
     add("--run", metavar="DIR", help="read the shards of this run in place of synthetic text")
     add("--batch-size", type=int, help="sequences a step")
     add("--length", type=int, help="tokens of a sequence")

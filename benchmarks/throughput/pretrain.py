@@ -35,6 +35,7 @@ from benchmarks.throughput.pretrain_variants import (
 from electrify.allocator import keep_freed_memory
 from electrify.config_pretrain import PretrainConfig
 from electrify.config_sizes import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH
+from electrify.error_text import first_line
 from electrify.peak_memory import peak_memory_mb
 from electrify.progress import log
 from electrify.provenance import git_commit
@@ -187,8 +188,7 @@ class Bench:
             variant.name = name
             variant.run_first()
         except RuntimeError as error:  # out of memory, or a compiler that is not there
-            first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-            self.notes.append(f"{name} did not run: {first_line[:200]}")
+            self.notes.append(f"{name} did not run: {first_line(error)[:200]}")
             self.models.pop(name, None)
         else:
             self.variants.append(variant)

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from electrify import cli
+from electrify.artifacts import write_manifest
 from electrify.cli import main
 from electrify.cli_evaluate import data_dir_option
 from electrify.config_file import load_config
-from electrify.inspect_run import describe_config
+from electrify.inspect_run import describe_config, list_runs
 from electrify.progress import Progress, Stopped, duration
 
 DEMO = "configs/demo.toml"
@@ -79,6 +80,58 @@ def test_a_verb_without_a_beam_pipeline_refuses_its_options(monkeypatch, capsys)
     monkeypatch.setattr(cli, "_STAGES", {"pretrain": (lambda parsed: 0, "train", "")})
     assert main(["pretrain", "configs/demo.toml", "--", "--set", "seed=1"]) == 2
     assert "pretrain has no Beam pipeline to take '--set seed=1'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls", "--set", "seed=1"], ["ls", "--overwrite"], ["doctor", "--set", "seed=1"],
+        ["doctor", "--overwrite"], ["validate", DEMO, "--overwrite"],
+        ["report", "out/demo", "--overwrite"],
+    ],
+)  # fmt: skip
+def test_an_option_that_a_verb_does_not_read_is_bad_usage(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert "unrecognized arguments: --" in capsys.readouterr().err
+
+
+def test_set_without_a_config_to_change_is_refused(tmp_path: Path, capsys):
+    assert main(["report", str(tmp_path), "--set", "seed=1"]) == 1
+    assert "error: --set seed=1: for configs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["run", "encode", "leakage", "ablate", "export", "ls"])
+def test_help_shows_where_beam_options_stand(verb, capsys):
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert usage.endswith("[-- BEAM OPTIONS]") == (verb in cli._BEAM_VERBS)
+
+
+def test_every_kind_of_run_is_listed(tmp_path: Path):
+    manifest = {"config": {}, "inputs": {}, "files": {}, "digest": ""}
+    manifest |= {"finished_at": "2026-01-01T00:00:00Z", "seconds": 1.0}
+    for stage in (
+        "demo/clean", "demo/evaluate-checkpoint-500", "demo/evaluate-checkpoint-1000",
+        "scored/evaluate-bert", "ablation-a/small/seed-0/evaluate", "ablation-a/small/seed-1/vocab",
+        "ablation-a/small/seed-0/clean", "ablation-a/small/corpus/clean",
+    ):  # fmt: skip
+        (tmp_path / stage).mkdir(parents=True)
+        write_manifest(tmp_path / stage, manifest)
+    (tmp_path / "ablation-a/small/seed-1/encode.partial").mkdir()
+    (tmp_path / "ablation-a/small/seed-1/shards.partial").mkdir()
+    (tmp_path / "ablation-a/large/seed-0").mkdir(parents=True)
+    lines = [line.replace(f"{tmp_path}/", "") for line in list_runs(Path("configs"), tmp_path)]
+    heads = [line for line in lines[lines.index("runs") + 1 :] if "2026" not in line]
+    assert heads == [
+        "  ablation-a  2 variants, 3 runs",
+        "    large  seed-0 nothing done",
+        "    small  seed-0 evaluate, seed-1 shards (partial)",
+        "  demo  clean, evaluate-checkpoint-500, evaluate-checkpoint-1000",
+        "  scored  evaluate-bert",
+    ]
 
 
 @pytest.mark.parametrize("folder", ["/data/o'neil/klue", 'a "b"', r"c:\klue", "자료", "/data/klue"])
