@@ -136,8 +136,12 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _ablate(parsed: argparse.Namespace) -> int:
-    from benchmarks.ablate.run import ablate
+    from benchmarks.ablate.run import ablate, plan_of, report_of
 
+    if parsed.plan or parsed.report:
+        show = plan_of if parsed.plan else report_of
+        print(show(Path(parsed.config), parsed.set))
+        return 0
     print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
     return 0
 
@@ -204,7 +208,6 @@ _STAGES: dict[str, tuple[Verb, str, str]] = {
     "encode": (_encode, "documents to token shards", " -- --direct_num_workers=2"),
     "pretrain": (_pretrain, "token shards to checkpoints", " --set pretrain.keep_every_steps=200"),
     "export": (_export, "the last checkpoint to transformers folders", ""),
-    "ablate": (_ablate, "a grid of runs at equal FLOPs, one table", ""),
     "validate": (_validate, "check a config; print it resolved, with its cost", ""),
 }
 
@@ -217,10 +220,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB", dest="name")
     for name, (function, text, example) in _STAGES.items():
-        config = "configs/ablations/generator.toml" if name == "ablate" else "configs/demo.toml"
-        verb = _add(verbs, name, function, text, f"electrify {name} {config}{example}")
-        whose = "grid" if name == "ablate" else "run"
-        verb.add_argument("config", help=f"the {whose}'s TOML file")
+        verb = _add(verbs, name, function, text, f"electrify {name} configs/demo.toml{example}")
+        verb.add_argument("config", help="the run's TOML file")
+    ablate = _add(
+        verbs, "ablate", _ablate, "a grid of runs at equal FLOPs, one report",
+        "electrify ablate configs/ablations/generator.toml",
+    )  # fmt: skip
+    ablate.add_argument("config", help="the grid's TOML file")
+    instead = ablate.add_mutually_exclusive_group()
+    instead.add_argument("--plan", action="store_true", help="only print the runs and their cost")
+    instead.add_argument(
+        "--report", action="store_true", help="only write the report of the runs that are finished"
+    )
     evaluate = _add(
         verbs, "evaluate", evaluate_verb, "fine-tune and score an encoder",
         "electrify evaluate configs/demo.toml --data-dir pipeline/sample",

@@ -14,6 +14,7 @@ from benchmarks.ablate.grid import Grid, load_grid
 from benchmarks.ablate.jobs import execute, log_path
 from benchmarks.ablate.plan import Run, base_config, grid_folder, plan_runs
 from benchmarks.ablate.report import write_report
+from benchmarks.twin_page import table_lines
 from electrify.progress import log, warn
 from electrify.stage_lock import stage_lock
 
@@ -66,6 +67,32 @@ def report_of(path: Path, overrides: Sequence[str]) -> str:
     runs = plan_runs(grid, overrides)
     done = _figures([run for run in runs if is_done(run)])
     return _report(grid, runs, done, grid_folder(grid, base_config(grid, overrides)))
+
+
+def plan_of(path: Path, overrides: Sequence[str]) -> str:
+    """The runs in their order with their cost, and how many hours those took that are finished."""
+    grid = load_grid(path)
+    runs = plan_runs(grid, overrides)
+    done = _figures([run for run in runs if is_done(run)])
+    headers = ["variant", "seed", "steps", "tokens", "FLOPs, matrix products", "FLOPs, paper", ""]
+    rows = [(*_cost(run), "finished" if run.label in done else "to do") for run in runs]
+    hours = sum(figures.hours for figures in done.values())
+    text = f"{len(done)} of {len(runs)} runs are finished and took {hours:.1f} hours"
+    if 0 < len(done) < len(runs):
+        left = hours / len(done) * (len(runs) - len(done))
+        text += f"; at this rate the others take {left:.1f}, {grid.num_processes} at once"
+    return "\n".join([*table_lines(headers, rows), text])
+
+
+def _cost(run: Run) -> tuple[object, ...]:
+    from model.flops import run_flops
+    from model.schedule import phases_of
+
+    options, length = run.config.pretrain, run.config.encode.sequence_length
+    flops = run_flops(options, run.config.vocab.size, length)
+    tokens = sum(phase.num_steps * phase.tokens_per_step for phase in phases_of(options, length))
+    cost = f"{flops.matmul:.3g}", f"{flops.paper:.3g}"
+    return run.variant, run.seed, options.num_steps, tokens, *cost
 
 
 def _figures(runs: Sequence[Run]) -> dict[str, RunFigures]:

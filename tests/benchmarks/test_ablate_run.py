@@ -17,7 +17,7 @@ from benchmarks.ablate.done import is_done
 from benchmarks.ablate.grid import load_grid
 from benchmarks.ablate.jobs import Job, execute
 from benchmarks.ablate.plan import plan_runs
-from benchmarks.ablate.run import ablate, report_of
+from benchmarks.ablate.run import ablate, plan_of, report_of
 from electrify.progress import Stopped
 
 DEMO = Path("configs/demo.toml").absolute()
@@ -120,6 +120,19 @@ def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):
     assert not (tmp_path / "run" / "shards").is_symlink()
 
 
+def test_the_plan_names_every_run_and_its_cost(grid, tmp_path):
+    text = plan_of(tmp_path / "grid.toml", [f"output_dir='{tmp_path / 'demo'}'"])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:-1]]
+    runs = plan_runs(grid, [])
+    assert [row[:2] for row in rows] == [[run.variant, str(run.seed)] for run in runs]
+    flops = [float(row[4]) for row in rows]
+    assert max(flops) < 1.01 * min(flops)
+    per_step = runs[0].config.pretrain.batch_size * runs[0].config.encode.sequence_length
+    assert rows[0][3] == f"{runs[0].config.pretrain.num_steps * per_step:,}"
+    assert text.endswith("0 of 4 runs are finished and took 0.0 hours")
+    assert not (tmp_path / "ablation-tiny").exists()
+
+
 @pytest.mark.slow
 def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Path):
     path = tmp_path / "grid.toml"
@@ -150,6 +163,7 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
         patch.setattr(ablate_jobs, "job_of", None)
         assert ablate(path, short, [], overwrite=False) == printed
     assert report_of(path, short) == printed
+    assert "2 of 2 runs are finished" in plan_of(path, short)
     shutil.rmtree(other / "evaluate")
     (on_the_way,) = [p for p in seed.glob("evaluate-checkpoint-*") if "6" not in p.name]
     assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [True, False]
