@@ -1,6 +1,8 @@
 """How a command ends: what stopped it in a line that says how to go on, and its exit status."""
 
 import errno
+import os
+import select
 import signal
 import sys
 import threading
@@ -35,7 +37,9 @@ def status_of(verb: Callable[[], int]) -> int:
     terminated: list[int] = []  # signals that came
     try:
         with _sigterm_stops(terminated):
-            return verb()
+            status = verb()
+            sys.stdout.flush()
+            return status
     except Stopped as stopped:
         log(f"stopped: {stopped}; the same command continues")
         return 0
@@ -47,6 +51,8 @@ def status_of(verb: Callable[[], int]) -> int:
     except ValueError as error:
         return _refused(str(error))
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _reader_left():
+            return 0  # of `| head`, which has what it wants
         if error.errno not in _ADVICE:
             raise
         return _refused(f"{error}: {_ADVICE[error.errno]}")
@@ -59,6 +65,17 @@ def status_of(verb: Callable[[], int]) -> int:
         if terminated:  # Beam raises a RuntimeError in place of what interrupts its workers
             return _stopped()
         raise
+
+
+def _reader_left() -> bool:
+    """Whether nobody reads what is printed; nothing more is then."""
+    place = sys.stdout.fileno()
+    poll = select.poll()
+    poll.register(place, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), place)  # what is still to be written goes there
+    return True
 
 
 def _stopped() -> int:

@@ -79,7 +79,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
     hours = sum(figures.hours for figures in done.values())
     text = f"{len(done)} of {len(runs)} runs are finished and took {hours:.1f} hours"
     if 0 < len(done) < len(runs):
-        left = hours / len(done) * (len(runs) - len(done))
+        left = hours / len(done) * (len(runs) - len(done)) / grid.num_processes
         text += f"; at this rate the others take {left:.1f}, {grid.num_processes} at once"
     return "\n".join([*table_lines(headers, rows), text])
 

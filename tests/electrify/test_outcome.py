@@ -97,3 +97,22 @@ def test_a_beam_stage_that_gets_sigterm_leaves_with_0_and_runs_again(tmp_path: P
     assert second.returncode == 0, second.stderr
     assert (output / "clean" / "manifest.json").exists()
     assert not (output / "clean.partial").exists()
+
+
+def test_a_reader_that_leaves_is_no_error():
+    """As in `electrify validate CONFIG | head -1`."""
+    words = [sys.executable, "-m", "electrify", "validate", "configs/demo.toml"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_another_broken_pipe_is_raised():
+    def verb() -> int:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        status_of(verb)
