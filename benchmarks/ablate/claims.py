@@ -1,9 +1,9 @@
 """The claims of a grid in its report: which hold, by which scores, and how sure that is."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from benchmarks.ablate.grid import Claim, Grid
+from benchmarks.ablate.grid import UNTRAINED, Claim, Grid
 from benchmarks.ablate.intervals import Difference, Fit, Verdict, judge
 from benchmarks.ablate.scores import GridScores
 from benchmarks.comparison import ALPHA
@@ -47,14 +47,14 @@ def add_claims(
             [_row(grid, verdict) for verdict in found],
         )
     with document.fold("The same differences by language and task"):
+        rows = [_in_columns(claim, scores.fits) for claim in grid.claims]
+        if scores.control_of:  # what pretraining adds: no claim, its seeds vary otherwise
+            gain = Claim(scores.control_of, UNTRAINED, is_equality=False)
+            rows.append(_in_columns(gain, scores.control_fits))
         document.table(
-            ["claim", *scores.fits],
-            [
-                (claim.text, *(_in_column(fit, claim) for fit in scores.fits.values()))
-                for claim in grid.claims
-            ],
+            ["claim", *scores.fits], rows,
             "With half of the 95 % interval, not corrected for their number",
-        )
+        )  # fmt: skip
 
 
 def summary_of(verdicts: Sequence[Verdict]) -> str:
@@ -83,6 +83,10 @@ def _row(grid: Grid, verdict: Verdict) -> tuple[object, ...]:
         None if difference is None else defined(difference.value), _interval(difference),
         _p(verdict.p_corrected), verdict.outcome,
     )  # fmt: skip
+
+
+def _in_columns(claim: Claim, fits: Mapping[str, Fit]) -> tuple[str | None, ...]:
+    return claim.text, *(_in_column(fit, claim) for fit in fits.values())
 
 
 def _in_column(fit: Fit, claim: Claim) -> str | None:

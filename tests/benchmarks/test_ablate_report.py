@@ -146,6 +146,10 @@ def test_the_control_is_that_of_one_variant(grid, tmp_path):
     assert values == pytest.approx({0: 0.1, 1: 0.2})
     text = write_report(grid, PLANNED, runs, tmp_path / "out")
     assert f"| {UNTRAINED} | 2 |" in text
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    gain = GridScores(runs).control_fits["klue-ner"].difference("a", UNTRAINED)
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| a \\> {UNTRAINED} |")]
+    assert row.split(" | ")[3] == f"{0.61 - 0.15:+.4f} ± {gain.half_width:.4f}"
 
 
 def test_variants_with_other_tasks_stand_beside_each_other(grid, tmp_path):
