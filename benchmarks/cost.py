@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.features import collate
 from benchmarks.kind import Features
+from electrify.error_text import first_line
 from electrify.peak_memory import peak_since_restart_mb, restart_peak
 from electrify.progress import warn
 
@@ -60,8 +61,7 @@ def count_flops(
         network.eval()
         forward = _fitted(trainer, reported, np.arange(len(reported.input_ids)), _forward_flops)
     except (RuntimeError, NotImplementedError, MemoryError) as error:
-        first_line = (str(error) or repr(error)).splitlines()[0]
-        warn(f"{trainer.label}: its FLOPs are not counted: {first_line}")
+        warn(f"{trainer.label}: its FLOPs are not counted: {first_line(error)}")
         return None, None
     finally:
         network.zero_grad(set_to_none=True)
@@ -159,9 +159,9 @@ def start_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """In MiB since `start_memory`: allocated on the GPU, else resident in this process."""
+    """In MB since `start_memory`: allocated on the GPU, else resident in this process."""
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) // 2**20
+        return torch.cuda.max_memory_allocated(device) // 10**6
     return peak_since_restart_mb()
 
 

@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from benchmarks.optim import layer_depth, num_layers
+from electrify.error_text import first_line
 from electrify.progress import warn
 from electrify.rust_panics import panics_as_errors
 
@@ -63,9 +64,8 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
             config = AutoConfig.from_pretrained(path)
             tokenizer = AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers and tokenizers have many sorts for damaged files
-        first_line = (str(error) or repr(error)).splitlines()[0]
         raise ValueError(
-            f"cannot read a model at {path}: {first_line} "
+            f"cannot read a model at {path}: {first_line(error)} "
             "(needed: config.json, model.safetensors and the tokenizer files)"
         ) from error
     if len(tokenizer) > config.vocab_size:

@@ -9,6 +9,7 @@ from benchmarks.kind import Example
 from benchmarks.load import TaskData, load_task, split_when_untrained
 from benchmarks.task import HubSource, Task
 from electrify.artifacts import fingerprint
+from electrify.error_text import first_line
 
 HUB = "hub"  # in place of a data folder
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
@@ -54,7 +55,7 @@ def load_hub_task(task: Task, folder: Path | None) -> TaskData:
     for ours, theirs in present.items():
         dataset = found[theirs]
         check_labels(task, task.hub, dataset.features, where)
-        rows[ours] = tuple(task.kind.from_hub(task, ours, named_rows(task.hub, task, dataset)))
+        rows[ours] = tuple(task.kind.from_hub(task, ours, named_rows(task.hub, dataset)))
         for entry in dataset.cache_files:
             path = Path(entry["filename"])
             files.append(path)
@@ -69,10 +70,9 @@ def _read(task: Task, hub: HubSource, folder: Path | None) -> Mapping[str, Any]:
             return dict(datasets.load_from_disk(str(folder)))
         return dict(datasets.load_dataset(hub.path, hub.name))
     except (OSError, ValueError, RuntimeError) as error:
-        first_line = (str(error) or repr(error)).splitlines()[0]
         raise ValueError(
             f"{task.name}: `datasets` cannot read {folder or hub.path}: "
-            f"{first_line}; or give --data-dir a folder with the official files "
+            f"{first_line(error)}; or give --data-dir a folder with the official files "
             f"({task.homepage})"
         ) from error
 
@@ -94,7 +94,7 @@ def check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where:
         )
 
 
-def named_rows(hub: HubSource, task: Task, dataset: Any) -> Iterator[dict[str, Any]]:
+def named_rows(hub: HubSource, dataset: Any) -> Iterator[dict[str, Any]]:
     """The rows, class ids as the task's names for them and -1 (no label) as None."""
     features = dataset.features
     for row in dataset:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource, Variant, fitting_length, with_added_tokens
 from benchmarks.finetune import (
@@ -97,24 +98,35 @@ def prepare(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
         )
-    train, held_out = data.train, None
-    if options.selection != "last":
-        share = 1 - options.selection_fraction
-        train, chosen = split_by_group(task, data.train, share, salt="selection\n")
-        if not train or not chosen:
-            raise ValueError(
-                f"{task.name}: evaluate.selection_fraction = {options.selection_fraction} leaves "
-                f"{len(train)} rows to learn from and {len(chosen)} to choose the model by"
-            )
-        held_out = prepared("selection", chosen, train=False)
+    train, chosen = _held_out(task, data.train, options)
+    held_out = prepared("selection", chosen, train=False) if chosen else None
     predicted = {name: prepared(name, rows, train=False) for name, rows in data.predicted.items()}
-    # only what some seed learns from is worth tokenising
-    most = options_for(task, options).max_train_examples
-    samples = [sampled_examples(len(train), most, seed) for seed in seeds_for(task, options)]
-    positions = np.unique(np.concatenate(samples))
+    positions = _sampled(task, len(train), options)
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))
     return TaskFeatures(task, learnt, predicted, length, held_out)
+
+
+def _held_out(
+    task: Task, train: tuple[Example, ...], options: EvaluateConfig
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """What is learnt from, and what chooses the model: nothing where the last one is taken."""
+    if options.selection == "last":
+        return train, ()
+    learnt, chosen = split_by_group(task, train, 1 - options.selection_fraction, salt="selection\n")
+    if not learnt or not chosen:
+        raise ValueError(
+            f"{task.name}: evaluate.selection_fraction = {options.selection_fraction} leaves "
+            f"{len(learnt)} rows to learn from and {len(chosen)} to choose the model by"
+        )
+    return learnt, chosen
+
+
+def _sampled(task: Task, num_examples: int, options: EvaluateConfig) -> NDArray[np.int64]:
+    """Positions of the examples that some seed learns from: no others are worth tokenising."""
+    most = options_for(task, options).max_train_examples
+    seeds = seeds_for(task, options)
+    return np.unique(np.concatenate([sampled_examples(num_examples, most, n) for n in seeds]))
 
 
 def num_rows(job: Job, features: TaskFeatures, source: ModelSource, options: EvaluateConfig) -> int:

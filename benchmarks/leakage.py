@@ -13,10 +13,9 @@ from benchmarks.results import RESULTS, read_results
 from benchmarks.task import Task
 from electrify.artifacts import write_json
 from electrify.config import RunConfig
+from electrify.leakage_report import MISSING
 from electrify.progress import warn
 from electrify.stages import output_dir
-
-MISSING = "missing.json"
 
 
 def write_items(config: RunConfig, folder: Path) -> None:

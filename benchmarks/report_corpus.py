@@ -24,7 +24,7 @@ LANGUAGE_COLUMNS = {
     "num_distinct_words": "distinct words",
     "pieces_per_word": "pieces per word",
     "characters_per_piece": "characters per piece",
-    "unk_fraction": "words with [UNK]",
+    "unk_word_fraction": "words with [UNK]",
     "measured_fraction": "share of words measured",
 }
 

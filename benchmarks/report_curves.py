@@ -70,7 +70,7 @@ def add_curves(document: TwinPage, run: RunFolder) -> None:
     """Scores over pretraining, then over the size of the training split."""
     curves, left_out = curves_of(run)
     if curves:
-        _add_learning_curves(document, run, curves)
+        _add_learning_curves(document, curves)
     else:
         document.paragraph(_HOW_TO_CURVE)
     if left_out:
@@ -119,9 +119,7 @@ def _numbers(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _add_learning_curves(
-    document: TwinPage, run: RunFolder, curves: Mapping[str, Sequence[CurvePoint]]
-) -> None:
+def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[CurvePoint]]) -> None:
     document.paragraph(
         "Every checkpoint is fine-tuned alike, on the same seeds; step 0 is the network with "
         "random weights. Lines are means over seeds, bands the lowest and the highest seed."

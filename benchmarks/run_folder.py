@@ -12,6 +12,7 @@ from electrify.json_text import parse_json, read_json
 from electrify.leakage_report import LEAKAGE, LeakageReport
 from electrify.leakage_report import read_report as read_leakage
 from electrify.masked_report import MaskedReport, read_report
+from electrify.stages import METRICS
 
 # stage folder -> the verb that makes it, in the order of a run
 STAGES = {
@@ -90,7 +91,7 @@ def read_run(folder: Path) -> RunFolder:
         vocabulary=_read_json(present.get("vocab"), "report.json"),
         shards=_read_json(present.get("shards"), "index.json"),
         summary=_read_json(present.get("pretrain"), "summary.json"),
-        metrics=tuple(_read_lines(present.get("pretrain"), "metrics.jsonl")),
+        metrics=tuple(_read_lines(present.get("pretrain"), METRICS)),
         example=_read_json(present.get("export"), "example.json"),
         evaluations={
             stage: tuple(largest_part(records))

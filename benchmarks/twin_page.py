@@ -8,12 +8,10 @@ from pathlib import Path
 
 from electrify.artifacts import remove_torn, write_json, write_text
 from electrify.page import Page
-from electrify.page_text import format_number
+from electrify.page_text import format_number, printable
 from electrify.stage_lock import stage_lock
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
-# control characters, line ends, those that reorder the text around them, lone surrogates
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class TwinPage:
@@ -98,7 +96,7 @@ class TwinPage:
     def fold(self, title: str) -> Iterator[None]:
         """What is added within folds away, in both."""
         # a block of HTML: Markdown's own escapes are not read in it
-        name = html.escape(" ".join(_UNPRINTABLE.sub("\ufffd", title).split()))
+        name = html.escape(" ".join(printable(title).split()))
         self._blocks.append(f"<details><summary>{name}</summary>")
         with self.page.fold(title):
             yield
@@ -151,7 +149,7 @@ def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> lis
 
 def markdown_text(text: str) -> str:
     """Text on one line with nothing left that Markdown would read as markup."""
-    line = " ".join(_UNPRINTABLE.sub("\ufffd", text.replace("\r", "\n")).split())
+    line = " ".join(printable(text).split())  # split() takes Unicode's line ends too
     return _SPECIAL.sub(r"\\\1", line)
 
 

@@ -173,19 +173,25 @@ def check_files(folder: Path, verb: str) -> None:
 
 def _is_sound(path: Path, entry: Mapping[str, Any]) -> bool:
     same_size = path.is_file() and path.stat().st_size == entry["bytes"]
-    return same_size and _sha256(path) == entry["sha256"]
+    return same_size and file_sha256(path) == entry["sha256"]
 
 
 def fingerprint(path: str) -> str:
     """A digest of one raw input file: of its bytes if local, else of size and remote checksum."""
     if "://" not in path:
-        return _sha256(Path(path))
+        return file_sha256(Path(path))
     filesystem, inner = fsspec.core.url_to_fs(path)
     info = filesystem.info(inner)
     mark = next(
         (info[key] for key in ("md5Hash", "etag", "ETag", "mtime", "created") if key in info), ""
     )
     return hashlib.sha256(f"{info['size']} {mark}".encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_of(value: object) -> str:
@@ -248,9 +254,10 @@ def finish_partial(stage: Stage, counts: Mapping[str, Any], seconds: float) -> N
     """Write the manifest of the partial folder, which is whole with it."""
     apart = {stage.partial / PLAN, stage.partial / MANIFEST}
     paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p not in apart)
+    names = [p.relative_to(stage.partial).as_posix() for p in paths]
     files = {
-        p.relative_to(stage.partial).as_posix(): {"bytes": p.stat().st_size, "sha256": _sha256(p)}
-        for p in paths
+        name: {"bytes": p.stat().st_size, "sha256": file_sha256(p)}
+        for name, p in zip(names, paths, strict=True)
     }
     plan = _canonical(stage.plan)
     hashes = {
@@ -291,8 +298,3 @@ def _plan_in(path: Path) -> Any:
 def _canonical(value: Any) -> Any:
     """As JSON reads it back: tuples become lists."""
     return json.loads(json.dumps(value))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

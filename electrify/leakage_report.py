@@ -4,21 +4,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from electrify.report_file import REPORT, ReportPart, naming_damage, read_report_file
 
 LEAKAGE = "leakage"  # the stage's folder
-REPORT = "report.json"
+MISSING = "missing.json"  # in a folder of items: the tasks of which there are no data
 # "touched": decontamination would remove it from the corpus; "possible": as likely chance
 Strength = Literal["touched", "possible"]
 # the whole text as sentences of its own or within one, with small edits, or a long part of it
 Kind = Literal["whole", "contained", "near", "ngram"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TouchedLine(_Part):
+class TouchedLine(ReportPart):
     """A text of a benchmark's example in a document. Shares are of letters."""
 
     task: str
@@ -37,7 +33,7 @@ class TouchedLine(_Part):
     excerpt: str  # the place in the document
 
 
-class SplitLeakage(_Part):
+class SplitLeakage(ReportPart):
     """One split of a task; counts are of examples where they are not of texts."""
 
     split: str
@@ -54,7 +50,7 @@ class SplitLeakage(_Part):
     sources: dict[str, int]  # likewise, by source; one may stand in several
 
 
-class HoldingDocument(_Part):
+class HoldingDocument(ReportPart):
     """A document with how many examples of a task it holds."""
 
     document: str
@@ -62,7 +58,7 @@ class HoldingDocument(_Part):
     examples: int
 
 
-class TaskLeakage(_Part):
+class TaskLeakage(ReportPart):
     """One task."""
 
     task: str
@@ -73,7 +69,7 @@ class TaskLeakage(_Part):
     documents: list[HoldingDocument]
 
 
-class Chance(_Part):
+class Chance(ReportPart):
     """Sentences of the corpus itself by script and letters, and how many stand elsewhere too.
 
     `other_*`: in a document of another source; None where there is one source.
@@ -88,7 +84,7 @@ class Chance(_Part):
     other_found: int | None
 
 
-class LeakageReport(_Part):
+class LeakageReport(ReportPart):
     """What was looked for in which documents, and what was found."""
 
     format_version: Literal[1] = 1
@@ -107,11 +103,7 @@ def touched_path(folder: Path, task: str) -> Path:
 
 def read_report(folder: Path) -> LeakageReport:
     """Of a finished stage folder; `ValueError` if the file is damaged or of another format."""
-    path = folder / REPORT
-    try:
-        return LeakageReport.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(_damaged(path, error)) from None
+    return read_report_file(folder, LeakageReport, "leakage")
 
 
 def read_touched(folder: Path, task: str) -> Iterator[TouchedLine]:
@@ -119,12 +111,9 @@ def read_touched(folder: Path, task: str) -> Iterator[TouchedLine]:
     path = touched_path(folder, task)
     if not path.exists():
         return
-    try:
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                yield TouchedLine.model_validate_json(line)
-    except ValueError as error:
-        raise ValueError(_damaged(path, error)) from None
+    with naming_damage(path, "leakage"), path.open(encoding="utf-8") as file:
+        for line in file:
+            yield TouchedLine.model_validate_json(line)
 
 
 def check_touched(folder: Path, task: TaskLeakage, lines: Sequence[TouchedLine]) -> None:
@@ -137,9 +126,3 @@ def check_touched(folder: Path, task: TaskLeakage, lines: Sequence[TouchedLine])
                 f"found, {REPORT} counts {split.touched + split.possible}; remove {folder}, run "
                 "again: electrify leakage CONFIG"
             )
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    first = error.errors()[0] if isinstance(error, ValidationError) else None
-    what = f"{first['loc']}: {first['msg']}" if first else str(error)
-    return f"{path} is damaged ({what}); remove {path.parent}, run again: electrify leakage CONFIG"

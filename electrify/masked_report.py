@@ -4,20 +4,18 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-REPORT, SEQUENCES = "report.json", "sequences.jsonl"
+from electrify.report_file import ReportPart, naming_damage, read_report_file
+
+SEQUENCES = "sequences.jsonl"
 Figure = Literal["accuracy", "top5_accuracy", "log_likelihood"]
 FIGURES: tuple[Figure, ...] = ("accuracy", "top5_accuracy", "log_likelihood")
 Predictor = Literal["generator", "discriminator", "inversion", "main"]
 Context = Literal["as in training", "one at a time"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Estimate(_Part):
+class Estimate(ReportPart):
     """A mean over hidden tokens; the 95 % interval is None with fewer than two sequences, or where
     all are alike."""
 
@@ -32,7 +30,7 @@ class Gain(Estimate):
     outcome: str
 
 
-class Group(_Part):
+class Group(ReportPart):
     """The figures of some of the sequences."""
 
     num_sequences: int
@@ -42,21 +40,21 @@ class Group(_Part):
     gains: dict[Predictor, dict[Figure, Gain]]  # over the generator
 
 
-class ContextFigures(_Part):
+class ContextFigures(ReportPart):
     """All of the text, and each language where there are several."""
 
     all: Group
     languages: dict[str, Group]
 
 
-class Guess(_Part):
+class Guess(ReportPart):
     """A token and its probability."""
 
     token: str
     probability: float
 
 
-class Example(_Part):
+class Example(ReportPart):
     """One hidden token with its neighbours, and the likeliest tokens by each predictor."""
 
     language: str
@@ -66,7 +64,7 @@ class Example(_Part):
     guesses: dict[Predictor, list[Guess]]
 
 
-class MaskedReport(_Part):
+class MaskedReport(ReportPart):
     """What one checkpoint makes of hidden tokens."""
 
     format_version: Literal[1] = 1
@@ -83,7 +81,7 @@ class MaskedReport(_Part):
     examples: list[Example] = Field(default_factory=list)
 
 
-class SequenceSums(_Part):
+class SequenceSums(ReportPart):
     """Sums over the hidden tokens of one sequence."""
 
     language: str
@@ -94,31 +92,17 @@ class SequenceSums(_Part):
 
 def read_report(folder: Path) -> MaskedReport:
     """Of a finished stage folder; `ValueError` if the file is damaged or of another format."""
-    path = folder / REPORT
-    try:
-        return MaskedReport.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(_damaged(path, error, folder)) from None
+    return read_report_file(folder, MaskedReport, "predict-masked")
 
 
 def read_sequences(folder: Path) -> list[SequenceSums]:
     """The sums of each sequence, in order; `ValueError` as for `read_report`."""
     path = folder / SEQUENCES
-    try:
+    with naming_damage(path, "predict-masked"):
         lines = path.read_bytes().splitlines()  # text would also be cut at U+2028
         return [SequenceSums.model_validate_json(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise ValueError(_damaged(path, error, folder)) from None
 
 
 def sequence_line(sequence: SequenceSums) -> str:
     """One line of `SEQUENCES`."""
     return json.dumps(sequence.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
-
-
-def _damaged(path: Path, error: Exception, folder: Path) -> str:
-    first = error.errors()[0] if isinstance(error, ValidationError) else None
-    what = f"{first['loc']}: {first['msg']}" if first else str(error)
-    return (
-        f"{path} is damaged ({what}); remove {folder}, run again: electrify predict-masked CONFIG"
-    )

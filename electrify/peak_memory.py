@@ -1,4 +1,4 @@
-"""Peak resident memory: of a process so far, and of one part of its work."""
+"""Peak resident memory in MB of 10^6 bytes: of a process so far, and of one part of its work."""
 
 import resource
 import sys
@@ -12,8 +12,9 @@ _remembered_mb = 0  # marks that were set back since, here and in child processe
 def peak_memory_mb() -> int:
     """Of this process and its children, whichever is larger, since their start."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    unit = 1024 * 1024 if sys.platform == "darwin" else 1024
-    return max(_remembered_mb, *(resource.getrusage(kind).ru_maxrss // unit for kind in kinds))
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes
+    peaks = (resource.getrusage(kind).ru_maxrss * unit // 10**6 for kind in kinds)
+    return max(_remembered_mb, *peaks)
 
 
 def remember_peak(megabytes: int) -> None:
@@ -38,6 +39,7 @@ def peak_since_restart_mb() -> int:
     """Of this process alone, since `restart_peak`."""
     try:
         lines = _STATUS.read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
+        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        return kib * 1024 // 10**6
     except (OSError, StopIteration):
         return peak_memory_mb()

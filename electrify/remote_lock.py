@@ -9,9 +9,6 @@ from a silent holder makes the next, which only one of several can.
 import json
 import os
 import re
-import shlex
-import socket
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -19,7 +16,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from electrify.progress import duration, log, warn
+from electrify.lock_owner import describe, refusal, this_process
+from electrify.progress import log, warn
 from electrify.remote_folder import RemoteFolder
 
 LOCKS = ".locks"
@@ -27,7 +25,6 @@ RENEW_SECONDS = 15.0
 # A holder that was not heard of for so long is taken to be lost. Long, since a library that keeps
 # Python's lock to itself (kiwipiepy does, for half a minute) stops the thread that renews
 SILENCE_SECONDS = 300.0
-_MAX_COMMAND = 100  # characters of it that are told
 _POLL_SECONDS = 2.0
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
@@ -69,7 +66,7 @@ class RemoteLock:
                 numbers = _numbers(self._place, self._stage)
                 if numbers and numbers[-1] > self._number:
                     owner = _read(self._place, self._stage, numbers[-1])
-                    self._lost_to = _describe(owner) if owner else "another process"
+                    self._lost_to = describe(owner) if owner else "another process"
                     return
                 self._owner["renewed"] += 1
                 name = lock_name(self._stage, self._number)
@@ -85,11 +82,7 @@ def remote_lock(place: RemoteFolder, stage: str) -> RemoteLock:
     found out within `RENEW_SECONDS`. One of which nothing is heard for `SILENCE_SECONDS`, or that
     has died on this machine, is taken over from.
     """
-    owner = {
-        "token": uuid4().hex, "pid": os.getpid(), "host": socket.gethostname(),
-        "machine": machine(), "command": _command(),
-        "since": time.time(), "renewed": 0,
-    }  # fmt: skip
+    owner = this_process() | {"token": uuid4().hex, "machine": machine(), "renewed": 0}
     watched: tuple[int, Mapping[str, Any], float] | None = None
     while True:
         numbers = _numbers(place, stage)
@@ -100,14 +93,14 @@ def remote_lock(place: RemoteFolder, stage: str) -> RemoteLock:
         if held is not None and not _is_dead(held):
             if watched is None or watched[0] != number:
                 watched = number, held, time.monotonic()
-                log(f"{stage}: locked by {_describe(held)}; waiting for a sign of life")
+                log(f"{stage}: locked by {describe(held)}; waiting for a sign of life")
             elif held["renewed"] != watched[1]["renewed"]:
-                raise ValueError(_refusal(place, stage, held))
+                raise ValueError(refusal(place.url(stage), describe(held)))
             if time.monotonic() - watched[2] < SILENCE_SECONDS:
                 time.sleep(min(_POLL_SECONDS, RENEW_SECONDS / 2))
                 continue
         if held is not None:
-            warn(f"{stage}: {_describe(held)} is no longer there; going on in its place")
+            warn(f"{stage}: {describe(held)} is no longer there; going on in its place")
         if _create(place, lock_name(stage, number + 1), owner):
             for old in numbers:
                 place.remove(lock_name(stage, old))
@@ -146,11 +139,6 @@ def _read(place: RemoteFolder, stage: str, number: int) -> dict[str, Any] | None
     return owner
 
 
-def _command() -> str:
-    words = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    return words if len(words) <= _MAX_COMMAND else f"{words[:_MAX_COMMAND]}..."
-
-
 def machine() -> str:
     """Tells this machine's processes, of one boot and one container, from all others."""
     try:
@@ -169,15 +157,3 @@ def _is_dead(owner: Mapping[str, Any]) -> bool:
     except OSError:  # it is another user's
         pass
     return False
-
-
-def _refusal(place: RemoteFolder, stage: str, owner: Mapping[str, Any]) -> str:
-    return (
-        f"{place.url(stage)} is being written by {_describe(owner)}. Wait for it or stop it; or "
-        "give this run another output_dir"
-    )
-
-
-def _describe(owner: Mapping[str, Any]) -> str:
-    age = duration(max(0.0, time.time() - float(owner["since"])))  # by clocks that may differ
-    return f"process {owner['pid']} on {owner['host']} ({owner.get('command')}), for {age}"

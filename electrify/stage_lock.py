@@ -4,16 +4,13 @@ import errno
 import fcntl
 import json
 import os
-import shlex
-import socket
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
-from electrify.progress import duration, warn
+from electrify.lock_owner import describe, refusal, this_process
+from electrify.progress import warn
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
@@ -75,25 +72,14 @@ def _acquire(path: Path, folder: Path) -> TextIOWrapper | None:
 
 def _write_owner(file: TextIOWrapper) -> None:
     file.truncate(0)
-    owner = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "since": time.time(),
-    }
-    json.dump(owner, file)
+    json.dump(this_process(), file)
     file.flush()
 
 
 def _refusal(file: TextIOWrapper, folder: Path) -> str:
     file.seek(0)
     try:
-        owner = json.load(file)
-        age = duration(max(0.0, time.time() - owner["since"]))  # the clock may have been set back
-        who = f"process {owner['pid']} on {owner['host']} ({owner['command']}), for {age}"
+        who = describe(json.load(file))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         who = "another process that has just begun"
-    return (
-        f"{folder} is being written by {who}. Wait for it or stop it; or give this run another "
-        "output_dir"
-    )
+    return refusal(folder, who)

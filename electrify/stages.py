@@ -24,6 +24,10 @@ KEEPING_OPTIONS = (
 _VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
           "export": "export"}  # fmt: skip
 METRICS = "metrics.jsonl"  # of pretraining: a line a record
+# figures in it that depend on the machine, not on the run
+TIMINGS = frozenset(
+    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
+)
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
 _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")

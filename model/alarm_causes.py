@@ -47,7 +47,6 @@ class RunFacts:
     objective: str
     warmup_steps: int
     max_gradient_norm: float
-    mask_fraction: float
     phase_starts: tuple[int, ...] = (0,)  # steps after which batches or losses are others
     unigram_entropy: float | None = None  # of the training text, in nats
 
@@ -63,7 +62,6 @@ class RunFacts:
             config.objective,
             config.warmup_steps,
             config.max_gradient_norm,
-            config.mask_fraction,
             tuple(sorted({0, config.generator_steps, *phase_starts})),
             unigram_entropy,
         )
@@ -95,9 +93,7 @@ def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | N
 
 def _too_good(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
     """Samples that are nearly all originals leave the discriminator nothing to find."""
-    hits, replaced = _median(records, "sample_hit_fraction"), _median(records, "replaced_fraction")
-    if hits is None and replaced is not None:
-        hits = 1 - replaced / facts.mask_fraction
+    hits = _median(records, "sample_hit_fraction")
     if hits is None or hits <= TOO_GOOD_HITS:
         return None
     return (

@@ -76,11 +76,12 @@ class Alarms:
         return cause([r for r in records if r["step"] > start], self._facts, start)
 
 
-def broken_state(figure: str, value: float, step: int, config: PretrainConfig) -> str:
+def broken_state(gradient_norm: float, step: int, config: PretrainConfig) -> str:
     """What to say of a run that is to stop before a state with nan or inf is saved."""
     return (
-        f"{figure} became {value} by step {step:,}: the weights are, or are about to be, no "
-        "numbers any more, and nothing of it is saved. Lower pretrain.learning_rate (now "
+        f"the gradient norm became {gradient_norm} by step {step:,}: the weights are, or are "
+        "about to be, no numbers any more, and nothing of it is saved. Lower "
+        "pretrain.learning_rate (now "
         f"{config.learning_rate:g}) or lengthen warmup_steps (now {config.warmup_steps:,}), or "
         f"try precision = 'fp32' (now {config.precision!r}); the run goes on from its last good "
         "checkpoint"

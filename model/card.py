@@ -11,7 +11,7 @@ from typing import Any
 from electrify.artifacts import MANIFEST, read_manifest, write_text
 from electrify.config import RunConfig
 from electrify.config_pretrain import PretrainConfig
-from electrify.stages import output_dir
+from electrify.stages import METRICS, output_dir
 from model.card_texts import OBJECTIVES, USES
 from model.networks import Network, exported_networks, has_plain_generator
 from model.schedule import phases_of
@@ -48,7 +48,7 @@ def write_cards(
     found = _Run(
         json.loads((run / "clean" / "report.json").read_text(encoding="utf-8")),
         read_manifest(run / "pretrain")["counts"],
-        _last_valid(run / "pretrain" / "metrics.jsonl"),
+        _last_valid(run / "pretrain" / METRICS),
         sections,
     )
     for network in exported_networks(config.pretrain):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from electrify.artifacts import fingerprint, write_json
 from electrify.config import RunConfig
+from electrify.config_pretrain import PretrainConfig
 from electrify.json_text import read_json
 from electrify.progress import is_main_process, warn
 from electrify.stages import (
@@ -177,6 +178,12 @@ def read_state(path: Path) -> dict[str, Any]:
     return state
 
 
+def trained_options(identity: Mapping[str, Any]) -> PretrainConfig:
+    """What a checkpoint was trained with; one of `DAMAGES` if that is no `[pretrain]` table."""
+    known = {k: v for k, v in identity["options"].items() if k in PretrainConfig.model_fields}
+    return PretrainConfig.model_validate_json(json.dumps(known))
+
+
 def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
     """`ValueError` naming the first thing in which a checkpoint is of another run."""
     pairs = [(name, found.get(name), wanted[name]) for name in wanted if name != "options"]
@@ -198,8 +205,7 @@ def read_figures(folder: Path, step: int) -> Tensors:
 
 
 def load_model(path: Path, model: nn.Module) -> None:
-    """Load the weights of one checkpoint folder into a model of the same form; `ValueError` if
-    the folder is damaged."""
+    """Load a checkpoint's weights into a model of its form; `ValueError` if it is damaged."""
     try:
         read_state(path)
         tensors = load_file(path / MODEL)

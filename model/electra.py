@@ -18,7 +18,7 @@ from model.layers import (
     TwoTowers,
     initialise,
 )
-from model.masking import choose_positions, masked_limits, num_slots
+from model.masking import choose_positions, masked_limits
 from model.objectives import run_objective
 from model.passes import at_positions, generator_output, language_output
 from model.schedule import Stage
@@ -159,10 +159,6 @@ class ElectraPretrainer(nn.Module):
                 ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction
             ),
         )
-
-    def num_slots(self, length: int) -> int:
-        """Positions that are chosen in a sequence, or the most that can be."""
-        return num_slots(self.config, length)
 
     def generator_states(
         self,

@@ -1,13 +1,12 @@
 """The main network of any one checkpoint as a `transformers` folder, a run still going or not."""
 
-import json
 import shutil
 from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from electrify.config_pretrain import PretrainConfig
-from model.checkpoint import DAMAGES, load_model, read_state
+from electrify.stages import run_folder
+from model.checkpoint import DAMAGES, load_model, read_state, trained_options
 from model.data import open_shards, special_tokens
 from model.electra import ElectraPretrainer
 from model.transformers_names import to_transformers
@@ -21,12 +20,10 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
     Text and vocabulary are looked for in the checkpoint's run, two folders up. Raises `ValueError`
     where they are not there or not those it was trained with, and for a damaged checkpoint.
     """
-    run = checkpoint.resolve().parent.parent
+    run = run_folder(checkpoint)
     try:
         identity = read_state(checkpoint)["identity"]
-        options = identity["options"]
-        known = {name: options[name] for name in PretrainConfig.model_fields if name in options}
-        config = PretrainConfig.model_validate_json(json.dumps(known))
+        config = trained_options(identity)
         expected = str(identity["tokenizer_sha256"])
     except DAMAGES as error:
         raise ValueError(f"{checkpoint} is damaged ({error}); name another one") from None

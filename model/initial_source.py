@@ -1,6 +1,5 @@
 """Weights that a run goes on from, read from another run or from `transformers` folders."""
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ from transformers.utils import logging as transformers_logging
 
 from electrify.config_pretrain import PretrainConfig
 from electrify.json_text import read_json
-from electrify.stages import NETWORKS, initial_checkpoint
-from model.checkpoint import DAMAGES, read_checkpoint
+from electrify.stages import NETWORKS, initial_checkpoint, run_folder
+from model.checkpoint import DAMAGES, read_checkpoint, trained_options
 from model.electra import discriminator_shape, generator_shape
 from model.layers import EncoderShape
 from model.networks import (
@@ -79,9 +78,7 @@ def read_source(config: PretrainConfig) -> Source:
 def _from_checkpoint(place: str, checkpoint: Path) -> Source:
     try:
         found = read_checkpoint(checkpoint)
-        options = found.identity["options"]
-        known = {name: options[name] for name in PretrainConfig.model_fields if name in options}
-        config = PretrainConfig.model_validate_json(json.dumps(known))
+        config = trained_options(found.identity)
         vocab_size = int(found.identity["vocab_size"])
         sha256 = str(found.identity["tokenizer_sha256"])
     except DAMAGES as error:
@@ -101,7 +98,7 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
 
 
 def _pieces_of_run(checkpoint: Path, sha256: str) -> Sequence[str] | None:
-    vocab = checkpoint.resolve().parent.parent / "vocab"
+    vocab = run_folder(checkpoint) / "vocab"
     if not (vocab / TOKENIZER_FILE).is_file():
         return None
     if tokenizer_sha256(vocab) != sha256:

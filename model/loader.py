@@ -66,7 +66,7 @@ class Loader:
         self._taken = batch
         return sent or batch.micro_batches(self._device)
 
-    def waited(self) -> float:
+    def waited_seconds(self) -> float:
         """Seconds that `take` waited for the thread since this was last asked."""
         seconds, self._waited = self._waited, 0.0
         return seconds

@@ -17,7 +17,6 @@ from torch import Tensor
 from electrify.artifacts import write_json, write_text
 from electrify.config import RunConfig
 from electrify.masked_report import (
-    REPORT,
     SEQUENCES,
     Context,
     Example,
@@ -28,6 +27,7 @@ from electrify.masked_report import (
     sequence_line,
 )
 from electrify.progress import Progress, log
+from electrify.report_file import REPORT
 from electrify.run_stage import run_stage
 from electrify.stages import checkpoints, masked_stage, output_dir
 from model.batch import Batch

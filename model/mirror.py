@@ -16,10 +16,9 @@ from fsspec.implementations.local import LocalFileSystem
 from electrify.artifacts import MANIFEST, read_manifest
 from electrify.progress import log, warn
 from electrify.remote_folder import RemoteFolder
-from electrify.stages import CHECKPOINT_STATE, checkpoint_step, kept_steps
+from electrify.stages import CHECKPOINT_STATE, METRICS, checkpoint_step, kept_steps
 from model.checkpoint import FILES, check_identity, newest_sound, read_state
 
-METRICS = "metrics.jsonl"
 INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
 

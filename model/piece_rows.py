@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vocab.merges import PREFIX
+from vocab.segment import is_continuing, surface
 from vocab.tokenizer import is_special
 
 
@@ -70,8 +71,7 @@ def cut(piece: str, ids: dict[str, int]) -> list[int]:
 
     `##` says that the piece continues a word, so then the first of them does too.
     """
-    continues = piece.startswith(PREFIX) and len(piece) > len(PREFIX)
-    text = piece.removeprefix(PREFIX) if continues else piece
+    continues, text = is_continuing(piece), surface(piece)
     found: list[int] = []
     start = 0
     while start < len(text):

@@ -123,7 +123,7 @@ class Trainer:
                     self._check(step, norm)
                 if log_now:
                     progress.note = self.log.train(
-                        step, norm, loader.fingerprint(), loader.waited()
+                        step, norm, loader.fingerprint(), loader.waited_seconds()
                     )
                 if step % config.valid_every_steps == 0 or last:
                     self._validate(step)
@@ -157,7 +157,7 @@ class Trainer:
     def _check(self, step: int, norm: torch.Tensor) -> None:
         """Stop before a broken state is written or saved."""
         if not math.isfinite(float(norm)):
-            raise ValueError(broken_state("the gradient norm", float(norm), step, self.config))
+            raise ValueError(broken_state(float(norm), step, self.config))
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:

@@ -62,15 +62,15 @@ class RunLog:
         """Count the time of the steps since the last pause."""
         self._speed.pause(self._work(step))
 
-    def train(self, step: int, norm: Tensor, data_fingerprint: int, waited: float) -> str:
-        """Write the figures since the last record, in which the loop `waited` so many seconds for
+    def train(self, step: int, norm: Tensor, data_fingerprint: int, waited_seconds: float) -> str:
+        """Write the figures since the last record, in which the loop waited `waited_seconds` for
         data; what to show beside the progress bar.
 
         All processes must call it; the first one writes.
         """
         self.pause(step)
         window = self.window
-        record = self._read(window) | self._speed.lap(window.num_tokens, waited)
+        record = self._read(window) | self._speed.lap(window.num_tokens, waited_seconds)
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),

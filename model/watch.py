@@ -14,6 +14,7 @@ from electrify.artifacts import write_text
 from electrify.config import RunConfig
 from electrify.json_text import parse_json
 from electrify.progress import is_main_process, log, warn
+from electrify.stages import METRICS
 from model.alarm_causes import RunFacts
 from model.alarms import Alarms
 from model.boards import Board, import_wandb, open_boards
@@ -21,11 +22,6 @@ from model.device import synchronize
 from model.flops import Flops, run_flops
 from model.schedule import phases_of, tokens_until
 
-METRICS = "metrics.jsonl"
-# figures that depend on the machine, not on the run
-TIMINGS = frozenset(
-    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
-)
 _NO_FLOPS = Flops(0.0, 0.0, 0.0)
 _NOT_DRAWN = frozenset({"data_fingerprint"})
 
@@ -72,9 +68,9 @@ class Speed:
         self.done = done
         self.start()
 
-    def lap(self, num_tokens: float, waited: float) -> dict[str, float]:
-        """Figures since the last `lap`, in which `num_tokens` were real and the loop `waited` so
-        many seconds for data, and the FLOPs so far."""
+    def lap(self, num_tokens: float, waited_seconds: float) -> dict[str, float]:
+        """Figures since the last `lap`, in which `num_tokens` were real and the loop waited
+        `waited_seconds` for data, and the FLOPs so far."""
         seconds, before = self._lap
         self._lap = (self.seconds, self.done)
         elapsed = max(self.seconds - seconds, 1e-9)
@@ -83,7 +79,7 @@ class Speed:
             "tokens_per_second": num_tokens / elapsed,
             "positions_per_second": (self.done.positions - before.positions) / elapsed,
             "mfu": flops / elapsed / self._peak,
-            "data_wait_fraction": waited / elapsed,
+            "data_wait_fraction": waited_seconds / elapsed,
             "flops_matmul": self.done.flops.matmul,
             "flops_paper": self.done.flops.paper,
             "flops_6nd": self.done.flops.six_nd,

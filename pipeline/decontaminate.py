@@ -21,7 +21,7 @@ from pipeline.letters import Ints, Keys, Letters, gram_keys, is_wide, read_lette
 
 # By kind of item: letters of a gram, and of the shortest item that is looked for.
 WIDTHS = {"wide": 8, "narrow": 12}
-MIN_LETTERS = {"wide": 12, "narrow": 24}
+ALONE_LETTERS = {"wide": 12, "narrow": 24}
 MIN_DISTINCT_LETTERS = 6  # of an item: "bestbestbestbestbestbest" is anybody's
 MAX_ITEMS = 16  # grams of more items say little, and are left out
 BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
@@ -51,7 +51,7 @@ def write_index(texts_dir: Path, path: Path) -> None:
         letters, _ = read_letters(text)
         kind = kind_of(letters)
         num_texts[task] += 1
-        if len(letters) < MIN_LETTERS[kind] or is_monotonous(letters):
+        if len(letters) < ALONE_LETTERS[kind] or is_monotonous(letters):
             num_short[task] += 1
             continue
         of_tasks = seen.setdefault(letters.tobytes(), [])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ REMOVED_SCHEMA = pa.schema(
         pa.field("language", pa.string(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("detail", pa.string(), nullable=False),
+        # as it was read (of a duplicate: as it was cleaned); of a row that could not be read, its
+        # first characters
         pa.field("text", pa.string(), nullable=False),
     ]
 )
@@ -53,26 +55,6 @@ class Document:
 
     def row(self) -> dict[str, Any]:
         """As a row of `DOCUMENT_SCHEMA`."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """One row that did not become a document.
-
-    `text` is the text as it was read (of a duplicate: as it was cleaned), of a row that could not
-    be read its first characters.
-    """
-
-    id: str
-    source: str
-    language: str
-    reason: str
-    detail: str
-    text: str
-
-    def row(self) -> dict[str, Any]:
-        """As a row of `REMOVED_SCHEMA`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -207,14 +189,20 @@ def document_paths(folder: Path) -> list[Path]:
     return paths
 
 
-def read_documents(
-    folder: Path, columns: Sequence[str] = tuple(DOCUMENT_SCHEMA.names)
-) -> Iterator[dict[str, Any]]:
-    """Documents of a `clean` folder in order, as dictionaries of the `columns` asked for."""
-    unknown = sorted(set(columns) - set(DOCUMENT_SCHEMA.names))
-    if unknown:
-        raise ValueError(
-            f"documents have no column {', '.join(unknown)} "
-            f"(there are: {', '.join(DOCUMENT_SCHEMA.names)})"
-        )
-    return read_rows(document_paths(folder), columns)
+class RowGroup(NamedTuple):
+    """One row group of a documents file: a piece of work, some 16 MB of text."""
+
+    path: str
+    number: int  # in its file
+    num_bytes: int  # before compression
+
+
+def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
+    """All row groups in the order of the files."""
+    groups = []
+    for path in documents:
+        metadata = pq.read_metadata(path)
+        for number in range(metadata.num_row_groups):
+            num_bytes = metadata.row_group(number).total_byte_size
+            groups.append(RowGroup(str(path), number, num_bytes))
+    return groups

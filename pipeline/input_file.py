@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-_PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2")
+PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
 FILE_BITS, ROW_BITS = 22, 32
@@ -45,12 +45,12 @@ class InputFile:
         if self.label:
             return self.label
         name = PurePosixPath(self.path)
-        return (name.with_suffix("") if self.path.endswith(_PACKED_ENDINGS) else name).stem
+        return (name.with_suffix("") if self.path.endswith(PACKED_ENDINGS) else name).stem
 
     @property
     def text_bytes(self) -> int:
         """About how many bytes of text the file holds."""
-        is_packed = self.path.endswith((*_PACKED_ENDINGS, ".parquet"))
+        is_packed = self.path.endswith((*PACKED_ENDINGS, ".parquet"))
         return self.num_bytes * (_PACKED_FACTOR if is_packed else 1)
 
     def where(self, row: int, offset: int | None = None) -> str:

@@ -16,16 +16,17 @@ import apache_beam as beam
 
 from electrify.artifacts import write_json, write_text
 from electrify.config import RunConfig
-from electrify.leakage_report import REPORT, LeakageReport
+from electrify.leakage_report import LeakageReport
 from electrify.progress import log
+from electrify.report_file import REPORT
 from electrify.run_stage import run_stage
 from electrify.stages import leakage_stage
 from pipeline.benchmark_index import SURE_LETTERS
-from pipeline.decontaminate import MIN_LETTERS as ALONE_LETTERS
-from pipeline.documents import document_paths
+from pipeline.decontaminate import ALONE_LETTERS
+from pipeline.documents import RowGroup, document_paths, list_row_groups
 from pipeline.leakage_control import NUM_A_CLASS, draw_control
 from pipeline.leakage_figures import SplitCounts, write_touched
-from pipeline.leakage_search import RowGroup, list_groups, read_group, search_group
+from pipeline.leakage_search import read_group, search_group
 from pipeline.leakage_tally import Found, chances
 from pipeline.leakage_texts import (
     MIN_LETTERS,
@@ -67,13 +68,13 @@ def find_leaks(
     def work(folder: Path) -> Mapping[str, Any]:
         keep_little_memory()
         scratch = folder / _WORK
-        groups, num_bytes = list_groups(documents)
+        groups = list_row_groups(documents)
         table, counts = _read_texts(tasks)
         for control in draw_control(groups):
             table.add_control(control)
         table.write(scratch)
         return_memory()
-        _search(config.clean.runner, beam_options, groups, num_bytes, scratch)
+        _search(config.clean.runner, beam_options, groups, scratch)
         found, sources = _read_found(scratch, len(groups))
         chance = chances(table.controls, found, len(sources))
         report = LeakageReport(
@@ -108,17 +109,13 @@ def _read_texts(
 
 
 def _search(
-    runner: str,
-    beam_options: Sequence[str],
-    groups: Sequence[RowGroup],
-    num_bytes: Sequence[int],
-    scratch: Path,
+    runner: str, beam_options: Sequence[str], groups: Sequence[RowGroup], scratch: Path
 ) -> None:
     """Look through the row groups that have not been looked through yet."""
     missing = [n for n in range(len(groups)) if not (scratch / _found_name(n)).exists()]
     if not missing:
         return
-    total = sum(num_bytes[number] for number in missing)
+    total = sum(groups[number].num_bytes for number in missing)
     pipeline = make_pipeline(runner, beam_options, total, SECONDS_PER_MEGABYTE)
     (
         pipeline
@@ -126,7 +123,7 @@ def _search(
         | "spread" >> beam.Reshuffle()
         | "look" >> beam.Map(_search_one, str(scratch))
     )
-    sizes = {_found_name(number): num_bytes[number] / 1e6 for number in missing}
+    sizes = {_found_name(number): groups[number].num_bytes / 1e6 for number in missing}
     with watch([("leakage: comparing", sizes)], "MB", lambda: {p.name for p in scratch.iterdir()}):
         run_pipeline(pipeline)
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import xxhash
 
 from pipeline.benchmark_index import unit_ends
-from pipeline.leakage_search import RowGroup, read_group
+from pipeline.documents import RowGroup
+from pipeline.leakage_search import read_group
 from pipeline.leakage_texts import ControlText, LengthClass, length_class
 from pipeline.letters import read_letters
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,7 +18,8 @@ from pipeline.benchmark_index import (
     load_grams,
     unit_cuts,
 )
-from pipeline.decontaminate import MIN_LETTERS
+from pipeline.decontaminate import ALONE_LETTERS
+from pipeline.documents import RowGroup
 from pipeline.leakage_texts import owners_path, read_owners
 from pipeline.letters import Ints, Letters
 from pipeline.near_copies import Copy, GramIndex
@@ -27,13 +28,6 @@ BATCH_CHARACTERS = 500_000  # of documents looked through at once; 40 bytes each
 MAX_BATCH_ROWS = 1024
 EXCERPT_CHARACTERS = 200
 _CONTEXT_CHARACTERS = 30  # of an excerpt, before and behind what was found
-
-
-class RowGroup(NamedTuple):
-    """One row group of a documents file."""
-
-    path: str
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +42,6 @@ class Match:
     document: str
     source: str
     excerpt: str
-
-
-def list_groups(documents: Sequence[Path]) -> tuple[list[RowGroup], list[int]]:
-    """All row groups in the order of the files, and the bytes of each before compression."""
-    groups, num_bytes = [], []
-    for path in documents:
-        metadata = pq.read_metadata(path)
-        for number in range(metadata.num_row_groups):
-            groups.append(RowGroup(str(path), number))
-            num_bytes.append(metadata.row_group(number).total_byte_size)
-    return groups, num_bytes
 
 
 def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -110,7 +93,7 @@ def _judge(
     """
     alone = is_alone(cuts, copy.first, copy.last)
     num_letters = index.num_letters(copy.item)
-    shortest = MIN_LETTERS["wide" if index.width == 8 else "narrow"]
+    shortest = ALONE_LETTERS["wide" if index.width == 8 else "narrow"]
     is_sure = num_letters >= SURE_LETTERS[index.width] or (alone and num_letters >= shortest)
     if copy.kind == "sentence":
         return "touched" if is_sure else "possible", "whole" if alone else "contained"

@@ -11,8 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pipeline.decontaminate import MIN_LETTERS as ALONE_LETTERS
-from pipeline.decontaminate import WIDTHS, Items, is_monotonous, kind_of, write_items
+from electrify.leakage_report import MISSING
+from pipeline.decontaminate import (
+    ALONE_LETTERS,
+    WIDTHS,
+    Items,
+    is_monotonous,
+    kind_of,
+    write_items,
+)
 from pipeline.letters import Letters, read_letters
 
 # By script, the shortest text that is looked for: a gram. Shorter ones ("노잼", "Sue left.") are in
@@ -26,7 +33,6 @@ LENGTH_CLASSES: Mapping[Script, tuple[int, ...]] = {
     "wide": (8, 12, 16, 24, 40),
     "narrow": (12, 24, 36, 48, 72),
 }
-MISSING = "missing.json"  # in a folder of items: the tasks of which there are no data
 
 
 class LengthClass(NamedTuple):

@@ -131,17 +131,6 @@ def line_counts(text: str) -> NDArray[np.int64]:
     return counts.reshape(len(lengths), NUM_CLASSES)
 
 
-def script_fraction(text: str, script: str) -> float:
-    """Share of the letters that are of the script; 0 where there is no letter."""
-    counts = script_counts(text)
-    return counts.get(script, 0) / (sum(counts.values()) or 1)
-
-
-def hangul_fraction(text: str) -> float:
-    """Share of the letters that are Hangul, single jamo included."""
-    return script_fraction(text, "Hang")
-
-
 @lru_cache
 def letter_of(scripts: frozenset[str], many: str = "") -> re.Pattern[str]:
     """A pattern that finds any letter of the scripts, and `many` ("+") in a row."""

@@ -9,11 +9,10 @@ import pyarrow.parquet as pq
 
 from electrify.config_clean import Source
 from pipeline.encodings import is_utf8
-from pipeline.input_file import InputFile
+from pipeline.input_file import PACKED_ENDINGS, InputFile
 
 # Of text: large beside the cost of opening a file, small beside a worker's memory.
 PART_BYTES = 32_000_000
-_PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2")
 
 
 def split_file(file: InputFile, source: Source, part_bytes: int = PART_BYTES) -> list[InputFile]:
@@ -27,7 +26,7 @@ def split_file(file: InputFile, source: Source, part_bytes: int = PART_BYTES) ->
     if source.kind == "parquet":
         return _parquet_parts(file, source.text_field, part_bytes)
     of_lines = source.kind == "jsonl" or (source.kind == "text" and source.document == "line")
-    if of_lines and is_utf8(source.encoding) and not file.path.endswith(_PACKED_ENDINGS):
+    if of_lines and is_utf8(source.encoding) and not file.path.endswith(PACKED_ENDINGS):
         return line_parts(file, part_bytes)
     return [file]
 

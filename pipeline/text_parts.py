@@ -115,11 +115,6 @@ class Parts:
         return len("".join(self.words)) if self._spans is None else int(self.lengths.sum())
 
     @once
-    def max_lines(self) -> int:
-        """Lines with those that are blank."""
-        return self.text.count("\n") + 1
-
-    @once
     def lines(self) -> list[str]:
         """Lines that are not blank."""
         return [line for line in map(str.strip, self.text.split("\n")) if line]

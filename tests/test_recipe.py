@@ -52,4 +52,5 @@ def test_every_row_says_what_it_rests_on():
     settings = [cells for cells in rows if not cells[0].startswith("| setting")]
     assert len(settings) > 15
     for cells in settings:
-        assert re.search(r"measured|observed|literature|by construction", cells[-1].lower()), cells[0]
+        grounds = r"measured|observed|literature|by construction"
+        assert re.search(grounds, cells[-1].lower()), cells[0]

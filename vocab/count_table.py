@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from vocab.pretokenize import CUT
 from vocab.words import BATCH_WORDS, WordBatch
 
 COUNT_SCHEMA = pa.schema(
@@ -20,17 +19,6 @@ COUNT_SCHEMA = pa.schema(
         ("count", pa.int64()),
     ]
 )
-
-
-def read_word_counts(path: Path) -> dict[str, dict[str, int]]:
-    """The counts of each language's words: for few words, as they are all in memory."""
-    languages: dict[str, dict[str, int]] = {}
-    for batch in read_batches(path):
-        for language, word, count in zip(
-            batch.languages, batch.words, batch.counts.tolist(), strict=True
-        ):
-            languages.setdefault(language, {})[word.replace(CUT, "")] = count
-    return {language: dict(sorted(languages[language].items())) for language in sorted(languages)}
 
 
 def read_batches(path: Path) -> Iterator[WordBatch]:

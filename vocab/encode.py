@@ -26,10 +26,11 @@ from electrify.config_vocab import EncodeConfig
 from electrify.progress import Progress, log
 from electrify.run_stage import run_stage
 from electrify.stages import encode_stage, output_dir
+from pipeline.documents import RowGroup, document_paths, list_row_groups
 from pipeline.runner import make_pipeline, run_pipeline
 from vocab.boundaries import cut_sentences
 from vocab.reader import SequenceReader
-from vocab.row_groups import RowGroup, list_row_groups, read_texts
+from vocab.row_groups import read_texts
 from vocab.shard_writer import SPLITS, ShardEntry, ShardWriter, write_index
 from vocab.shards import TokenShards
 from vocab.tokenizer import UNK, load_tokenizer, special_token_ids, tokenizer_sha256
@@ -59,11 +60,12 @@ def write_token_shards(
 
     `ValueError` if no document falls into one of the splits.
     """
-    documents = sorted((output_dir(config) / "clean").glob("documents-*.parquet"))
+    documents = document_paths(output_dir(config) / "clean")
     vocab = output_dir(config) / "vocab"
     parts = folder / _PARTS
     parts.mkdir()
-    groups, num_bytes = list_row_groups(documents)
+    groups = list_row_groups(documents)
+    num_bytes = sum(group.num_bytes for group in groups)
     pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
     (
         pipeline

@@ -83,7 +83,7 @@ class PairMerger:
         if score < -negative:  # it fell since it was pushed
             heapq.heappush(self._heap, (-score, key))
             return
-        self._merge(key, count)
+        self._merge(key)
 
     def _score(self, key: int, count: int) -> float:
         if not self._by_likelihood:
@@ -157,7 +157,7 @@ class PairMerger:
         counted = np.bincount(self._ids[present], self._weights[present], minlength=size)
         return [int(count) for count in counted]
 
-    def _merge(self, key: int, count: int) -> None:
+    def _merge(self, key: int) -> None:
         first, second = key >> _SHIFT, key & _LOW
         new, is_new = self._new_piece(first, second)
         del self._pair_counts[key]

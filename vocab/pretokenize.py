@@ -108,11 +108,6 @@ def _is_border(previous: str, tag: str, cuts: Cuts) -> bool:
     return nominal and tag.startswith(("J", "V", "E"))
 
 
-def morphemes(word: str) -> list[str]:
-    """One NFC word as surface pieces: stem | particles | endings; without Hangul, as it is."""
-    return morphemes_of([word])[0] if word else []
-
-
 def morphemes_of(words: Sequence[str], cuts: Cuts = "all") -> list[list[str]]:
     """Many distinct words in pieces, on all cores: some 14,000 words a second and core."""
     if cuts == "none":

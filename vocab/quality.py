@@ -115,7 +115,7 @@ class WordFigures:
                 "num_distinct_words": of["distinct"],
                 "pieces_per_word": _share(of["pieces"], of["words"]),
                 "characters_per_piece": _share(of["characters"], of["pieces"]),
-                "unk_fraction": _share(of["unknown"], of["words"]),
+                "unk_word_fraction": _share(of["unknown"], of["words"]),
             }
             for language, of in sorted(self._sums.items())
         }
@@ -151,7 +151,7 @@ def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[st
             "num_words": of["words"],
             "pieces_per_word": _share(of["pieces"], of["words"]),
             "bytes_per_piece": _share(of["bytes"], of["pieces"]),
-            "unk_fraction": _share(of["unknown"], of["pieces"]),
+            "unk_piece_fraction": _share(of["unknown"], of["pieces"]),
         }
         for (language, source), of in sorted(sums.items())
     ]
@@ -168,7 +168,7 @@ def compare(
         size = tokenizer.get_vocab_size()
         by_language = [SampleText(of.language, "", of.text) for of in samples]
         for row in sample_report(tokenizer, by_language):
-            kept = ("pieces_per_word", "unk_fraction")
+            kept = ("pieces_per_word", "unk_piece_fraction")
             rows.append(
                 {"tokenizer": name, "pieces": size, "data": f"documents, {row['language']}"}
                 | {key: row[key] for key in kept}

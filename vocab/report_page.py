@@ -6,11 +6,12 @@ from typing import Any
 from electrify.page import Page
 
 _WORD_COLUMNS = (
-    "num_words", "num_distinct_words", "pieces_per_word", "characters_per_piece", "unk_fraction",
+    "num_words", "num_distinct_words", "pieces_per_word", "characters_per_piece",
+    "unk_word_fraction",
 )  # fmt: skip
 _COMPARED = (
-    "tokenizer", "pieces", "data", "pieces_per_word", "unk_fraction", "num_spans", "span_ceiling",
-    "start_ceiling", "end_ceiling",
+    "tokenizer", "pieces", "data", "pieces_per_word", "unk_piece_fraction", "num_spans",
+    "span_ceiling", "start_ceiling", "end_ceiling",
 )  # fmt: skip
 
 

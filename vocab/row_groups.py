@@ -1,36 +1,18 @@
-"""Documents files as pieces of work: one row group, some 16 MB of text, is read at a time."""
+"""The texts of a row group of documents, few in memory at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.documents import RowGroup
+
 BATCH_BYTES = 4_000_000  # of text, about: few long documents or many short ones
 _DOCUMENT_BYTES = 250  # at least, as documents are counted
 _READ_BYTES = 262_144  # of the file, read at once; not a whole column
-
-
-class RowGroup(NamedTuple):
-    """One row group of a documents file."""
-
-    path: str
-    number: int  # in its file
-
-
-def list_row_groups(documents: Sequence[Path]) -> tuple[list[RowGroup], int]:
-    """All row groups in the order of the files, and their bytes before compression."""
-    groups, num_bytes = [], 0
-    for path in documents:
-        metadata = pq.read_metadata(path)
-        for number in range(metadata.num_row_groups):
-            groups.append(RowGroup(str(path), number))
-            num_bytes += metadata.row_group(number).total_byte_size
-    return groups, num_bytes
 
 
 def read_texts(

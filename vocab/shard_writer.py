@@ -1,7 +1,6 @@
 """Writes token shards and the index that binds them; `vocab.shards` says what they are."""
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from electrify.array_file import save_array
-from electrify.artifacts import write_json
+from electrify.artifacts import file_sha256, write_json
 from vocab.stream import Int64s, Tokens
 
 FORMAT_VERSION = 2
@@ -135,38 +134,3 @@ def write_index(
     }
     write_json(folder / INDEX, index)
     return index
-
-
-def write_shards(
-    folder: Path,
-    documents: Mapping[tuple[str, str], Iterable[Sequence[Sequence[int]] | Sequence[int]]],
-    vocab_size: int,
-    tokenizer_sha256: str,
-    special_token_ids: Mapping[str, int],
-    shard_tokens: int = 33_554_432,
-) -> dict[str, Any]:
-    """Write shards from the documents of each (split, language).
-
-    A document is its ids with their last [SEP], or a list of such sentences, of which the last ends
-    with the [SEP].
-    """
-    entries = {}
-    for (split, language), listed in documents.items():
-        writer = ShardWriter(folder / split / language, vocab_size, shard_tokens)
-        for document in listed:
-            sentences = [np.atleast_1d(np.asarray(part)) for part in _sentences(document)]
-            tokens = np.concatenate(sentences).astype(token_dtype(vocab_size))
-            ends = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
-            writer.add(tokens, np.array([0, len(tokens)], np.int64), ends)
-        entries[split, language] = writer.close()
-    return write_index(folder, entries, vocab_size, tokenizer_sha256, special_token_ids)
-
-
-def _sentences(document: Sequence[Any]) -> Sequence[Any]:
-    return document if isinstance(document[0], Sequence) else [document]
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

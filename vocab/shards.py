@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.artifacts import file_sha256
 from electrify.progress import Progress
 from vocab.shard_index import AGAIN, read_index
-from vocab.shard_writer import SPLITS, file_sha256
+from vocab.shard_writer import SPLITS
 from vocab.stream import Shard, TokenStream
 
 _FILES = ("tokens", "offsets", "sentences")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from electrify.json_text import read_json
+from vocab.tokenizer import UNK
 
 _JSON_NAMES = ("*mrc*dev*.json", "[Kk]or[Qq]u[Aa][Dd]*dev*.json", "dev-v*.json", "xquad.*.json")
 _NER_NAMES = ("*ner*dev*.tsv",)
@@ -84,7 +85,7 @@ def _entities(characters: Sequence[str], tags: Sequence[str]) -> Iterator[tuple[
 
 
 def span_report(tokenizer: Any, texts: Iterable[SpanText]) -> dict[str, float | int]:
-    """Shares of spans that begin, end, and both at borders of pieces; pieces a word."""
+    """Shares of spans that begin, end, and both at borders of pieces; pieces a word; [UNK]."""
     listed = list(texts)
     found = dict.fromkeys(("spans", "starts", "ends", "both", "words", "pieces", "unknown"), 0)
     for first in range(0, len(listed), _TEXTS):
@@ -99,7 +100,7 @@ def span_report(tokenizer: Any, texts: Iterable[SpanText]) -> dict[str, float | 
         "start_ceiling": round(found["starts"] / spans, 6),
         "end_ceiling": round(found["ends"] / spans, 6),
         "pieces_per_word": round(found["pieces"] / words, 6),
-        "unk_per_word": round(found["unknown"] / words, 6),
+        "unk_piece_fraction": round(found["unknown"] / max(1, found["pieces"]), 6),
     }
 
 
@@ -108,7 +109,7 @@ def _count_spans(of: SpanText, encoding: Any, found: dict[str, int]) -> None:
     ends = {end for _, end in encoding.offsets}
     found["words"] += len(of.text.split())
     found["pieces"] += len(encoding.ids)
-    found["unknown"] += encoding.tokens.count("[UNK]")
+    found["unknown"] += encoding.tokens.count(UNK)
     for start, end in of.spans:
         found["spans"] += 1
         found["starts"] += start in starts

@@ -4,7 +4,6 @@ The normaliser contract: the `tokenizer.json` that encodes the corpus is the one
 and exported; its hash goes with the shards and the model.
 """
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, processors
 from tokenizers.models import WordPiece
 
-from electrify.artifacts import write_json, write_text
+from electrify.artifacts import file_sha256, write_json, write_text
 from electrify.rust_panics import panics_as_errors
 from vocab.mask_words import MASK_WORDS
 from vocab.merges import PREFIX
@@ -134,5 +133,4 @@ def special_token_ids(tokenizer: Any) -> dict[str, int]:
 
 def tokenizer_sha256(folder: Path) -> str:
     """SHA-256 of tokenizer.json: equal hashes mean equal ids for every text."""
-    with (folder / TOKENIZER_FILE).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(folder / TOKENIZER_FILE)

@@ -15,6 +15,7 @@ from electrify.config_vocab import VocabConfig
 from electrify.progress import log
 from electrify.run_stage import run_stage
 from electrify.stages import output_dir, vocab_stage
+from pipeline.documents import document_paths, list_row_groups
 from vocab.alphabet import hangul_syllables
 from vocab.count_process import count_words_apart
 from vocab.count_table import read_batches
@@ -24,7 +25,6 @@ from vocab.pretokenize import Cuts, WordRules
 from vocab.quality import SampleText, compare, sample_report, vocab_report
 from vocab.references import check_extendable, load_reference
 from vocab.report_page import report_page
-from vocab.row_groups import list_row_groups
 from vocab.spans import find_span_files, read_spans
 from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.wordpiece import SPECIAL_TOKENS, Training, Vocabulary, log_vocabulary, train_wordpiece
@@ -52,7 +52,7 @@ def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) ->
     training_of(options)  # a wrong `extend` fails here, before any work
     span_files = span_files_of(options)
     references = {path: load_reference(Path(path)) for path in options.references}
-    documents = sorted((output_dir(config) / "clean").glob("documents-*.parquet"))
+    documents = document_paths(output_dir(config) / "clean")
     learnt = learn_vocabulary(config, documents, beam_options, folder)
     samples = list(sample_documents(documents))
     batches = partial(read_batches, learnt.word_counts)
@@ -153,7 +153,7 @@ def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Trainin
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
     """The first documents of each language and source, up to SAMPLE_CHARACTERS of each."""
-    groups = list_row_groups(documents)[0]
+    groups = list_row_groups(documents)
     step = max(1, len(groups) // _SAMPLE_ROW_GROUPS)
     taken: dict[tuple[str, str], int] = {}
     for group in groups[::step]:
@@ -183,7 +183,7 @@ def sample_sentences(
 
 def _log_report(report: Mapping[str, Any]) -> None:
     for language, found in report["languages"].items():
-        fertility, unknown = found["pieces_per_word"], 100 * found["unk_fraction"]
+        fertility, unknown = found["pieces_per_word"], 100 * found["unk_word_fraction"]
         log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words are [UNK]")
     for row in report.get("compared", ()):
         if "span_ceiling" in row:

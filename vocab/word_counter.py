@@ -1,6 +1,5 @@
 """Text to counts of words, as the finished tokenizer cuts them."""
 
-from collections import Counter
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -89,11 +88,3 @@ def sum_counts(tables: list[pa.Table]) -> pa.Table:
 def _distinct(strings: pa.Array) -> pa.Table:
     found = pc.value_counts(strings)
     return pa.table([found.field(0), found.field(1)], schema=COUNTED)
-
-
-def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:
-    """Words of the texts with their counts, without those too long for the tokenizer."""
-    counter = WordCounter(lowercase, split_digits)
-    counter.add(pa.array(texts, pa.string()))
-    found = counter.words()
-    return Counter(dict(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True)))

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import make_pipeline, run_pipeline
 from vocab.count_chunks import ChunkWriter, Place, sum_places
 from vocab.count_table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
-from vocab.row_groups import RowGroup, list_row_groups, read_columns
+from vocab.row_groups import read_columns
 from vocab.word_counter import WordCounter
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core
@@ -40,7 +41,8 @@ def write_word_counts(
     scratch = output.with_name(output.name + ".shards")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    groups, num_bytes = list_row_groups(documents)
+    groups = list_row_groups(documents)
+    num_bytes = sum(group.num_bytes for group in groups)
     pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
     (
         pipeline

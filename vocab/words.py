@@ -29,19 +29,6 @@ class WordBatch(NamedTuple):
 Batches = Callable[[], Iterator[WordBatch]]
 
 
-def batches_of(words: Mapping[str, int], language: str = "") -> Batches:
-    """Words in memory as batches."""
-
-    def read() -> Iterator[WordBatch]:
-        listed = sorted(words)
-        for start in range(0, len(listed), BATCH_WORDS):
-            part = listed[start : start + BATCH_WORDS]
-            counts = np.array([words[word] for word in part], np.int64)
-            yield WordBatch(part, counts, [language] * len(part))
-
-    return read
-
-
 def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
     """Of each language, all words and distinct words."""
     total: Counter[str] = Counter()

@@ -85,7 +85,7 @@ def spans_of_logits(
     that) has its largest context in this window. `logits` are (T,).
     """
     starts, ends = (best_positions(logits, n_best_size) for logits in (start_logits, end_logits))
-    return _valid(
+    return spans_of_beam(
         window, number, starts, np.tile(ends, (len(starts), 1)), start_logits[starts],
         np.tile(end_logits[ends], (len(starts), 1)), max_answer_length,
     )  # fmt: skip
@@ -101,7 +101,19 @@ def spans_of_beam(
     max_answer_length: int,
 ) -> SpanTable:
     """The valid spans (see `spans_of_logits`) of a beam of starts (K,) with ends of each (K, L)."""
-    return _valid(window, number, starts, ends, start_scores, end_scores, max_answer_length)
+    first, behind = window.first, window.first + len(window.is_max_context)
+    may_start = (starts >= first) & (starts < behind)
+    may_start[may_start] = window.is_max_context[starts[may_start] - first]
+    lengths = ends - starts[:, None] + 1
+    valid = may_start[:, None] & (ends < behind) & (lengths >= 1) & (lengths <= max_answer_length)
+    row, column = np.nonzero(valid)  # in the order of starts, then of ends
+    return SpanTable(
+        window=np.full(len(row), number),
+        start=starts[row].astype(np.int64),
+        end=ends[row, column].astype(np.int64),
+        start_score=start_scores[row],
+        end_score=end_scores[row, column],
+    )
 
 
 def best_positions(scores: Scores, count: int) -> NDArray[np.int64]:
@@ -154,30 +166,6 @@ def klue_answer(
         candidates.insert(0, Candidate(NO_SPAN, 0.0, 0.0))
     best = _best_text(candidates)
     return Answer(best.text, null.score - best.start_score - best.end_score, candidates)
-
-
-def _valid(
-    window: Window,
-    number: int,
-    starts: NDArray[np.integer[Any]],
-    ends: NDArray[np.integer[Any]],
-    start_scores: Scores,
-    end_scores: Scores,
-    max_answer_length: int,
-) -> SpanTable:
-    first, behind = window.first, window.first + len(window.is_max_context)
-    may_start = (starts >= first) & (starts < behind)
-    may_start[may_start] = window.is_max_context[starts[may_start] - first]
-    lengths = ends - starts[:, None] + 1
-    valid = may_start[:, None] & (ends < behind) & (lengths >= 1) & (lengths <= max_answer_length)
-    row, column = np.nonzero(valid)  # in the order of starts, then of ends
-    return SpanTable(
-        window=np.full(len(row), number),
-        start=starts[row].astype(np.int64),
-        end=ends[row, column].astype(np.int64),
-        start_score=start_scores[row],
-        end_score=end_scores[row, column],
-    )
 
 
 def _null_table(null: Candidate) -> SpanTable:

@@ -1,8 +1,8 @@
 """How sure a score is: intervals over trials, standard errors over items, tests of a difference.
 
 The values of the tools that others' figures come from, under what those tools do, and beside them
-the tests that hold for few trials: `t_interval`, `mcnemar_exact`. What cannot be computed raises
-`ValueError`; an interval of fewer than two trials is `nan`.
+the test that holds for few items, `mcnemar_exact`. What cannot be computed raises `ValueError`; an
+interval of fewer than two trials is `nan`.
 """
 
 import math
@@ -35,26 +35,16 @@ class Significance(NamedTuple):
 
 
 def normal_interval(trials: Sequence[float]) -> Interval:
-    """Mean over trials +- 1.96 standard errors; too narrow for few trials, see `t_interval`.
+    """Mean over trials +- 1.96 standard errors; too narrow for few trials (Student's t of five:
+    1.42 times as wide).
 
     EuroEval src/euroeval/scores.py `aggregate_scores`; the half width of one trial is `nan`, and of
     no trials both are.
     """
-    return _interval(trials, NORMAL_QUANTILE_95)
-
-
-def t_interval(trials: Sequence[float]) -> Interval:
-    """Mean over trials with the interval of Student's t: of five trials 1.42 times as wide."""
-    from scipy.stats import t
-
-    return _interval(trials, float(t.ppf(0.975, len(trials) - 1)) if len(trials) > 1 else math.nan)
-
-
-def _interval(trials: Sequence[float], quantile: float) -> Interval:
     if len(trials) < 2:
         return Interval(float(trials[0]) if len(trials) else math.nan, math.nan)
     standard_error = float(np.std(trials, ddof=1)) / math.sqrt(len(trials))
-    return Interval(float(np.mean(trials)), quantile * standard_error)
+    return Interval(float(np.mean(trials)), NORMAL_QUANTILE_95 * standard_error)
 
 
 def mean_stderr(items: Sequence[float]) -> float:

@@ -37,12 +37,6 @@ class Recorded:
         """Operators that touch elements: about one launch each on a GPU, or more."""
         return self.operators.total() - self.free.total()
 
-    def of_width(self, width: int) -> Counter[tuple[Shape, torch.dtype]]:
-        """The tensors made whose last dimension is `width`, such as the vocabulary."""
-        return Counter(
-            {key: count for key, count in self.made.items() if key[0] and key[0][-1] == width}
-        )
-
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records every operator, those of the backward pass and of the optimiser included."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.throughput.pretrain_timing import seconds_of
+from electrify.error_text import first_line
 from model.attention import BACKENDS, AttentionWork, attention_pass
 from model.step_graph import replayed_seconds
 
@@ -113,8 +114,7 @@ def _timed(
         else:
             seconds = seconds_of(calls, device, repeats) / _INNER
     except RuntimeError as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return Probe(what, choice, detail, None, note=first_line[:120])
+        return Probe(what, choice, detail, None, note=first_line(error)[:120])
     return Probe(what, choice, detail, seconds, flops / seconds)
 
 

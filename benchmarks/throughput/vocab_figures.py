@@ -60,10 +60,6 @@ class VocabFigures:
                 row |= _rates(step)
         return {"format_version": FORMAT_VERSION, "machine": machine(PACKAGES), **plain}
 
-    def vocabularies(self) -> list[str]:
-        """Names on the curve, in order."""
-        return list(dict.fromkeys(point.name for point in self.curve))
-
 
 def judge(figures: VocabFigures) -> list[Goal]:
     """Every goal, met or not; `met` is None for what this run did not measure."""

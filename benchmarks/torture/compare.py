@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.results import MEASURED, RESULTS
 from benchmarks.torture.demo import STAGES
 from electrify.artifacts import check_files, read_manifest
+from electrify.stages import METRICS, TIMINGS
 
-# keys of records that time, memory and place decide
-_CLOCK = ("seconds", "per_second", "peak_memory", "finished_at", "wait", "model_path", "eta")
-_LINE_CHECKSUM = "sha256"  # of a record with its clock times
-_LINES = ("pretrain/metrics.jsonl", "evaluate/results.jsonl")
+# keys of records that time, memory and place decide, with the checksum of a record that holds them
+_UNCOMPARED_KEYS = {*TIMINGS, *MEASURED, "model_path", "sha256"}
+_LINES = (f"pretrain/{METRICS}", f"evaluate/{RESULTS}")
 _RECORDS = ("pretrain/summary.json",)
 # names with host, process id and time, which TensorBoard gives
 _UNCOMPARED = ("tensorboard/",)
@@ -89,6 +90,6 @@ def _without_clocks(value: Any) -> Any:
         return {
             key: _without_clocks(entry)
             for key, entry in value.items()
-            if key != _LINE_CHECKSUM and not any(clock in key for clock in _CLOCK)
+            if key not in _UNCOMPARED_KEYS
         }
     return [_without_clocks(entry) for entry in value] if isinstance(value, list) else value

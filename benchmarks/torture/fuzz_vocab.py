@@ -152,7 +152,8 @@ def _spans_ner(folder: Path) -> Reader:
 def _shard_folder(folder: Path) -> Path:
     import numpy as np
 
-    from vocab.shard_writer import FORMAT_VERSION, file_sha256
+    from electrify.artifacts import file_sha256
+    from vocab.shard_writer import FORMAT_VERSION
 
     place = folder / "train" / "ko"
     place.mkdir(parents=True)

@@ -1,12 +1,13 @@
 """A small random ELECTRA with a tokenizer of its own, and a run's config that scores it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from scipy import stats
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import ElectraConfig, ElectraForPreTraining, PreTrainedTokenizerFast
 
@@ -17,6 +18,12 @@ from electrify.config_file import parse_config
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
+
+
+def t_half_width(values: Sequence[float]) -> float:
+    """Half the width of the 95 % interval of Student's t around the mean."""
+    _, high = stats.t.interval(0.95, len(values) - 1, 0.0, stats.sem(values))
+    return float(high)
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.klue import YNAT
-from benchmarks.leakage import MISSING, tasks_in_use, write_items
+from benchmarks.leakage import tasks_in_use, write_items
 from benchmarks.leakage_scores import scores_without
 from benchmarks.predictions import prediction_path, score_lines, write_predictions
 from benchmarks.report import report
@@ -16,7 +16,7 @@ from benchmarks.run_folder import read_run
 from electrify.artifacts import Stage, write_json, write_text
 from electrify.leakage_report import (
     LEAKAGE,
-    REPORT,
+    MISSING,
     Chance,
     HoldingDocument,
     LeakageReport,
@@ -27,6 +27,7 @@ from electrify.leakage_report import (
     read_touched,
     touched_path,
 )
+from electrify.report_file import REPORT
 from electrify.run_stage import run_stage
 
 NUM_ROWS = 60

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from benchmarks.klue import YNAT
-from benchmarks.metrics.statistics import t_interval
 from benchmarks.predictions import plain, prediction_path, write_predictions
 from benchmarks.report import report
 from benchmarks.report_sections import config_toml
@@ -35,6 +34,7 @@ from electrify.stages import (
     pretrain_stage,
     vocab_stage,
 )
+from tests.benchmarks.conftest import t_half_width
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
 CLEAN_REPORT = {
@@ -78,7 +78,7 @@ VOCAB_REPORT = {
     "languages": {
         name: {
             "num_words": 51_234, "num_distinct_words": 9876, "pieces_per_word": fertility,
-            "characters_per_piece": 1.71, "unk_fraction": 0.0012, "measured_fraction": 1.0,
+            "characters_per_piece": 1.71, "unk_word_fraction": 0.0012, "measured_fraction": 1.0,
         }
         for name, fertility in (("ko", 1.93), ("en", 1.41))
     },
@@ -242,7 +242,7 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     markdown = (run / "report.md").read_text(encoding="utf-8")
     row = cells(markdown, "klue-ynat")
     assert row[2] == text
-    half = t_interval(PRETRAINED).half_width
+    half = t_half_width(PRETRAINED)
     low, high = (float(side) for side in row[3].removesuffix(" (seeds)").split(" to "))
     assert (low, high) == pytest.approx((mean - half, mean + half), abs=2e-4)
     assert row[6:] == ["3", "dev", "140", "560", "5.0 %"]
@@ -423,7 +423,7 @@ def test_predictions_add_what_the_examples_say(run):
     assert (found["interval_over"], found["undefined_resamples"]) == ("examples and seeds", 0)
     low, high = found["interval"]
     # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
-    assert high - low > 2 * t_interval(PRETRAINED).half_width
+    assert high - low > 2 * t_half_width(PRETRAINED)
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
     assert f"{low:.4f} to {high:.4f}" in cells(markdown, "klue-ynat")
     assert score["difference"]["outcome"] == "better"

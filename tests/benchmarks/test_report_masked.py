@@ -27,7 +27,7 @@ from electrify.masked_report import (
 from electrify.run_stage import run_stage
 
 CONTEXTS = ("as in training", "one at a time")
-HOSTILE = "<script>alert('x')</script> | \x00 \u202e"
+HOSTILE = "<script>alert('x')</script> | \x00 \u202e \uffff"
 
 
 def estimate(value: float) -> Estimate:
@@ -185,10 +185,10 @@ def test_the_whole_report_holds_it_and_escapes_it(tmp_path):
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-    assert "\u202e" not in page
     assert "Hidden tokens" in page
     text = (run / "report.md").read_text(encoding="utf-8")
     assert not re.search(r"(?<!\\)<script", text)
+    assert not {"\u202e", "\uffff"} & {*page, *text}
     numbers = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]
     found = numbers["masked"]["masked"]["contexts"]["one at a time"]["all"]
     assert found["predictors"]["inversion"]["accuracy"]["value"] == 0.5

@@ -42,7 +42,7 @@ from benchmarks.throughput.pretrain_variants import (
 from model import head_loss
 from model.batch import SpecialTokens
 from model.flops import flops_per_token
-from vocab.shard_writer import write_shards
+from tests.vocab.shard_files import write_shards
 
 CPU = torch.device("cpu")
 VOCAB_SIZE, BATCH_SIZE, LENGTH = 300, 4, 32

@@ -13,7 +13,8 @@ from model.batch import Batch, Noise, SpecialTokens
 from model.data import SequenceData, noise_probabilities
 from model.electra import ElectraPretrainer
 from model.layers import Embeddings, Encoder, EncoderShape
-from vocab.shard_writer import write_shards
+from model.masking import num_slots
+from tests.vocab.shard_files import write_shards
 from vocab.shards import TokenShards
 
 VOCAB_SIZE = 60
@@ -130,7 +131,7 @@ def random_batch(
         ids[row, 0], ids[row, middle], ids[row, end - 1] = 2, 3, 3
         types[row, middle + 1 : end] = 1
         ids[row, end:] = 0
-    noise = Noise.draw(seed + 1000, rows, length, model.num_slots(length))
+    noise = Noise.draw(seed + 1000, rows, length, num_slots(model.config, length))
     return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
 
 

@@ -17,7 +17,7 @@ from electrify.stages import evaluate_stage
 from model.card import add_sections, trained_length
 from model.export import export
 from model.pretrain import pretrain
-from vocab.shard_writer import write_shards
+from tests.vocab.shard_files import write_shards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, special_token_ids, tokenizer_sha256
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

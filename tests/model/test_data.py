@@ -11,9 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from electrify.config import RunConfig
 from model.batch import Batch
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
+from model.masking import num_slots
 from model.pretrain import Trainer
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, random_model, write_tiny_shards
-from vocab.shard_writer import write_shards
+from tests.vocab.shard_files import write_shards
 from vocab.shards import TokenShards
 from vocab.tokenizer import tokenizer_sha256
 
@@ -87,8 +88,9 @@ def test_a_batch_has_draws_for_as_many_slots_as_the_model_fills(config: RunConfi
         for length in (16, 32):
             batch = SequenceData.from_config(changed, "train", length).batch(0, 3)
             masked = model.mask(batch)
-            assert masked.positions.shape == batch.noise.mask.shape == (3, model.num_slots(length))
-            assert batch.noise.samples.shape == (3, model.num_slots(length), 2)
+            slots = 3, num_slots(pretrain, length)
+            assert masked.positions.shape == batch.noise.mask.shape == slots
+            assert batch.noise.samples.shape == (*slots, 2)
 
 
 # --- the batch of a step --------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from model.flops import (
     flops_per_token,
     run_flops,
 )
+from model.masking import num_slots
 from model.parameters import parameter_counts
 from model.schedule import phase_at, phases_of, stage_at
 
@@ -73,7 +74,7 @@ def counted_flops(config: PretrainConfig, stage: str) -> float:
     fixed = None if config.has_generator else torch.full((VOCAB_SIZE,), 1 / VOCAB_SIZE)
     model = ElectraPretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), fixed)
     ids = torch.randint(5, VOCAB_SIZE, (NUM_SEQUENCES, LENGTH))
-    noise = Noise.draw(1, NUM_SEQUENCES, LENGTH, model.num_slots(LENGTH))
+    noise = Noise.draw(1, NUM_SEQUENCES, LENGTH, num_slots(config, LENGTH))
     languages = torch.zeros(NUM_SEQUENCES, dtype=torch.int64)
     masked = model.mask(Batch(ids, torch.zeros_like(ids), noise, languages))
     with FlopCounterMode(display=False) as counter:

@@ -24,7 +24,7 @@ from model.initial import load_initial
 from model.networks import exported_networks, untie
 from model.piece_rows import PieceRows, cut
 from model.transformers_names import to_transformers
-from vocab.shard_writer import write_shards
+from tests.vocab.shard_files import write_shards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -18,6 +18,7 @@ from model.layers import (
     attend,
     initialise,
 )
+from model.masking import num_slots
 from tests.model.conftest import electra_model, random_batch, random_model
 
 CLS, SEP = 2, 3
@@ -245,7 +246,7 @@ def packed_rows() -> tuple[Tensor, Tensor, list[list[int]]]:
 
 
 def batch_of(model: ElectraPretrainer, ids: Tensor, types: Tensor, packed: bool = True) -> Batch:
-    noise = Noise.draw(1, len(ids), ids.shape[1], model.num_slots(ids.shape[1]))
+    noise = Noise.draw(1, len(ids), ids.shape[1], num_slots(model.config, ids.shape[1]))
     return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
 
 

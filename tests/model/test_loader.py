@@ -187,9 +187,9 @@ def test_seconds_of_waiting_are_counted_once(monkeypatch):
     with Loader(Source(read), CPU, 0, 3) as loader:
         loader.take(0)
         loader.take(1)
-        assert loader.waited() == 3
+        assert loader.waited_seconds() == 3
         loader.take(2)
-        assert loader.waited() == 0
+        assert loader.waited_seconds() == 0
 
 
 # --- how a loop ends ------------------------------------------------------------------------------

@@ -18,13 +18,12 @@ from safetensors.torch import load_file
 from electrify.artifacts import read_manifest
 from electrify.config import RunConfig
 from electrify.config_pretrain import Objective
-from electrify.stages import output_dir
+from electrify.stages import TIMINGS, output_dir
 from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 from model.data import StepData, open_shards
 from model.device import resolve_device
 from model.parallel import ALONE, Ranks, bare, processes, synchronised, trains_in_parts, wrap
 from model.pretrain import Trainer
-from model.watch import TIMINGS
 from tests.model.conftest import make_config, write_tiny_shards
 
 ROOT = Path(__file__).parents[2]

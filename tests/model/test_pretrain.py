@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from electrify.progress import Stopped
+from electrify.stages import TIMINGS
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
 from model.fast_step import FastStep
 from model.optim import make_optimizers
 from model.pretrain import Trainer
-from model.watch import TIMINGS
 from tests.model.conftest import make_config
 
 NUM_WORDS = 6  # of the documents in conftest.py

@@ -14,7 +14,7 @@ from model.flops import Flops, run_flops
 from model.mfu import peak_flops
 from model.watch import MetricsFile, Speed, Work
 
-FACTS = RunFacts("electra", 10, 1.0, 0.15)
+FACTS = RunFacts("electra", 10, 1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +185,7 @@ def test_speed_counts_training_alone(monkeypatch):
     speed = Speed(torch.device("cpu"), work(5000), seconds=20.0, peak_flops=1e12)
     clock[0] += 2
     speed.pause(work(6000))
-    found = speed.lap(900.0, waited=0.5)
+    found = speed.lap(900.0, waited_seconds=0.5)
     assert found == pytest.approx({
         "tokens_per_second": 450, "positions_per_second": 500, "mfu": 0.5,
         "data_wait_fraction": 0.25,

@@ -25,11 +25,11 @@ from safetensors.torch import load_file
 from electrify.artifacts import Stage
 from electrify.config import RunConfig
 from electrify.run_stage import run_stage
+from electrify.stages import TIMINGS
 from model import pretrain as pretrain_module
 from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 from model.flops import flops_per_token
 from model.pretrain import Trainer
-from model.watch import TIMINGS
 from tests.model.conftest import NO_DROPOUT, VOCAB_SIZE, make_config, write_tiny_shards
 from tests.model.xla_program import Run, Task, unit_starts
 

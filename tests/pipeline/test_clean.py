@@ -16,7 +16,7 @@ from electrify.config_file import parse_config
 from pipeline import clean as clean_module
 from pipeline import sources
 from pipeline.clean import clean
-from pipeline.documents import read_documents, read_rows
+from pipeline.documents import document_paths, read_rows
 
 
 def _config(tmp_path, paths, source=None, **options):
@@ -39,6 +39,10 @@ def _write(path, texts, **fields):
 def _sentence(number):
     """Five words; the first tells it from others, as a number would not."""
     return f"{chr(0xAC00 + number)}번째 문장은 다른 문장과 다르다."
+
+
+def _documents(folder, columns=None):
+    return list(read_rows(document_paths(folder), columns))
 
 
 def _removed(folder):
@@ -81,7 +85,7 @@ def corpus(tmp_path):
 def test_documents_removed_and_report(tmp_path, corpus):
     clean(_config(tmp_path, [corpus / "*"]), [], overwrite=False)
     folder = tmp_path / "out" / "clean"
-    documents, removed = list(read_documents(folder)), _removed(folder)
+    documents, removed = _documents(folder), _removed(folder)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
     # each sentence once, from the first place where it stood, in order
@@ -131,7 +135,7 @@ def test_duplicates_stay_if_asked(tmp_path):
     path = _write(tmp_path / "a.jsonl", [_sentence(1), _sentence(1)])
     options = {"exact_dedup": False, "near_dedup": {"enabled": False}}
     clean(_config(tmp_path, [path], **options), [], overwrite=False)
-    assert len(list(read_documents(tmp_path / "out" / "clean"))) == 2
+    assert len(_documents(tmp_path / "out" / "clean")) == 2
     assert _removed(tmp_path / "out" / "clean") == []
 
 
@@ -208,11 +212,11 @@ def test_done_already_is_not_done_again(tmp_path):
 
 def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatch):
     config = _config(tmp_path, [corpus / "*"])
-    one_group = list(read_documents(_clean_afresh(config)))
+    one_group = _documents(_clean_afresh(config))
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     folder = _clean_afresh(config)
     assert len(list(folder.glob("documents-*.parquet"))) == 3
-    assert list(read_documents(folder)) == one_group
+    assert _documents(folder) == one_group
 
 
 def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
@@ -288,7 +292,7 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
         ("00-00001-000000021", "duplicate", "of 00-00000-000000006"),
         ("00-00002-000000002", "repeated_lines", "2 lines, each in many documents"),
     ]
-    kept = [document["text"] for document in read_documents(folder)]
+    kept = [document["text"] for document in _documents(folder)]
     without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
     assert kept == [*[f"{notice}\n{text}" for text in without[:19]], *without[19:]]
     assert report["altered"]["repeated_lines_removed"] == 11
@@ -338,7 +342,7 @@ def test_text_and_parquet_sources_side_by_side(tmp_path):
     (tmp_path / "b.txt").write_text(f"{_sentence(1)}\n\n{_sentence(2)}\n", encoding="utf-8")
     source = {"kind": "text", "language": "ko", "name": "책", "licence": "MIT"}
     clean(_config(tmp_path, [tmp_path / "*.txt"], source), [], overwrite=False)
-    rows = list(read_documents(tmp_path / "out" / "clean", ["id", "language", "source", "licence"]))
+    rows = _documents(tmp_path / "out" / "clean", ["id", "language", "source", "licence"])
     assert [tuple(row.values()) for row in rows] == [
         ("00-00000-000000001", "ko", "책", "MIT"), ("00-00000-000000003", "ko", "책", "MIT")
     ]  # fmt: skip

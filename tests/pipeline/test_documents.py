@@ -4,7 +4,13 @@ import pyarrow as pa
 import pytest
 
 from pipeline import documents
-from pipeline.documents import DOCUMENT_SCHEMA, Document, ParquetParts, read_documents, read_rows
+from pipeline.documents import (
+    DOCUMENT_SCHEMA,
+    Document,
+    ParquetParts,
+    document_paths,
+    read_rows,
+)
 
 
 def _rows(count):
@@ -31,9 +37,8 @@ def test_rows_come_back_in_order_from_several_files(tmp_path, monkeypatch):
         f"documents-{i:05d}.parquet" for i in range(len(paths))
     ]
     assert list(read_rows(paths)) == rows
-    assert list(read_documents(tmp_path / "a")) == rows
-    ids = [row["id"] for row in read_documents(tmp_path / "a", columns=["id"])]
-    assert ids == [row["id"] for row in rows]
+    assert document_paths(tmp_path / "a") == paths
+    assert list(read_rows(paths, ["id"])) == [{"id": row["id"]} for row in rows]
 
 
 def test_equal_rows_make_equal_bytes(tmp_path):
@@ -61,9 +66,6 @@ def test_how_rows_wait_in_memory_does_not_matter_to_the_reader(tmp_path, monkeyp
     assert list(read_rows([path])) == list(read_rows([other])) == rows
 
 
-def test_errors_of_read_documents(tmp_path):
+def test_a_folder_without_documents_names_the_verb_that_makes_them(tmp_path):
     with pytest.raises(ValueError, match="run first: electrify clean"):
-        read_documents(tmp_path)
-    _write(tmp_path / "a", _rows(1))
-    with pytest.raises(ValueError, match=r"documents have no column title \(there are: id, text"):
-        read_documents(tmp_path / "a", columns=["id", "title"])
+        document_paths(tmp_path)

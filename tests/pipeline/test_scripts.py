@@ -11,7 +11,6 @@ from pipeline.scripts import (
     NEWLINE,
     NUM_CLASSES,
     SCRIPTS,
-    hangul_fraction,
     letter_of,
     line_counts,
     script_counts,
@@ -65,10 +64,9 @@ def test_digits_symbols_and_lone_accents_are_no_letters():
     assert script_counts("") == {}
 
 
-def test_hangul_fraction():
-    assert hangul_fraction("가나 ab 12") == 0.5
-    assert hangul_fraction("ㅋㅋ") == 1.0
-    assert hangul_fraction("12") == 0.0
+def test_jamo_are_hangul_and_digits_are_nothing():
+    assert script_counts("가나 ab 12") == {"Hang": 2, "Latn": 2}
+    assert script_counts("ㅋㅋ") == {"Hang": 2}
 
 
 def test_one_block_of_counts_for_one_line():

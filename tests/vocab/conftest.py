@@ -1,7 +1,10 @@
-"""A small corpus as the stage before leaves it."""
+"""A small corpus as the stage before leaves it; words from what is in memory."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +13,8 @@ from electrify.artifacts import Stage
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.run_stage import run_stage
+from vocab.word_counter import WordCounter
+from vocab.words import BATCH_WORDS, Batches, WordBatch
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
 CONFIG = """
@@ -87,3 +92,24 @@ def make_run(tmp_path, make_run_in):
         return make_run_in(tmp_path / "run", documents, **options)
 
     return make
+
+
+def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:
+    """Words of the texts with their counts, without those too long for the tokenizer."""
+    counter = WordCounter(lowercase, split_digits)
+    counter.add(pa.array(texts, pa.string()))
+    found = counter.words()
+    return Counter(dict(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True)))
+
+
+def batches_of(words: Mapping[str, int], language: str = "") -> Batches:
+    """Words in memory as batches."""
+
+    def read() -> Iterator[WordBatch]:
+        listed = sorted(words)
+        for start in range(0, len(listed), BATCH_WORDS):
+            part = listed[start : start + BATCH_WORDS]
+            counts = np.array([words[word] for word in part], np.int64)
+            yield WordBatch(part, counts, [language] * len(part))
+
+    return read

@@ -8,16 +8,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from electrify.config_vocab import VocabConfig
+from tests.vocab.conftest import batches_of, count_words
 from vocab.encode import encode
 from vocab.normalizer import normalizer
 from vocab.pretokenize import pre_tokenizer
 from vocab.shards import TokenShards
 from vocab.tokenizer import build_tokenizer, load_tokenizer
 from vocab.train import train_vocab
-from vocab.word_counter import count_words
 from vocab.word_encoder import WordEncoder
 from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
-from vocab.words import batches_of
 
 SCRIPTS = {
     "Hangul": ("ko", "우리는 학교에서 한국어를 공부하고 집으로 돌아와 저녁을 먹었다"),

@@ -11,13 +11,14 @@ import pytest
 from electrify.artifacts import read_manifest
 from electrify.run_stage import run_stage
 from electrify.stages import MASK_UNITS_FILE, encode_stage
+from tests.vocab.conftest import batches_of
 from vocab.mask_units import count_borders, read_unit_starts, write_mask_units
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.segment import Segmenter, is_continuing
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
 from vocab.train import train_vocab
 from vocab.wordpiece import SPECIAL_TOKENS
-from vocab.words import WordBatch, batches_of
+from vocab.words import WordBatch
 
 LETTERS = [*"학교에서가를나", *(f"##{letter}" for letter in "학교에서가를나")]
 PIECES = [*SPECIAL_TOKENS, *LETTERS, "학교", "##에서", "##가나"]

@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.vocab.conftest import count_words
 from vocab.pretokenize import (
     has_hangul,
     is_isolated,
-    morphemes,
     morphemes_of,
     normalizer,
     pre_tokenizer,
     surface_pieces,
 )
-from vocab.word_counter import count_words
 
 HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ하었a1🙂.é한글쀍")
 
@@ -31,11 +30,10 @@ HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ
         ("도와줘서", ["도와줘", "서"]),
         ("123에서", ["123", "에서"]),
         ("library", ["library"]),
-        ("", []),
     ],
 )
 def test_words_are_cut_into_stem_particles_endings(word, pieces):
-    assert morphemes(word) == pieces
+    assert morphemes_of([word]) == [pieces]
 
 
 @settings(max_examples=150, deadline=None)
@@ -61,7 +59,7 @@ def test_any_offsets_give_pieces_that_join_to_the_word(word, spans):
 
 def test_batches_agree_with_single_words(documents):
     words = sorted({word for _, text in documents for word in text.split()})
-    assert morphemes_of(words) == [morphemes(word) for word in words]
+    assert morphemes_of(words) == [morphemes_of([word])[0] for word in words]
 
 
 def test_counts_equal_a_counter_over_the_run_time_pretokenizer(documents):

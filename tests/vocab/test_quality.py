@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.quality import (
     SampleText,
@@ -16,9 +17,7 @@ from vocab.quality import (
 from vocab.report_page import report_page
 from vocab.spans import SpanText
 from vocab.tokenizer import build_tokenizer
-from vocab.word_counter import count_words
 from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
-from vocab.words import batches_of
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 
@@ -41,7 +40,7 @@ def test_figures_of_a_language_are_weighted_by_count():
     assert report["num_distinct_words"] == 3
     assert report["pieces_per_word"] == pytest.approx((6 * 2 + 3 + 1) / 10)
     assert report["characters_per_piece"] == pytest.approx((6 * 4 + 3 + 1) / 16)
-    assert report["unk_fraction"] == pytest.approx(0.1)
+    assert report["unk_word_fraction"] == pytest.approx(0.1)
 
 
 def test_borders_that_pieces_miss_are_counted():
@@ -65,7 +64,7 @@ def test_samples_are_measured_by_language_and_source(tokenizer):
         SampleText("ko", "news", "책"),
     ]
     blog, news = sample_report(tokenizer, samples)
-    assert (blog["source"], blog["unk_fraction"]) == ("blog", 1)
+    assert (blog["source"], blog["unk_piece_fraction"]) == ("blog", 1)
     assert news["num_words"] == 3
     assert news["pieces_per_word"] == pytest.approx(6 / 3, abs=1e-6)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.vocab.shard_files import write_shards
 from vocab.reader import SequenceReader
-from vocab.shard_writer import write_shards
 from vocab.shards import TokenShards
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}

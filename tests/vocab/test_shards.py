@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocab.shard_writer import ShardWriter, token_dtype, write_shards
+from tests.vocab.shard_files import write_shards
+from vocab.shard_writer import ShardWriter, token_dtype
 from vocab.shards import TokenShards
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}

@@ -52,6 +52,9 @@ def test_a_span_counts_where_both_its_ends_are_borders(tmp_path):
     assert found["span_ceiling"] == 0.75
     assert (found["start_ceiling"], found["end_ceiling"]) == (1, 0.75)
     assert found["pieces_per_word"] == pytest.approx(5 / 3, abs=1e-6)
+    assert found["unk_piece_fraction"] == 0
+    fewer = span_report(build_tokenizer(pieces[:-2], lowercase=False), texts)
+    assert fewer["unk_piece_fraction"] == 0.25  # the second text is one [UNK]
 
 
 def test_a_folder_without_files_and_a_broken_file_are_named(tmp_path):

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of, normalizer
 from vocab.tokenizer import (
     build_tokenizer,
@@ -13,9 +14,7 @@ from vocab.tokenizer import (
     special_token_ids,
     tokenizer_sha256,
 )
-from vocab.word_counter import count_words
 from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
-from vocab.words import batches_of
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
 TEXTS = [

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.vocab.conftest import count_words
 from vocab.count_chunks import ChunkWriter, shards_of, sum_places
 from vocab.count_process import count_words_apart
-from vocab.count_table import read_batches, read_word_counts
+from vocab.count_table import read_batches
 from vocab.normalizer import normalizer
 from vocab.plain_words import PlainWords
 from vocab.pretokenize import CUT, WordRules, pre_tokenizer
-from vocab.word_counter import COUNTED, count_words
+from vocab.word_counter import COUNTED
 from vocab.word_counts import write_word_counts
 
 NOMINAL = WordRules(cuts="nominal")
@@ -27,6 +28,17 @@ NOMINAL = WordRules(cuts="nominal")
 def count(paths, output, options=(), rules=NOMINAL):
     write_word_counts(paths, output, rules, runner="local", beam_options=options)
     return output
+
+
+def read_word_counts(path: Path) -> dict[str, dict[str, int]]:
+    """The counts of each language's words: for few words, as they are all in memory."""
+    languages: dict[str, dict[str, int]] = {}
+    for batch in read_batches(path):
+        for language, word, count in zip(
+            batch.languages, batch.words, batch.counts.tolist(), strict=True
+        ):
+            languages.setdefault(language, {})[word.replace(CUT, "")] = count
+    return {language: dict(sorted(languages[language].items())) for language in sorted(languages)}
 
 
 def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path):

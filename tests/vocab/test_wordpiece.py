@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from tests.vocab.conftest import batches_of, count_words
 from vocab.merges import PairMerger
 from vocab.pretokenize import CUT, is_isolated, morphemes_of
-from vocab.word_counter import count_words
 from vocab.wordpiece import SPECIAL_TOKENS, Training, flat_symbols, train_wordpiece
-from vocab.words import batches_of, count_characters
+from vocab.words import count_characters
 
 
 @pytest.fixture(scope="module")
