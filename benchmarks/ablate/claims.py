@@ -58,15 +58,15 @@ def add_claims(
 
 
 def summary_of(verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how: '2 hold: a > b; a > c. 1 does not: b = c. ...'."""
-    groups = {"hold": "holds", "do not hold": "does not hold", "cannot be told": "cannot",
-              "cannot be told for want of seeds": "too few", "were not run": "not run"}  # fmt: skip
+    """How many claims came out how, and which are decided: 'Of 9 claims 2 hold (a > b; c > d), 7 ...'."""
+    groups = {"hold": "holds", "do not hold": "does not hold", "cannot be told apart": "cannot",
+              "have too few seeds to tell": "too few", "were not run": "not run"}  # fmt: skip
     parts = []
     for words, start in groups.items():
         found = [v.claim.text for v in verdicts if v.outcome.startswith(start)]
-        if found:
-            parts.append(f"{len(found)} of {len(verdicts)} {words}: {'; '.join(found)}.")
-    return " ".join(parts)
+        names = f" ({'; '.join(found)})" if "hold" in words else ""
+        parts += [f"{len(found)} {words}{names}"] if found else []
+    return f"Of {len(verdicts)} claims {', '.join(parts)}."
 
 
 def _spread(scores: GridScores, column: str) -> str:
