@@ -58,7 +58,7 @@ def add_claims(
 
 
 def summary_of(verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how, and which are decided: 'Of 9 claims 2 hold (a > b; c > d), 7 ...'."""
+    """How many claims came out how, which are decided: 'Of 9 claims 1 hold (a > b), 8 ...'."""
     groups = {"hold": "holds", "do not hold": "does not hold", "cannot be told apart": "cannot",
               "have too few seeds to tell": "too few", "were not run": "not run"}  # fmt: skip
     parts = []
