@@ -1,6 +1,5 @@
 """More jobs for a finished evaluation: those it has are kept, only the others are done."""
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from benchmarks.jobs import Job
 from benchmarks.load import TaskData
 from benchmarks.predictions import PREDICTIONS
 from benchmarks.results import RESULTS, Result, read_results
-from electrify.artifacts import MANIFEST, SPARSE, Stage, check_files, read_manifest
+from electrify.artifacts import MANIFEST, SPARSE, Stage, canonical, check_files, read_manifest
 
 # options that say which jobs there are; the others say how each is done
 _WHICH = ("suites", "tasks", "seeds", "train_fractions", "random_init_control", "tasks_options")
@@ -23,7 +22,7 @@ def is_extension(stage: Stage, jobs: Sequence[Job], data: Mapping[str, TaskData]
     if not (stage.folder / MANIFEST).exists() or (stage.folder / SPARSE).exists():
         return False
     made = read_manifest(stage.folder)
-    config: Config = json.loads(json.dumps(stage.config))
+    config: Config = canonical(dict(stage.config))
     if _how(made["config"]) != _how(config) or _model(made["inputs"]) != _model(stage.inputs):
         return False
     planned = {job.key for job in jobs}

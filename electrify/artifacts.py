@@ -77,7 +77,7 @@ def status(stage: Stage) -> Status:
         return Status("missing", f"no {stage.folder} yet")
     manifest = read_manifest(stage.folder)
     for part in ("inputs", "config"):
-        made, wanted = manifest[part], _canonical(stage.plan[part])
+        made, wanted = manifest[part], canonical(stage.plan[part])
         for key in sorted({*made, *wanted}):
             if made.get(key) != wanted.get(key):
                 what = f"{part} {key} changed"
@@ -130,7 +130,7 @@ def _check_form(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a stage folder, with a checksum of its own."""
-    value = _canonical(dict(manifest))
+    value = canonical(dict(manifest))
     write_json(folder / MANIFEST, value | {_CHECKSUM: digest_of(value)})
 
 
@@ -233,7 +233,7 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
 
     `ValueError` if it is the resumable work of another plan, unless `overwrite`.
     """
-    plan_path, plan = stage.partial / PLAN, _canonical(stage.plan)
+    plan_path, plan = stage.partial / PLAN, canonical(stage.plan)
     if stage.partial.exists():
         same = plan_path.exists() and _plan_in(plan_path) == plan
         if stage.resumable and same:  # with overwrite too: it drops the work of other plans alone
@@ -259,7 +259,7 @@ def finish_partial(stage: Stage, counts: Mapping[str, Any], seconds: float) -> N
         name: {"bytes": p.stat().st_size, "sha256": file_sha256(p)}
         for name, p in zip(names, paths, strict=True)
     }
-    plan = _canonical(stage.plan)
+    plan = canonical(stage.plan)
     hashes = {
         name: entry["sha256"]
         for name, entry in files.items()
@@ -295,6 +295,6 @@ def _plan_in(path: Path) -> Any:
         return None
 
 
-def _canonical(value: Any) -> Any:
+def canonical(value: Any) -> Any:
     """As JSON reads it back: tuples become lists."""
     return json.loads(json.dumps(value))

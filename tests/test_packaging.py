@@ -32,13 +32,3 @@ def test_constraints_are_names_and_versions_only():
     pins = [line for line in lines if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+==[0-9][A-Za-z0-9.]*", pin) for pin in pins)
     assert "torch==2.13.0" in pins
-
-
-def test_modules_stay_under_three_hundred_lines():
-    too_long = [
-        path
-        for name in PACKAGES
-        for path in Path(name).rglob("*.py")
-        if len(path.read_text(encoding="utf-8").splitlines()) > 300
-    ]
-    assert too_long == []

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from benchmarks.ablate.plan import Run
-from electrify.artifacts import MANIFEST, read_manifest, write_json
+from electrify.artifacts import MANIFEST, canonical, read_manifest, write_json
 from electrify.config import RunConfig
 from electrify.stages import (
     KEEPING_OPTIONS,
@@ -51,7 +51,7 @@ def _is_made(stage: Path, options: dict[str, object]) -> bool:
     if not (stage / MANIFEST).exists():
         return False
     made: dict[str, object] = read_manifest(stage)["config"]
-    wanted: dict[str, object] = json.loads(json.dumps(options))
+    wanted: dict[str, object] = canonical(options)
     return made == wanted
 
 

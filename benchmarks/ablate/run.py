@@ -86,11 +86,11 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
 
 def _cost(run: Run) -> tuple[object, ...]:
     from model.flops import run_flops
-    from model.schedule import phases_of
+    from model.schedule import phases_of, tokens_until
 
     options, length = run.config.pretrain, run.config.encode.sequence_length
     flops = run_flops(options, run.config.vocab.size, length)
-    tokens = sum(phase.num_steps * phase.tokens_per_step for phase in phases_of(options, length))
+    tokens = tokens_until(phases_of(options, length), options.num_steps)
     cost = f"{flops.matmul:.3g}", f"{flops.paper:.3g}"
     return run.variant, run.seed, options.num_steps, tokens, *cost
 
