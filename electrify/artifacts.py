@@ -26,6 +26,7 @@ from electrify.json_text import read_json
 from electrify.peak_memory import peak_memory_mb
 from electrify.progress import log
 from electrify.provenance import git_commit, versions
+from electrify.stage_lock import recover, replace_folder
 
 MANIFEST = "manifest.json"
 _CHECKSUM = "manifest_sha256"
@@ -106,7 +107,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
             raise ValueError("its checksum differs")
     except FileNotFoundError:
-        raise ValueError(f"{folder} has no {MANIFEST}: not a finished stage folder") from None
+        raise ValueError(
+            f"{folder} has no {MANIFEST}: not a finished stage folder; remove it and run the "
+            "stage again"
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
@@ -136,6 +140,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 def input_digest(folder: Path, verb: str) -> str:
     """The digest of a stage that the next one needs, with all its files. `verb` makes it."""
+    recover(folder)
     if not folder.exists():
         raise ValueError(f"no {folder}; run first: electrify {verb} CONFIG")
     manifest = read_manifest(folder)
@@ -245,6 +250,8 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
                 f"{stage.partial} is the unfinished work of another config or other inputs. "
                 "Give the run another output_dir, or --overwrite to drop that work"
             )
+        # the plan first: without it nobody goes on with what a kill leaves of the folder
+        plan_path.unlink(missing_ok=True)
         shutil.rmtree(stage.partial)
     stage.partial.mkdir(parents=True)
     write_json(plan_path, plan)
@@ -280,10 +287,8 @@ def finish_partial(stage: Stage, counts: Mapping[str, Any], seconds: float) -> N
 
 
 def put_in_place(stage: Stage) -> None:
-    """Give the whole partial folder its name."""
-    if stage.folder.exists():  # only with --overwrite: the old one goes when the new one is whole
-        shutil.rmtree(stage.folder)
-    stage.partial.replace(stage.folder)
+    """Give the whole partial folder its name; with --overwrite the old folder goes only then."""
+    replace_folder(stage.folder, stage.partial)
     # last: without it a stage stopped while its files are hashed would start afresh
     (stage.folder / PLAN).unlink(missing_ok=True)
 

@@ -23,6 +23,7 @@ from electrify.remote_run import (
     remember_address,
     remote_run,
 )
+from electrify.stage_lock import recover_run, remove_folder, replace_folder
 
 FETCHED = ".fetched"  # ends names of what is not whole yet
 _TRIES = 3  # of a file that comes with another checksum
@@ -60,6 +61,7 @@ def learn(run: Path) -> None:
     """
     if (remote := remote_run(run)) is None:
         return
+    recover_run(run)
     with remote.explained("read"):
         found = remote.place.list()
         there = {name.removesuffix(f"/{MANIFEST}"): found[name] for name in found
@@ -135,7 +137,7 @@ def _learn_stage(remote: RemoteRun, stage: str, is_here: bool, there: RemoteFile
     manifest = remote.folder / stage / MANIFEST
     if there is None:
         if (remote.folder / stage / SPARSE).exists():  # it was taken away there
-            shutil.rmtree(remote.folder / stage)
+            remove_folder(remote.folder / stage)
         return remote.forget(stage)
     content = None if there.md5 else remote.place.read(f"{stage}/{MANIFEST}")
     mark = there.md5 or hashlib.md5(content or b"", usedforsecurity=False).hexdigest()
@@ -179,9 +181,7 @@ def _place_manifest(remote: RemoteRun, stage: str, content: bytes) -> None:
     temporary.mkdir(parents=True)
     (temporary / SPARSE).touch()
     (temporary / MANIFEST).write_bytes(content)
-    if folder.exists():
-        shutil.rmtree(folder)
-    temporary.replace(folder)
+    replace_folder(folder, temporary)
     log(f"{stage}: finished at {remote.place.url(stage)}")
 
 

@@ -20,7 +20,7 @@ from electrify.artifacts import (
 from electrify.progress import Stopped, log
 from electrify.remote_fetch import learn, prepare, take_up
 from electrify.remote_send import begin, publish, send_part, writing
-from electrify.stage_lock import remove_left_lock, stage_lock
+from electrify.stage_lock import recover, stage_lock
 
 # errors of writing: Arrow and numpy do not say of what file
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -38,8 +38,8 @@ def run_stage(
     another process writes the folder, and where a file of `stage.reads` has changed. Of a run at an
     address (`open_run`), what is read comes from there and what is made goes there.
     """
+    recover(stage.folder)
     if _is_done(stage, overwrite):
-        remove_left_lock(stage.folder)  # of one killed between its last rename and its end
         publish(stage.folder)
         return False
     with stage_lock(stage.folder), writing(stage.folder):

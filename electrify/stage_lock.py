@@ -1,9 +1,14 @@
-"""One writer of a stage folder at a time: a lock that the system lifts when its holder dies."""
+"""One writer of a stage folder at a time: a lock that the system lifts when its holder dies.
+
+A folder is replaced by renames. A kill between two of them leaves a folder under a name beside it;
+whoever locks the stage next puts that back, or removes it.
+"""
 
 import errno
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
@@ -26,28 +31,85 @@ def stage_lock(folder: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _acquire(path, folder)
     if file is None:
+        _recover(folder)
         yield
         return
     try:
         _write_owner(file)
+        _recover(folder)
         yield
     finally:
         path.unlink(missing_ok=True)  # before the lock is lifted: `_acquire` looks whether it is
         file.close()
 
 
-def remove_left_lock(folder: Path) -> None:
-    """Remove the lock file of a stage folder if who left it is no more."""
-    path = lock_path(folder)
-    if path.exists():
+def recover(folder: Path) -> None:
+    """Mend what a killed writer of a stage folder left: its lock file, a replacement half done.
+
+    Nothing happens where another process holds the lock.
+    """
+    if any(map(os.path.lexists, (lock_path(folder), _old(folder), _removed(folder)))):
         # ValueError: it has a holder; OSError: the run may be read but not written
         with suppress(ValueError, OSError), stage_lock(folder):
             pass
 
 
+def recover_run(run: Path) -> None:
+    """`recover` every stage of a run whose replacement was cut off."""
+    for path in [*run.glob(".*.old"), *run.glob(".*.removed")]:
+        recover(run / path.stem[1:])
+
+
+def replace_folder(folder: Path, new: Path) -> None:
+    """Give a whole folder the name of a stage folder; the one that has it goes.
+
+    The stage is whole at every instant, but between two renames, which `recover` takes back.
+    """
+    _recover(folder)
+    if os.path.lexists(folder):
+        folder.replace(_old(folder))
+    new.replace(folder)
+    _recover(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a stage folder at once: what a kill leaves of it has another name."""
+    _delete(_removed(folder))
+    folder.replace(_removed(folder))
+    _delete(_removed(folder))
+
+
 def lock_path(folder: Path) -> Path:
     """The file beside a stage folder that its writer holds."""
     return folder.with_name(f".{folder.name}.lock")
+
+
+def _old(folder: Path) -> Path:
+    """Where the whole old folder waits until the new one has its name."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _removed(folder: Path) -> Path:
+    """Where a folder is deleted, of which files may be missing."""
+    return folder.with_name(f".{folder.name}.removed")
+
+
+def _recover(folder: Path) -> None:
+    old = _old(folder)
+    if os.path.lexists(old):
+        if os.path.lexists(folder):
+            _delete(_removed(folder))
+            old.replace(_removed(folder))
+        else:
+            old.replace(folder)
+    _delete(_removed(folder))
+
+
+def _delete(path: Path) -> None:
+    if path.is_symlink():  # to a folder on another disk, which stays
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
 
 
 def _acquire(path: Path, folder: Path) -> TextIOWrapper | None:
@@ -63,6 +125,7 @@ def _acquire(path: Path, folder: Path) -> TextIOWrapper | None:
             file.close()
             if error.errno not in _NO_LOCKS:
                 raise
+            path.unlink(missing_ok=True)  # it locks nothing
             warn(f"{path.parent} is on a file system without locks: let no second run write there")
             return None
         if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):

@@ -1,6 +1,10 @@
 """Each test starts with the `electrify` log as a library user has it, whatever a command set."""
 
+import itertools
 import logging
+import os
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -21,3 +25,45 @@ def plain_logging() -> None:
     logger.handlers.clear()
     logger.setLevel(logging.NOTSET)
     logger.propagate = True
+
+
+@pytest.fixture
+def kills() -> Callable[[Callable[[], object], Callable[[], object]], Iterator[int]]:
+    """`kills(begin, work)`: for each rename and removal of `work` once, after `begin`, a process
+    that does `work` and dies there without cleaning up; the number of that step."""
+
+    def each(begin: Callable[[], object], work: Callable[[], object]) -> Iterator[int]:
+        for step in itertools.count():
+            begin()
+            if not _dies_at(step, work):
+                assert step, "no step to die at"
+                return
+            yield step
+
+    return each
+
+
+def _dies_at(step: int, work: Callable[[], object]) -> bool:
+    child = os.fork()
+    if child == 0:
+        steps = itertools.count()
+
+        def dying(call: Callable[..., object]) -> Callable[..., object]:
+            def replacement(*arguments: object, **options: object) -> object:
+                if next(steps) == step:
+                    os._exit(9)
+                return call(*arguments, **options)
+
+            return replacement
+
+        for name in ("rename", "replace", "rmdir", "unlink"):
+            setattr(os, name, dying(getattr(os, name)))
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9

@@ -12,13 +12,17 @@ import pytest
 from electrify.artifacts import (
     PLAN,
     Stage,
+    check_files,
     fingerprint,
     input_digest,
+    open_partial,
     read_manifest,
     status,
+    write_json,
     write_text,
 )
 from electrify.run_stage import run_stage
+from electrify.stage_lock import recover
 
 
 @pytest.fixture
@@ -295,3 +299,73 @@ def test_a_continued_folder_is_rid_of_half_written_files(stage: Stage):
         run_stage(stage, be_killed)
     run_stage(stage, write_one)
     assert sorted(read_manifest(stage.folder)["files"]) == ["data/one.txt", "mine.tmp"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_stage_is_whole_wherever_a_kill_stops_its_replacement(stage: Stage, kills):
+    """By the old plan or by the new one; the same command then ends what was begun."""
+    changed = replace(stage, config={"min_characters": 20})
+
+    def begin() -> None:
+        run_stage(stage, write_one, overwrite=True)
+
+    seen = set()
+    for _ in kills(begin, lambda: run_stage(changed, write_one, overwrite=True)):
+        recover(stage.folder)
+        check_files(stage.folder, "clean")
+        seen.add(next(s.config["min_characters"] for s in (stage, changed)
+                      if status(s).state == "done"))  # fmt: skip
+        run_stage(changed, write_one, overwrite=True)
+        check_files(stage.folder, "clean")
+        assert status(changed).state == "done"
+        assert [path.name for path in stage.folder.parent.iterdir()] == ["clean"]
+    assert seen == {10, 20}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_killed_replacement_left_is_found_by_the_next_stage(stage: Stage, kills):
+    for _ in kills(
+        lambda: run_stage(stage, write_one, overwrite=True),
+        lambda: run_stage(replace(stage, config={"min_characters": 20}), write_one, overwrite=True),
+    ):
+        assert input_digest(stage.folder, "clean")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_work_that_is_half_dropped_is_not_continued(stage: Stage, kills):
+    stage = replace(stage, resumable=True)
+    changed = replace(stage, config={"min_characters": 20})
+
+    def begin() -> None:
+        stage.partial.mkdir(exist_ok=True)
+        for name in "abcdef":
+            (stage.partial / name).touch()
+        write_json(stage.partial / PLAN, stage.plan)
+
+    def work() -> None:
+        open_partial(changed, overwrite=True)
+
+    for _ in kills(begin, work):
+        open_partial(stage, overwrite=True)
+        assert len(list(stage.partial.iterdir())) in (1, 7)
+
+
+def test_a_torn_folder_is_never_put_back(stage: Stage):
+    """Killed while the old folder was deleted, and then the new one was removed by hand."""
+    run_stage(stage, write_one)
+    stage.folder.rename(stage.folder.with_name(".clean.removed"))
+    recover(stage.folder)
+    assert list(stage.folder.parent.iterdir()) == []
+
+
+def test_a_folder_on_another_disk_stays_where_its_link_is_replaced(stage: Stage, tmp_path: Path):
+    run_stage(stage, write_one)
+    elsewhere = tmp_path / "disk" / "clean"
+    elsewhere.parent.mkdir()
+    stage.folder.rename(elsewhere)
+    stage.folder.symlink_to(elsewhere)
+    changed = replace(stage, config={"min_characters": 20})
+    run_stage(changed, write_one, overwrite=True)
+    assert status(changed).state == "done"
+    check_files(elsewhere, "clean")
+    assert {path.name for path in tmp_path.iterdir()} == {"clean", "disk"}

@@ -252,6 +252,38 @@ def test_a_machine_takes_over_what_another_made_anew(tmp_path, memory, monkeypat
     check_files(first / "clean", "clean")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("change", ["made anew", "taken away"])
+def test_a_kill_while_a_change_there_is_taken_over_wedges_nothing(
+    tmp_path, memory, monkeypatch, kills, change
+):
+    texts = iter(range(1000))
+    wanted: dict[str, Stage] = {}
+
+    def begin() -> None:
+        text, other = str(next(texts)), str(next(texts))
+        run = machine("two", tmp_path, memory, monkeypatch)
+        make(clean(run, text), overwrite=True)
+        machine("one", tmp_path, memory, monkeypatch)
+        if change == "made anew":
+            make(clean(machine("two", tmp_path, memory, monkeypatch), other), overwrite=True)
+        else:
+            RemoteFolder(memory).remove_folder("clean", first=(MANIFEST,))
+        wanted["stage"] = clean(run.parents[2] / "one" / run.relative_to(run.parents[1]), other)
+
+    def take_over() -> None:
+        machine("one", tmp_path, memory, monkeypatch)
+
+    for _ in kills(begin, take_over):
+        take_over()
+        stage = wanted["stage"]
+        assert status(stage).state == ("done" if change == "made anew" else "missing")
+        assert {path.name for path in stage.folder.parent.iterdir()} <= {"clean", ".remote"}
+        make(stage)
+        bring(stage.folder.parent, "clean")
+        check_files(stage.folder, "clean")
+
+
 def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
     run = machine("one", tmp_path, memory, monkeypatch)
     with monkeypatch.context() as patch:
