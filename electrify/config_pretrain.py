@@ -82,7 +82,10 @@ class PretrainConfig(Section):
     generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5  # electra-two-stage
     # optimisation
     num_steps: Count
-    warmup_steps: Annotated[int, Field(ge=0)]
+    # not given: the paper's 10,000 of each size, in a shorter run a tenth of its steps
+    warmup_steps: Annotated[
+        int, Field(ge=0, default_factory=lambda fields: min(10_000, fields["num_steps"] // 10))
+    ]
     batch_size: Count  # sequences a step, over all processes
     micro_batch_size: Count | None = None  # sequences a forward pass of one process
     curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length

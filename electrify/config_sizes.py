@@ -19,7 +19,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 128,
         "learning_rate": 5e-4,
         "num_steps": 1_000_000,
-        "warmup_steps": 10_000,
     },
     "small++": {
         "num_hidden_layers": 12,
@@ -32,7 +31,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 128,
         "learning_rate": 5e-4,
         "num_steps": 4_000_000,
-        "warmup_steps": 10_000,
     },
     "base": {
         "num_hidden_layers": 12,
@@ -45,7 +43,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 256,
         "learning_rate": 2e-4,
         "num_steps": 766_000,
-        "warmup_steps": 10_000,
     },
     "large": {
         "num_hidden_layers": 24,
@@ -58,7 +55,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 2048,
         "learning_rate": 2e-4,
         "num_steps": 400_000,
-        "warmup_steps": 10_000,
     },
 }
 SIZE_SEQUENCE_LENGTH = {"small": 128, "small++": 512, "base": 512, "large": 512}

@@ -231,11 +231,22 @@ def test_what_is_used_is_not_refused():
     assert config_of(initial_model="d", initial_generator="g").initial_generator == "g"
 
 
+@pytest.mark.parametrize("size", get_args(Size))
+def test_warmup_follows_the_steps_unless_it_is_given(size: str):
+    assert config_of(size).warmup_steps == 10_000  # the paper's, of each size
+    steps = (1, 1500, 99_999, 100_000, 10**7)
+    warmups = [config_of(size, num_steps=n).warmup_steps for n in steps]
+    assert warmups == [0, 150, 9_999, 10_000, 10_000]
+    assert config_of(size, num_steps=1500, warmup_steps=7).warmup_steps == 7
+    with pytest.raises(ValueError, match="num_steps"):
+        config_of(size, num_steps="many")
+
+
 def test_a_run_file_gives_the_same_refusal_with_its_section():
     source = {"kind": "text", "language": "ko", "path": "x.txt"}
     raw = {"name": "x", "output_dir": "o", "clean": {"sources": [source]}}
-    with pytest.raises(ValueError, match=r"pretrain: warmup_steps = 10000 is more than num_steps"):
-        parse_config(raw | {"pretrain": {"num_steps": 5}})
+    with pytest.raises(ValueError, match=r"pretrain: warmup_steps = 6 is more than num_steps = 5"):
+        parse_config(raw | {"pretrain": {"num_steps": 5, "warmup_steps": 6}})
     long = {"sequence_length": 1024, "steps_fraction": 0.5}
     with pytest.raises(ValueError, match=r"pretrain\.curriculum: sequence_length = 1024 is more"):
         parse_config(raw | {"pretrain": {"curriculum": [long]}})
