@@ -22,7 +22,7 @@ from uuid import uuid4
 import fsspec
 
 from electrify.inner_path import inner_path
-from electrify.json_text import read_json
+from electrify.json_text import parse_json, read_json
 from electrify.peak_memory import peak_memory_mb
 from electrify.progress import log
 from electrify.provenance import git_commit, versions
@@ -76,16 +76,35 @@ def status(stage: Stage) -> Status:
     """Compare the folder's manifest with the plan; the reason names the first difference."""
     if not stage.folder.exists():
         return Status("missing", f"no {stage.folder} yet")
-    manifest = read_manifest(stage.folder)
-    for part in ("inputs", "config"):
-        made, wanted = manifest[part], canonical(stage.plan[part])
-        for key in sorted({*made, *wanted}):
-            if made.get(key) != wanted.get(key):
-                what = f"{part} {key} changed"
-                if part == "config":
-                    what += f" from {made.get(key)!r} to {wanted.get(key)!r}"
-                return Status("stale", what)
+    if change := difference(read_manifest(stage.folder), stage):
+        return Status("stale", change)
     return Status("done", "same config and inputs")
+
+
+def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
+    """The first input or option of a plan or manifest that is not the stage's; of an option both
+    values. None if there is none."""
+    plan = canonical(stage.plan)
+    before, after = made["inputs"], plan["inputs"]
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            return f"inputs {name} changed"
+    return _difference(made["config"], plan["config"], "config")
+
+
+def _difference(before: Any, after: Any, name: str) -> str | None:
+    if isinstance(before, dict) and isinstance(after, dict):
+        mark = " " if name == "config" else "."
+        parts = [
+            (before.get(key), after.get(key), f"{name}{mark}{key}")
+            for key in sorted({*before, *after})
+        ]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = zip(before, after, strict=True)
+        parts = [(old, new, f"{name}[{i}]") for i, (old, new) in enumerate(pairs)]
+    else:
+        return None if before == after else f"{name} changed from {before!r} to {after!r}"
+    return next(filter(None, (_difference(*part) for part in parts)), None)
 
 
 def is_whole(stage: Stage) -> bool:
@@ -238,23 +257,37 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
 
     `ValueError` if it is the resumable work of another plan, unless `overwrite`.
     """
-    plan_path, plan = stage.partial / PLAN, canonical(stage.plan)
+    plan_path = stage.partial / PLAN
     if stage.partial.exists():
-        same = plan_path.exists() and _plan_in(plan_path) == plan
-        if stage.resumable and same:  # with overwrite too: it drops the work of other plans alone
-            log(f"{stage.name}: continuing {stage.partial}")
-            remove_torn(stage.partial.rglob("*.tmp"))
-            return
-        if stage.resumable and plan_path.exists() and not same and not overwrite:
-            raise ValueError(
-                f"{stage.partial} is the unfinished work of another config or other inputs. "
-                "Give the run another output_dir, or --overwrite to drop that work"
-            )
+        if stage.resumable and plan_path.exists():
+            change = plan_difference(plan_path.read_bytes(), stage)
+            if change is None:  # with overwrite too: it drops the work of other plans alone
+                log(f"{stage.name}: continuing {stage.partial}")
+                remove_torn(stage.partial.rglob("*.tmp"))
+                return
+            if not overwrite:
+                raise other_work(stage.partial, change)
         # the plan first: without it nobody goes on with what a kill leaves of the folder
         plan_path.unlink(missing_ok=True)
         shutil.rmtree(stage.partial)
     stage.partial.mkdir(parents=True)
-    write_json(plan_path, plan)
+    write_json(plan_path, canonical(stage.plan))
+
+
+def plan_difference(content: bytes, stage: Stage) -> str | None:
+    """`difference` to the stage's plan of what stands in a `plan.json`."""
+    try:
+        return difference(parse_json(content, PLAN), stage)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return f"its {PLAN} cannot be read"
+
+
+def other_work(place: object, change: str) -> ValueError:
+    """The error for unfinished work of another plan."""
+    return ValueError(
+        f"{place} is the unfinished work of another config or other inputs: {change}. Give the run "
+        "another output_dir, or --overwrite to drop that work"
+    )
 
 
 def finish_partial(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
@@ -291,13 +324,6 @@ def put_in_place(stage: Stage) -> None:
     replace_folder(stage.folder, stage.partial)
     # last: without it a stage stopped while its files are hashed would start afresh
     (stage.folder / PLAN).unlink(missing_ok=True)
-
-
-def _plan_in(path: Path) -> Any:
-    try:
-        return read_json(path)
-    except ValueError:  # of no plan: not continued
-        return None
 
 
 def canonical(value: Any) -> Any:

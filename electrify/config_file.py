@@ -43,8 +43,8 @@ def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
     except RecursionError:
         raise ValueError(f"{where}: tables in tables deeper than any config's") from None
     except ValidationError as error:
-        problems = "\n".join(f"  {_explain(e)}" for e in error.errors())
-        raise ValueError(f"{where}: {error.error_count()} problem(s)\n{problems}") from None
+        problems = [f"  {_explain(e)}" for e in _causes(error.errors())]
+        raise ValueError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
     except ValueError as error:  # of `_refuse`
         raise ValueError(f"{where}: {error}") from None
 
@@ -104,6 +104,17 @@ def _key_parts(key: str) -> list[str]:
         ((part, nested),) = nested.items()
         parts.append(part)
     return parts
+
+
+def _causes(errors: Sequence[Any]) -> list[Any]:
+    """Without the lengths of lists that are short only because an item has an error of its own."""
+    places = [error["loc"] for error in errors]
+    return [
+        error
+        for error in errors
+        if error["type"] != "too_short"
+        or not any(p != error["loc"] and p[: len(error["loc"])] == error["loc"] for p in places)
+    ]
 
 
 def _explain(error: Any) -> str:

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from electrify.artifacts import MANIFEST, PLAN, Stage, read_manifest
+from electrify.artifacts import (
+    MANIFEST,
+    PLAN,
+    Stage,
+    other_work,
+    plan_difference,
+    read_manifest,
+)
 from electrify.progress import duration, log, warn
 from electrify.remote_folder import RemoteFile, is_same
 from electrify.remote_lock import remote_lock
@@ -48,14 +55,11 @@ def begin(stage: Stage, overwrite: bool) -> None:
         name = f"{stage.partial.name}/{PLAN}"
         there = remote.place.list(stage.partial.name)
         if name in there:
-            if remote.place.read(name) == (stage.partial / PLAN).read_bytes():
+            change = plan_difference(remote.place.read(name), stage)
+            if change is None:
                 return
             if not overwrite:
-                raise ValueError(
-                    f"{remote.place.url(stage.partial.name)} is the unfinished work of another "
-                    "config or other inputs. Give the run another output_dir, or --overwrite to "
-                    "drop that work"
-                )
+                raise other_work(remote.place.url(stage.partial.name), change)
         if there:
             remote.place.remove_folder(stage.partial.name, first=(PLAN,))
         remote.place.put(stage.partial / PLAN, name)

@@ -12,6 +12,7 @@ import pytest
 from electrify.artifacts import (
     PLAN,
     Stage,
+    canonical,
     check_files,
     fingerprint,
     input_digest,
@@ -27,7 +28,9 @@ from electrify.stage_lock import recover
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    return Stage("clean", tmp_path / "clean", {"min_characters": 10}, {"a.txt": "11"})
+    sources = ({"path": "a"}, {"path": "c"})
+    config = {"min_characters": 10, "sources": sources}
+    return Stage("clean", tmp_path / "clean", config, {"a.txt": "11"})
 
 
 def write_one(folder: Path) -> dict[str, int]:
@@ -48,7 +51,7 @@ def test_a_finished_folder_has_a_manifest_of_every_file(stage: Stage):
         str(stage.folder / "data" / "one.txt")
     )
     assert manifest["counts"] == {"documents": 1}
-    assert manifest["config"] == {"min_characters": 10}
+    assert manifest["config"] == canonical(stage.config)
     assert not (stage.folder / PLAN).exists()
     assert not stage.partial.exists()
 
@@ -63,6 +66,10 @@ def test_the_same_plan_is_not_run_again(stage: Stage):
     ("change", "reason"),
     [
         ({"config": {"min_characters": 20}}, "config min_characters changed from 10 to 20"),
+        (
+            {"config": {"min_characters": 10, "sources": ({"path": "a"}, {"path": "b"})}},
+            r"config sources\[1\]\.path changed from 'c' to 'b'\.",
+        ),
         ({"inputs": {"a.txt": "22"}}, r"inputs a\.txt changed"),
         ({"inputs": {"a.txt": "11", "b.txt": "1"}}, r"inputs b\.txt changed"),
     ],
@@ -140,7 +147,9 @@ def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
     with pytest.raises(KeyboardInterrupt):
         run_stage(stage, interrupted)
     changed = replace(stage, config={"min_characters": 99})
-    with pytest.raises(ValueError, match="unfinished work of another config"):
+    with pytest.raises(
+        ValueError, match=r"another config .*min_characters changed from 10 to 99\."
+    ):
         run_stage(changed, refuse)
     run_stage(stage, write_one)
     assert set(read_manifest(stage.folder)["files"]) == {"first.txt", "data/one.txt"}

@@ -111,6 +111,14 @@ def test_a_source_error_names_which_source():
         parse_config(raw)
 
 
+def test_an_error_in_an_item_is_not_an_error_of_the_list_too():
+    with pytest.raises(ValueError, match=r"^config: 1 problem.*\n.*'kr' is a country") as raised:
+        parse_config(minimal(clean={"sources": [SOURCE | {"language": "kr"}]}))
+    assert "at least" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"clean\.sources = \[\]: .*at least 1 item"):
+        parse_config(minimal(clean={"sources": []}))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
