@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     parsed.beam_options = beam_options
     setup_logging()
-    if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.verb is not _pretrain:
+    if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.name != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
     return status_of(lambda: parsed.verb(parsed))
@@ -54,48 +54,52 @@ def _load(parsed: argparse.Namespace) -> RunConfig:
     return open_run(load_config(parsed.config, parsed.set))
 
 
-def _clean(parsed: argparse.Namespace) -> int:
+def _verb(stage: Callable[[RunConfig, argparse.Namespace], None]) -> Verb:
+    """The verb that makes one stage."""
+
+    def verb(parsed: argparse.Namespace) -> int:
+        stage(_load(parsed), parsed)
+        return 0
+
+    return verb
+
+
+def _clean(config: RunConfig, parsed: argparse.Namespace) -> None:
     # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
     # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
 
-    config = _load(parsed)
     texts = None
     if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
         from benchmarks.texts import dump_benchmarks
 
         texts = dump_benchmarks(config)
     clean(config, parsed.beam_options, parsed.overwrite, texts)
-    return 0
 
 
-def _train_vocab(parsed: argparse.Namespace) -> int:
+def _train_vocab(config: RunConfig, parsed: argparse.Namespace) -> None:
     from vocab.train import train_vocab
 
-    train_vocab(_load(parsed), parsed.beam_options, parsed.overwrite)
-    return 0
+    train_vocab(config, parsed.beam_options, parsed.overwrite)
 
 
-def _encode(parsed: argparse.Namespace) -> int:
+def _encode(config: RunConfig, parsed: argparse.Namespace) -> None:
     from vocab.encode import encode
 
-    encode(_load(parsed), parsed.beam_options, parsed.overwrite)
-    return 0
+    encode(config, parsed.beam_options, parsed.overwrite)
 
 
-def _pretrain(parsed: argparse.Namespace) -> int:
+def _pretrain(config: RunConfig, parsed: argparse.Namespace) -> None:
     from model.pretrain import pretrain
 
-    pretrain(_load(parsed), parsed.overwrite)
-    return 0
+    pretrain(config, parsed.overwrite)
 
 
-def _export(parsed: argparse.Namespace) -> int:
+def _export(config: RunConfig, parsed: argparse.Namespace) -> None:
     from model.export import export
 
-    export(_load(parsed), parsed.overwrite)
-    return 0
+    export(config, parsed.overwrite)
 
 
 def _predict_masked(parsed: argparse.Namespace) -> int:
@@ -108,10 +112,11 @@ def _predict_masked(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Every stage in order; each says whether it is done, missing or stale."""
+    """Every stage in order, of one reading of the config; each says whether it is done, missing or
+    stale."""
     config = _load(parsed)
-    for verb in (_clean, _train_vocab, _encode, _pretrain, _export):
-        verb(parsed)
+    for stage in (_clean, _train_vocab, _encode, _pretrain, _export):
+        stage(config, parsed)
     from benchmarks.evaluate import evaluate, score_table
     from benchmarks.report import report
     from benchmarks.results import RESULTS, read_results
@@ -203,11 +208,15 @@ _TAKES: dict[str, tuple[str, ...]] = {
 # verb: (function, help, end of its example)
 _STAGES: dict[str, tuple[Verb, str, str]] = {
     "run": (_run, "every stage in order, skipping those already done", ""),
-    "clean": (_clean, "raw text to documents", " -- --direct_num_workers=4"),
-    "train-vocab": (_train_vocab, "documents to a WordPiece tokenizer", ""),
-    "encode": (_encode, "documents to token shards", " -- --direct_num_workers=2"),
-    "pretrain": (_pretrain, "token shards to checkpoints", " --set pretrain.keep_every_steps=200"),
-    "export": (_export, "the last checkpoint to transformers folders", ""),
+    "clean": (_verb(_clean), "raw text to documents", " -- --direct_num_workers=4"),
+    "train-vocab": (_verb(_train_vocab), "documents to a WordPiece tokenizer", ""),
+    "encode": (_verb(_encode), "documents to token shards", " -- --direct_num_workers=2"),
+    "pretrain": (
+        _verb(_pretrain),
+        "token shards to checkpoints",
+        " --set pretrain.keep_every_steps=200",
+    ),
+    "export": (_verb(_export), "the last checkpoint to transformers folders", ""),
     "validate": (_validate, "check a config; print it resolved, with its cost", ""),
 }
 

@@ -63,6 +63,26 @@ def test_a_stop_after_saving_is_status_0(monkeypatch, caplog):
     assert main(["pretrain", "configs/demo.toml"]) == 0
 
 
+def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
+    """An edit while stages work must not give a run of two configs."""
+    path = tmp_path / "run.toml"
+    text = Path(DEMO).read_text(encoding="utf-8").replace("out/demo", str(tmp_path / "run"))
+    path.write_text(text, encoding="utf-8")
+    seeds = []
+
+    def work(config, *_):
+        path.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
+        seeds.append(config.seed)
+
+    for stage in ("pipeline.clean.clean", "vocab.train.train_vocab", "vocab.encode.encode",
+                  "model.pretrain.pretrain", "model.export.export",
+                  "benchmarks.evaluate.evaluate"):  # fmt: skip
+        monkeypatch.setattr(stage, work)
+    monkeypatch.setattr("benchmarks.report.report", lambda *_: "page")
+    assert main(["run", str(path)]) == 0
+    assert seeds == [0] * 6
+
+
 def test_beam_options_go_through_untouched(monkeypatch):
     seen = []
 
