@@ -63,8 +63,6 @@ def evaluate(
     """
     options = config.evaluate
     tasks = resolve_tasks(options.suites, options.tasks)
-    if options.tasks_options:
-        resolve_tasks((), tuple(options.tasks_options))  # refuses a name that is no task's
     data = {task.name: load_data(task, data_folder(options, tasks)) for task in tasks}
     files = [path for found in data.values() for path in found.files]
     stage = evaluate_stage(config, model, files, step)

@@ -1,11 +1,10 @@
 """Every suite and task by name."""
 
-import difflib
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from benchmarks import glue, klue, klue_structured, korean, squad
 from benchmarks.task import Task
+from electrify.config_tasks import check_suite, check_task
 
 SUITES: dict[str, tuple[Task, ...]] = {
     "glue": glue.TASKS,
@@ -16,7 +15,6 @@ SUITES: dict[str, tuple[Task, ...]] = {
 }
 _APART = (*klue_structured.VARIANTS, *squad.VARIANTS)  # run when named alone
 TASKS: dict[str, Task] = {task.name: task for tasks in (*SUITES.values(), _APART) for task in tasks}
-_Found = TypeVar("_Found")
 
 
 def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
@@ -26,20 +24,12 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
     """
     if not suites and not tasks:
         raise ValueError(
-            "no tasks to evaluate: set evaluate.suites or evaluate.tasks "
-            f"(suites: {', '.join(SUITES)}; tasks: {', '.join(TASKS)})"
+            f"no tasks to evaluate: set evaluate.suites ({', '.join(SUITES)}) or evaluate.tasks "
+            "(`electrify ls` lists them)"
         )
     found: dict[str, Task] = {}
     for suite in suites:
-        found |= {task.name: task for task in _look_up("suite", suite, SUITES)}
+        found |= {task.name: task for task in SUITES[check_suite(suite)]}
     for name in tasks:
-        found[name] = _look_up("task", name, TASKS)
+        found[name] = TASKS[check_task(name)]
     return list(found.values())
-
-
-def _look_up(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
-    if name in known:
-        return known[name]
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise ValueError(f"unknown {kind} {name!r}{hint} (known: {', '.join(known)})")

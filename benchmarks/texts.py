@@ -6,7 +6,6 @@ that has only some of its files is dumped from those.
 """
 
 import csv
-import difflib
 import io
 import json
 import os
@@ -19,11 +18,10 @@ from benchmarks.registry import SUITES, TASKS
 from benchmarks.text_files import EVALUATION_FILES, EvaluationFile
 from electrify.artifacts import write_text
 from electrify.config import RunConfig
+from electrify.config_tasks import TEXT_NAMES, unknown_texts
 from electrify.json_text import parse_json
 from electrify.progress import log, warn
 
-_KNOWN_SUITES = (*SUITES, *(f.suite for f in EVALUATION_FILES))
-_KNOWN_TASKS = (*TASKS, *(f.task for f in EVALUATION_FILES))
 Row = tuple[str, str]  # split, text
 
 
@@ -71,16 +69,14 @@ def dump_texts(names: Sequence[str], data_dir: Path | None, folder: Path) -> lis
 def _rows_of_name(
     name: str, below: Sequence[Path], data_dir: Path | None
 ) -> Iterator[tuple[str, Row]]:
-    if name in _KNOWN_SUITES:
-        tasks = _tasks_of(name)
-    elif name in _KNOWN_TASKS:
-        tasks = [name]
+    if name in TEXT_NAMES:
+        tasks = _tasks_of(name) or [name]
     elif Path(name).expanduser().is_file():
         path = Path(name).expanduser()
         yield from ((path.stem, ("file", text)) for text in _any_texts(path))
         return
     else:
-        raise ValueError(_unknown(name))
+        raise unknown_texts(name)
     if data_dir is None:
         raise ValueError(
             f"no data folder for {name!r} of clean.decontaminate_against: set "
@@ -205,16 +201,6 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8: {error}; convert it to UTF-8") from None
-
-
-def _unknown(name: str) -> str:
-    suites, tasks = sorted(set(_KNOWN_SUITES)), sorted(set(_KNOWN_TASKS))
-    nearest = difflib.get_close_matches(name, [*suites, *tasks], n=1, cutoff=0.6)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return (
-        f"clean.decontaminate_against: {name!r} is no suite, task or file{hint} "
-        f"(suites: {', '.join(suites)}; tasks: {', '.join(tasks)}; or the path of a file of texts)"
-    )
 
 
 def _no_files(name: str, tasks: Sequence[str], below: Sequence[Path], data_dir: Path) -> str:

@@ -18,6 +18,7 @@ from electrify.cli_evaluate import (
 )
 from electrify.config import RunConfig
 from electrify.config_file import load_config
+from electrify.config_tasks import TASK_NAMES
 from electrify.outcome import status_of
 from electrify.progress import log, setup_logging
 from electrify.remote_fetch import bring, bring_figures, open_run
@@ -69,7 +70,9 @@ def _clean(config: RunConfig, parsed: argparse.Namespace) -> None:
     # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
+    from pipeline.sources import check_inputs
 
+    check_inputs(config.clean)
     texts = None
     if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
         from benchmarks.texts import dump_benchmarks
@@ -174,6 +177,12 @@ def _validate(parsed: argparse.Namespace) -> int:
     from model.flops import estimate
 
     print("\n".join([*describe_config(config), "", *estimate(config)]))
+    try:
+        from pipeline.sources import check_inputs
+    except ModuleNotFoundError as error:  # where only later stages run
+        log(f"clean.sources are not looked for: {error}")
+    else:
+        check_inputs(config.clean)
     return 0
 
 
@@ -183,11 +192,7 @@ def _ls(parsed: argparse.Namespace) -> int:
     if parsed.address and not is_address(parsed.address):
         raise ValueError(f"{parsed.address!r} is no address; runs in out/ are listed without it")
     print("\n".join(list_runs(Path("configs"), Path("out"), parsed.address)))
-    try:
-        from benchmarks.registry import TASKS
-    except ModuleNotFoundError:
-        return 0
-    print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASKS)))
+    print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
     return 0
 
 

@@ -6,7 +6,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config_quality import QualityLimits
 from electrify.config_section import Count, Fraction, Section
+from electrify.config_tasks import check_texts
 from electrify.languages import check_language
+from electrify.runners import runner_name
 
 Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
@@ -135,14 +137,15 @@ class CleanConfig(CleanRules):
     line_dedup: LineDedupConfig = LineDedupConfig()
     near_dedup: NearDedupConfig = NearDedupConfig()
     # suites or tasks ("klue", "glue-sst2") read from `decontaminate_data_dir`, or files of texts
-    decontaminate_against: tuple[str, ...] = ()
+    decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
     decontaminate_data_dir: str | None = None  # none: evaluate.data_dir
     max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
     strict: bool = False  # a malformed row or unreadable file stops the run
     # the folder in which workers share files while they work, local or any fsspec address
     # (gs://bucket/tmp); none: in the output folder. Runners other than local need one.
     work_dir: str | None = None
-    runner: str = "local"  # "local" or any Beam runner name; options follow `--` on the CLI
+    # "local" or any Beam runner name; options follow `--` on the CLI
+    runner: Annotated[str, AfterValidator(runner_name)] = "local"
 
     def rules_for(self, language: str) -> CleanRules:
         """The rules of one language."""

@@ -2,12 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from electrify.config_section import Count, Fraction, Section
+from electrify.config_tasks import check_suite, check_task
 
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(gt=0, le=1)]
+_Suite = Annotated[str, AfterValidator(check_suite)]
+_Task = Annotated[str, AfterValidator(check_task)]
 
 
 class FinetuneOptions(Section):
@@ -36,8 +39,8 @@ class FinetuneOptions(Section):
 class EvaluateConfig(FinetuneOptions):
     """An exported encoder to scores (benchmarks/)."""
 
-    suites: tuple[str, ...] = ()  # names of task tables: "klue", "glue"
-    tasks: tuple[str, ...] = ()  # single tasks, such as "klue-ynat"
+    suites: tuple[_Suite, ...] = ()  # names of task tables: "klue", "glue"
+    tasks: tuple[_Task, ...] = ()  # single tasks, such as "klue-ynat"
     data_dir: str | None = None  # folder with the official files; or `--data-dir`
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     # parts of the examples to learn from, each a job of its own; the largest is the headline
@@ -53,7 +56,7 @@ class EvaluateConfig(FinetuneOptions):
     evaluations_per_epoch: Count = 4  # as KLUE-baseline
     patience: Count | None = None  # evaluations in a row that are no better end the training
     # by the task's name; before the ones above
-    tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
+    tasks_options: dict[_Task, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_processes: Count = 1  # jobs at once; small models on a CPU are fastest with one a core

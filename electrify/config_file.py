@@ -4,7 +4,6 @@ An unknown key, a wrong type or an impossible combination fails before any work,
 value, what is allowed and the nearest known name.
 """
 
-import difflib
 import json
 import tomllib
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from electrify.config import RunConfig
 from electrify.config_sizes import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
+from electrify.error_text import nearest
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -122,24 +122,18 @@ def _explain(error: Any) -> str:
     location = list(error["loc"])
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
-        known = _known_keys(location[:-1])
-        return f"unknown key {key} = {value!r}{_nearest(str(location[-1]), known)}"
+        hint = nearest(str(location[-1]), _known_keys(location[:-1]))
+        return f"unknown key {key} = {value!r}{hint}"
     if error["type"] == "missing":
         return f"{key} is missing"
     if error["type"] == "value_error":
         prefix = f"{key}: " if key else ""
         return f"{prefix}{error['msg'].removeprefix('Value error, ')}"
-    nearest = ""
+    hint = ""
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        nearest = _nearest(str(value), allowed)
-    return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{nearest}"
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {match[0]}?" if match else ""
-    return f"{hint} (known: {', '.join(known)})"
+        hint = nearest(str(value), allowed)
+    return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{hint}"
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import fsspec
 
 from electrify.artifacts import digest_of, fingerprint
-from electrify.config_clean import Source
+from electrify.config_clean import CleanConfig, Source
+from electrify.config_tasks import TEXT_NAMES, unknown_texts
 from pipeline.hub import hub_files
 from pipeline.input_file import FILE_BITS, InputFile, InputGroup, document_id
 from pipeline.splits import split_file
@@ -17,6 +18,7 @@ __all__ = [
     "GROUP_BYTES",
     "InputFile",
     "InputGroup",
+    "check_inputs",
     "document_id",
     "expand_sources",
     "fingerprints",
@@ -48,6 +50,19 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
             )
         files.extend(replace(f, file_index=index) for index, f in enumerate(found))
     return files
+
+
+def check_inputs(config: CleanConfig) -> None:
+    """`ValueError` for a glob that matches nothing, and for a missing file of benchmark texts.
+
+    No file is read, and no data set of the hub is asked for.
+    """
+    for index, source in enumerate(config.sources):
+        if source.kind != "huggingface":
+            _match(source.path, _where(source, index))
+    for name in config.decontaminate_against:
+        if name not in TEXT_NAMES and not Path(name).expanduser().is_file():
+            raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
 
 
 def group_files(files: Sequence[InputFile]) -> list[InputGroup]:

@@ -9,6 +9,7 @@ from benchmarks.ablate.plan import CORPUS_STAGES, Run, corpus_keys
 from benchmarks.texts import dump_benchmarks
 from electrify.config import RunConfig
 from electrify.stages import output_dir
+from pipeline.sources import check_inputs
 
 
 def make_corpora(
@@ -25,6 +26,8 @@ def make_corpora(
     first: dict[str, Run] = {}  # that reads a corpus, by its key
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
+    for run in first.values():
+        check_inputs(run.config.clean)
     of_base = corpus_keys(base)["shards"]
     made: dict[str, Path] = {}  # folder of a stage by its key
     corpora: dict[str, Path] = {}

@@ -174,7 +174,7 @@ def test_what_is_missing_is_named_before_any_work(make_config, model_folder, tmp
     with pytest.raises(ValueError, match=r"--data-dir FOLDER .*ynat-v1\.1_dev\.json"):
         evaluate(make_config(data_dir=None), str(model_folder), overwrite=False)
     with pytest.raises(ValueError, match="unknown task 'ynat'"):
-        evaluate(make_config(tasks=["ynat"]), str(model_folder), overwrite=False)
+        make_config(tasks=["ynat"])
     with pytest.raises(ValueError, match="run first: electrify export CONFIG"):
         evaluate(make_config(), None, overwrite=False)
     assert not (tmp_path / "out").exists()
@@ -186,7 +186,7 @@ def test_a_tasks_own_options_shape_its_jobs(make_config, model_folder):
     (result,) = read_results(evaluation_folder(config) / "results.jsonl")
     assert result.hyper_parameters["num_steps"] == 10
     with pytest.raises(ValueError, match="unknown task 'klue-ynta'; did you mean klue-ynat"):
-        evaluate(make_config(tasks_options={"klue-ynta": {}}), str(model_folder), overwrite=False)
+        make_config(tasks_options={"klue-ynta": {}})
 
 
 def test_the_protocol_stands_in_the_record(make_config, model_folder):

@@ -104,8 +104,8 @@ def test_the_same_row_named_twice_is_there_once(data, tmp_path):
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (("klu",), "'klu' is no suite, task or file; did you mean klue?"),
-        (("glue-colla",), "did you mean glue-cola?"),
+        (("klu",), "'klu' is no suite, task or file; did you mean klue,"),
+        (("glue-colla",), "did you mean glue-cola,"),
         (("none/texts.txt",), "'none/texts.txt' is no suite"),
         (("korquad",), "looked for KorQuAD_v1.0_dev.json; there is: GLUE/CoLA/dev.tsv"),
         (("glue-sst2",), "no evaluation file of 'glue-sst2'"),

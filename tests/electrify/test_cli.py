@@ -63,6 +63,24 @@ def test_a_stop_after_saving_is_status_0(monkeypatch, caplog):
     assert main(["pretrain", "configs/demo.toml"]) == 0
 
 
+@pytest.mark.parametrize("verb", ["validate", "clean", "run"])
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            'clean.sources=[{kind="text",language="en",path="none/*.txt"}]',
+            "clean.sources[0].path = 'none/*.txt' matches no file",
+        ),
+        ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt' is no suite, task or"),
+        ('evaluate.tasks=["klue-ynta"]', "unknown task 'klue-ynta'; did you mean klue-ynat"),
+    ],
+)
+def test_what_a_run_lacks_is_refused_before_work(verb, key, message, tmp_path: Path, capsys):
+    assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'run'}'", "--set", key]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     """An edit while stages work must not give a run of two configs."""
     path = tmp_path / "run.toml"

@@ -314,7 +314,7 @@ def test_benchmark_texts_are_removed(tmp_path):
     path = _write(
         tmp_path / "a.jsonl", [_long_text(1), f"{_sentence(0)} {question}", _long_text(2)]
     )
-    config = _config(tmp_path, [path], decontaminate_against=["문답"])
+    config = _config(tmp_path, [path], decontaminate_against=["klue"])
     with pytest.raises(ValueError, match="no folder with the texts"):
         clean(config, [], overwrite=False)
     clean(config, [], overwrite=False, benchmark_texts=folder)

@@ -117,7 +117,7 @@ def benchmark_texts(tmp_path):
 
 def _clean(tmp_path, path, benchmark_texts, options=(), **settings):
     source = {"kind": "jsonl", "language": "ko", "path": f"{path}/*.jsonl"}
-    section = {"sources": [source], "decontaminate_against": ["문답"]} | settings
+    section = {"sources": [source], "decontaminate_against": ["klue"]} | settings
     config = parse_config({"name": "t", "output_dir": str(tmp_path / "out"), "clean": section})
     folder = tmp_path / "out" / "clean"
     shutil.rmtree(folder, ignore_errors=True)
