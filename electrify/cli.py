@@ -52,7 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load(parsed: argparse.Namespace) -> RunConfig:
-    return open_run(load_config(parsed.config, parsed.set))
+    config = open_run(load_config(parsed.config, parsed.set))
+    if parsed.name in _BEAM_VERBS:
+        from pipeline.worker_files import check_worker_files
+
+        check_worker_files(config, parsed.beam_options, parsed.name)
+    return config
 
 
 def _verb(stage: Callable[[RunConfig, argparse.Namespace], None]) -> Verb:
@@ -179,9 +184,11 @@ def _validate(parsed: argparse.Namespace) -> int:
     print("\n".join([*describe_config(config), "", *estimate(config)]))
     try:
         from pipeline.sources import check_inputs
+        from pipeline.worker_files import check_worker_files
     except ModuleNotFoundError as error:  # where only later stages run
         log(f"clean.sources are not looked for: {error}")
     else:
+        check_worker_files(config, (), "clean")
         check_inputs(config.clean)
     return 0
 

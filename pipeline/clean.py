@@ -17,7 +17,7 @@ from pipeline.decontaminate import read_statistics, write_index
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.input_file import InputGroup
 from pipeline.memory import keep_little_memory, return_memory
-from pipeline.runner import is_local, make_pipeline, run_pipeline
+from pipeline.runner import make_pipeline, run_pipeline
 from pipeline.sources import expand_sources, fingerprints, group_files
 from pipeline.tally import Tally, tally_from_json
 from pipeline.watch import POLL_SECONDS, watch
@@ -54,7 +54,6 @@ def clean(
 
     def work(folder: Path) -> Mapping[str, Any]:
         pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-        _check_work_dir(pipeline, config.clean.work_dir)
         keep_little_memory()
         shared = new_work_folder(config.clean.work_dir, otherwise=folder)
         try:
@@ -69,18 +68,6 @@ def clean(
         return _summary(tally)
 
     run_stage(stage, work, overwrite)
-
-
-def _check_work_dir(pipeline: beam.Pipeline, work_dir: str | None) -> None:
-    if is_local(pipeline):
-        return
-    if work_dir is None:
-        raise ValueError(
-            "the workers of this runner must share a folder; set clean.work_dir to one that all of "
-            "them and this process see, such as gs://bucket/tmp or a shared mount"
-        )
-    if "://" not in work_dir:
-        warn(f"clean.work_dir = {work_dir!r} must be the same folder on every worker's machine")
 
 
 def _write_index(benchmark_texts: Path, work: WorkFolder) -> None:

@@ -16,10 +16,11 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from electrify.progress import log, warn
+from electrify.runners import runner_name
 from pipeline.local_workers import worker_environment
 
 # DirectRunner is Beam's usual name for it; Beam itself would try Prism first under that name
-_LOCAL_NAMES = ("local", "directrunner", "fnapirunner")
+_LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
 # Starting workers costs 2 to 3 s of each: it imports Beam again, and loads what its work needs.
 MULTI_PROCESSING_SECONDS = 15.0
 # the last line of a trace: what the system said in a worker, of which Beam passes on the text alone
@@ -46,8 +47,8 @@ def make_pipeline(
     options, unknown = parse_options(beam_options)
     if unknown:
         warn(f"options that Beam does not know and ignores: {', '.join(unknown)}")
-    name = options.view_as(StandardOptions).runner or runner
-    if name.lower() in _LOCAL_NAMES:
+    name = runner_name(options.view_as(StandardOptions).runner or runner)
+    if name in _LOCAL_NAMES:
         seconds = input_bytes / 1e6 * seconds_per_megabyte
         direct = options.view_as(DirectOptions)
         num_workers = _num_local_workers(direct, beam_options, seconds)
@@ -64,11 +65,6 @@ def make_pipeline(
             f"Beam cannot start the runner {name!r}: {error} "
             "Write clean.runner = local, or the name of a Beam runner"
         ) from error
-
-
-def is_local(pipeline: beam.Pipeline) -> bool:
-    """Whether this machine alone does the work."""
-    return isinstance(pipeline.runner, FnApiRunner)
 
 
 def run_pipeline(pipeline: beam.Pipeline) -> None:

@@ -10,6 +10,7 @@ from benchmarks.texts import dump_benchmarks
 from electrify.config import RunConfig
 from electrify.stages import output_dir
 from pipeline.sources import check_inputs
+from pipeline.worker_files import check_worker_files
 
 
 def make_corpora(
@@ -27,6 +28,7 @@ def make_corpora(
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
     for run in first.values():
+        check_worker_files(run.config, beam_options, "ablate")
         check_inputs(run.config.clean)
     of_base = corpus_keys(base)["shards"]
     made: dict[str, Path] = {}  # folder of a stage by its key

@@ -65,7 +65,8 @@ def test_options_override_the_config():
         (["--direct_running_mode=multi_threading"], "multi_threading loses data"),
         (["--direct_running_mode", "multi_threading", "--runner=DirectRunner"], "loses data"),
         (["--direct_num_workers=many"], "invalid int value: 'many'"),
-        (["--runner=NoRunner"], "cannot start the runner 'NoRunner'.*Valid values"),
+        (["--runner=NoRunner"], "'NoRunner' is no Beam runner; did you mean FnApiRunner, "),
+        (["--runner=none.Runner"], "cannot start the runner 'none.Runner': No module named"),
     ],
 )
 def test_refused_options(options, message, capsys):

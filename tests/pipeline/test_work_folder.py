@@ -167,12 +167,6 @@ def test_the_folder_does_not_decide_the_result(tmp_path):
     assert stage(work_dir="gs://a/b").plan == stage().plan
 
 
-def test_workers_elsewhere_need_a_folder(tmp_path, raw, benchmark_texts):
-    options = ["--runner=PortableRunner", "--job_endpoint=embed"]
-    with pytest.raises(ValueError, match=r"set clean\.work_dir"):
-        _clean(tmp_path, raw, benchmark_texts, options)
-
-
 def test_a_local_address_in_full(tmp_path):
     assert new_work_folder(f"file://{tmp_path}", tmp_path).is_local
     assert WorkFolder(str(tmp_path)).is_local

@@ -1,0 +1,107 @@
+"""Whether the workers of a Beam runner can open the files of a run.
+
+Workers on other machines share with this one addresses (gs://bucket/...) and network mounts.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from electrify.config import RunConfig
+from electrify.runners import runner_name
+
+_HERE = frozenset({
+    "local", "BundleBasedDirectRunner", "DirectRunner", "FnApiRunner", "InteractiveRunner",
+    "PrismRunner", "SwitchingDirectRunner", "TestDirectRunner",
+})  # fmt: skip
+_MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\(\d{3})")  # a space in a mount's path
+_NETWORK = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
+    "nfs4", "ocfs2", "orangefs", "panfs", "smb3", "virtiofs", "wekafs",
+})  # fmt: skip
+
+
+def check_worker_files(config: RunConfig, beam_options: Sequence[str], verb: str) -> None:
+    """`ValueError` names each path that the verb's workers must open and cannot.
+
+    `config` is as `open_run` gives it. Raises `ValueError` for an unknown runner, too.
+    """
+    runner = runner_name(_option(beam_options, "runner") or config.clean.runner)
+    is_dataflow = "Dataflow" in runner  # which knows no other place
+    if runner in _HERE or (_are_workers_here(beam_options) and not is_dataflow):
+        return
+    unseen = {key: path for key, path in _paths(config, verb).items() if not _is_shared(path)}
+    if not unseen:
+        return
+    listed = "; ".join(f"{key} = {path!r}" if path else f"no {key}" for key, path in unseen.items())
+    advice = [
+        "Give an address, such as gs://bucket/folder, or a folder of a network mount that every "
+        "worker has"
+    ]
+    if "output_dir" in unseen:
+        advice.append(
+            "train-vocab, encode and leakage work in output_dir, or in a folder of this machine if "
+            "that is an address: run these with -- --runner=local"
+        )
+    if not is_dataflow:
+        advice.append("If the workers run on this machine, add -- --environment_type=LOOPBACK")
+    raise ValueError(
+        f"the workers of {runner} do not see the disk of this machine: {listed}. "
+        f"{'. '.join(advice)}"
+    )
+
+
+def _paths(config: RunConfig, verb: str) -> Mapping[str, str | None]:
+    """What workers open, by its key in the config."""
+    paths: dict[str, str | None] = {}
+    if verb in ("clean", "run", "ablate"):
+        for index, source in enumerate(config.clean.sources):
+            if source.kind != "huggingface" or Path(source.path).expanduser().is_dir():
+                paths[f"clean.sources[{index}].path"] = source.path
+        paths["clean.work_dir"] = config.clean.work_dir
+    if verb != "clean":
+        paths["output_dir"] = config.output_dir
+    return paths
+
+
+def _are_workers_here(beam_options: Sequence[str]) -> bool:
+    kind = _option(beam_options, "environment_type")
+    if kind == "EXTERNAL":  # a pool of workers that runs already
+        host = (_option(beam_options, "environment_config") or "").rpartition(":")[0]
+        return host in ("localhost", "127.0.0.1", "[::1]")
+    return kind == "LOOPBACK"
+
+
+def _option(beam_options: Sequence[str], name: str) -> str | None:
+    """The last value of `--name=value` or `--name value`."""
+    words = [word for word in beam_options for word in word.split("=", 1)]
+    places = [place for place, word in enumerate(words[:-1]) if word == f"--{name}"]
+    return words[places[-1] + 1] if places else None
+
+
+def _is_shared(path: str | None) -> bool:
+    """Whether a path is an address, or on a network mount of this machine."""
+    if path is None:
+        return False
+    protocol, separator, place = path.partition("://")
+    if separator and protocol not in ("file", "local"):
+        return True
+    folder = os.path.realpath(Path(place if separator else path).expanduser())
+    return _file_system(folder).partition(".")[0] in _NETWORK
+
+
+def _file_system(folder: str) -> str:
+    """The type of the mount that holds a path; "" where the system does not tell."""
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    mounts = {}
+    for line in lines:
+        mount, kind = line.split(" - ")
+        point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), mount.split()[4])
+        mounts[point.rstrip("/")] = kind.split()[0]
+    holders = [point for point in mounts if f"{folder}/".startswith(f"{point}/")]
+    return mounts[max(holders, key=len)] if holders else ""

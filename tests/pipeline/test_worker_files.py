@@ -1,0 +1,111 @@
+"""Paths that workers on other machines cannot open are refused, by their keys."""
+
+import pytest
+from apache_beam.options.pipeline_options import StandardOptions
+
+from electrify.cli import main
+from electrify.config_file import parse_config
+from electrify.runners import RUNNERS
+from pipeline import worker_files
+from pipeline.worker_files import check_worker_files
+
+MOUNTS = """\
+22 1 0:21 / / rw - ext4 /dev/vda rw
+23 22 0:22 / /mnt/the\\040share rw shared:1 - nfs4 head:/export rw
+24 23 0:23 / /mnt/the\\040share/disk rw - xfs /dev/vdb rw
+25 22 0:24 / /mnt/fuse rw - fuse.sshfs head:/home rw
+"""
+SHARE = "/mnt/the share"
+ELSEWHERE = ["--runner=FlinkRunner", "--flink_master=host:8081"]
+
+
+@pytest.fixture(autouse=True)
+def _mounts(tmp_path, monkeypatch):
+    (tmp_path / "mountinfo").write_text(MOUNTS, encoding="utf-8")
+    monkeypatch.setattr(worker_files, "_MOUNTS", tmp_path / "mountinfo")
+
+
+def _check(verb, options=ELSEWHERE, path="gs://a/*", output_dir=SHARE, kind="jsonl", **clean):
+    source = {"kind": kind, "language": "ko", "path": path}
+    section = {"sources": [source], "work_dir": "gs://a/tmp"} | clean
+    check_worker_files(
+        parse_config({"name": "t", "output_dir": output_dir, "clean": section}), options, verb
+    )
+
+
+REFUSED = [
+    ("clean", {"path": "data/*"}, ["clean.sources[0].path = 'data/*'"]),
+    ("clean", {"path": "file:///data/*"}, ["clean.sources[0].path = 'file:///data/*'"]),
+    ("clean", {"path": f"{SHARE}/disk/*"}, [f"clean.sources[0].path = '{SHARE}/disk/*'"]),
+    ("clean", {"work_dir": None}, ["no clean.work_dir"]),
+    ("clean", {"work_dir": "/tmp"}, ["clean.work_dir = '/tmp'"]),
+    ("run", {"output_dir": "out"}, ["output_dir = 'out'"]),
+    ("encode", {"output_dir": "out", "path": "data/*"}, ["output_dir = 'out'"]),
+    ("train-vocab", {"output_dir": "out"}, ["output_dir = 'out'"]),
+    ("leakage", {"output_dir": "out"}, ["output_dir = 'out'"]),
+    ("ablate", {"path": "a", "work_dir": "b", "output_dir": "c"},
+     ["clean.sources[0].path = 'a'; clean.work_dir = 'b'; output_dir = 'c'"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "settings", "named"), REFUSED)
+def test_what_workers_elsewhere_cannot_open_is_named(verb, settings, named):
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        _check(verb, **settings)
+    (keys,) = named
+    assert f"of FlinkRunner do not see the disk of this machine: {keys}. " in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("verb", "settings"),
+    [
+        ("clean", {}),
+        ("clean", {"output_dir": "out"}),  # documents come to this machine at the end
+        ("clean", {"path": f"{SHARE}/a/*", "work_dir": "/mnt/fuse/tmp"}),
+        ("clean", {"path": "user/data", "kind": "huggingface"}),
+        ("run", {}),
+        ("encode", {"path": "data/*", "work_dir": None}),  # which opens documents alone
+    ],
+)
+def test_what_they_can_open_is_not(verb, settings):
+    _check(verb, **settings)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--runner", "direct"],
+        [*ELSEWHERE, "--environment_type=LOOPBACK"],
+        ["--runner=PortableRunner", "--environment_type", "EXTERNAL",
+         "--environment_config=localhost:50000"],
+        [*ELSEWHERE, "--runner=local"],
+    ],
+)  # fmt: skip
+def test_workers_on_this_machine_see_its_disk(options):
+    _check("run", options, path="data/*", output_dir="out", work_dir=None)
+
+
+@pytest.mark.parametrize("runner", ["spark", "DataflowRunner", "flink", "my.own.Runner"])
+def test_the_runner_of_the_config_counts_too(runner):
+    with pytest.raises(ValueError, match=r"clean\.sources\[0\]\.path = 'data'"):
+        _check("clean", (), path="data", runner=runner)
+    with pytest.raises(ValueError, match="'FlinkRuner' is no Beam runner; did you mean FlinkR"):
+        _check("clean", ["--runner=FlinkRuner"])
+
+
+def test_dataflow_has_no_workers_here():
+    with pytest.raises(ValueError, match=r"no clean\.work_dir"):
+        _check("clean", ["--environment_type=LOOPBACK"], runner="dataflow", work_dir=None)
+
+
+@pytest.mark.parametrize("verb", ["run", "clean", "train-vocab", "encode", "leakage"])
+def test_verbs_refuse_before_work(verb, tmp_path, capsys):
+    words = [verb, "configs/demo.toml", "--set", f"output_dir='{tmp_path / 'run'}'"]
+    assert main([*words, "--", "--runner", "FlinkRunner"]) == 1
+    assert "of FlinkRunner do not see the disk of this machine" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_names_are_beams():
+    assert sorted(RUNNERS) == sorted(StandardOptions.KNOWN_RUNNER_NAMES)
