@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.encoder import ModelSource, open_model
 from benchmarks.extend import carry_over, is_extension
 from benchmarks.finetune import Finetuned
-from benchmarks.hub import load_data
+from benchmarks.hub import data_folder, load_data
 from benchmarks.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.load import TaskData
 from benchmarks.parallel import run_jobs
@@ -86,19 +86,6 @@ def evaluate(
         return {"results": len(results), "degenerate": num_degenerate}
 
     run_stage(stage, work, overwrite or extends)
-
-
-def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
-    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
-    if options.data_dir is None:
-        names = [" or ".join(task.files[task.reported]) for task in tasks]
-        raise ValueError(
-            'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
-            "`datasets`) with the official "
-            f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
-            "training files beside them"
-        )
-    return Path(options.data_dir).expanduser()
 
 
 def _run_jobs(

@@ -1,7 +1,7 @@
 """Tasks out of `datasets`: from the hub, or from a folder that `save_to_disk` wrote."""
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,24 @@ from benchmarks.kind import Example
 from benchmarks.load import TaskData, load_task, split_when_untrained
 from benchmarks.task import HubSource, Task
 from electrify.artifacts import fingerprint
+from electrify.config_evaluate import EvaluateConfig
 from electrify.error_text import first_line
 
 HUB = "hub"  # in place of a data folder
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
+
+
+def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
+    if options.data_dir is None:
+        names = [" or ".join(task.files[task.reported]) for task in tasks]
+        raise ValueError(
+            'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
+            "`datasets`) with the official "
+            f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
+            "training files beside them"
+        )
+    return Path(options.data_dir).expanduser()
 
 
 def load_data(task: Task, data_dir: Path) -> TaskData:

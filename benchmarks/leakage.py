@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.evaluate import data_folder
-from benchmarks.hub import HUB, load_data, saved_folder
+from benchmarks.hub import HUB, data_folder, load_data, saved_folder
 from benchmarks.kinds.spans_files import QuestionExample
 from benchmarks.load import TaskData, find_files
 from benchmarks.registry import TASKS, resolve_tasks
