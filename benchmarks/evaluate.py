@@ -66,8 +66,8 @@ def evaluate(
     if options.tasks_options:
         resolve_tasks((), tuple(options.tasks_options))  # refuses a name that is no task's
     data = {task.name: load_data(task, data_folder(options, tasks)) for task in tasks}
-    files = [path for found in data.values() for path in found.files]
-    stage = evaluate_stage(config, model, files, step)
+    rows = {name: found.sha256 for name, found in data.items()}
+    stage = evaluate_stage(config, model, rows, step)
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
     extends = not overwrite and is_extension(stage, plan_jobs(options, tasks), data)
 
@@ -136,8 +136,8 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
     settings = fitted.hyper_parameters
     rate = settings.num_steps * settings.batch_size / max(fitted.train_seconds, 1e-9)
     log(
-        f"{job.label}: {result.metric} {result.value:.4f} on {result.num_examples:,} rows, "
-        f"{duration(result.seconds)}, {rate:,.0f} examples/s in training"
+        f"{job.label}: {result.metric} {result.value:.4f} on {result.examples} rows of "
+        f"{result.split}, {duration(result.seconds)}, {rate:,.0f} examples/s in training"
     )
     if result.degenerate:
         warn(f"{job.label} is degenerate: {result.degenerate}")
@@ -152,12 +152,14 @@ def score_table(results: Sequence[Result]) -> list[str]:
     """
     results = largest_part(results)
     metrics = {result.task: result.metric for result in results}
+    others = {r.task: f"  {r.examples} rows of {r.split}" for r in results if "-" in r.split}
     lines = [f"{'task':<14} {'metric':<10} {'model':<26} {'mean':>7} {'sd':>7} {'seeds':>5}"]
     rows = list(summarize(results).items())
     rows += [((task, "pretrained - random-init"), gain)
              for task, gain in differences(results).items()]  # fmt: skip
     for (task, model), summary in sorted(rows, key=lambda row: list(metrics).index(row[0][0])):
         note = f"  {summary.num_degenerate} degenerate" if summary.num_degenerate else ""
+        note += others.get(task, "")  # not those of the official split
         lines.append(
             f"{task:<14} {metrics[task]:<10} {model:<26} {summary.mean:7.4f} {summary.sd:7.4f} "
             f"{summary.num_seeds:5}{note}"

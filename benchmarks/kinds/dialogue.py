@@ -76,6 +76,10 @@ class DialogueStateTracking(Kind):
         """Rows of the hub, which has the fields of the official file."""
         yield from _examples(task, split, rows, f"{task.name} {split}")
 
+    def num_rows(self, examples: Sequence[Example]) -> int:
+        """Dialogues."""
+        return len({example.id.rpartition("-")[0] for example in examples})
+
     def featurize(
         self,
         task: Task,
