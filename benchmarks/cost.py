@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.features import collate
+from benchmarks.batches import collate
 from benchmarks.kind import Features
 from electrify.error_text import first_line
 from electrify.peak_memory import peak_since_restart_mb, restart_peak

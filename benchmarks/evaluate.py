@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.encoder import ModelSource, open_model
 from benchmarks.extend import carry_over, is_extension
 from benchmarks.finetune import Finetuned
-from benchmarks.hub import load_data
+from benchmarks.hub import data_folder, load_data
 from benchmarks.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.load import TaskData
 from benchmarks.parallel import run_jobs
@@ -64,8 +64,8 @@ def evaluate(
     options = config.evaluate
     tasks = resolve_tasks(options.suites, options.tasks)
     data = {task.name: load_data(task, data_folder(options, tasks)) for task in tasks}
-    files = [path for found in data.values() for path in found.files]
-    stage = evaluate_stage(config, model, files, step)
+    rows = {name: found.sha256 for name, found in data.items()}
+    stage = evaluate_stage(config, model, rows, step)
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
     extends = not overwrite and is_extension(stage, plan_jobs(options, tasks), data)
 
@@ -84,19 +84,6 @@ def evaluate(
         return {"results": len(results), "degenerate": num_degenerate}
 
     run_stage(stage, work, overwrite or extends)
-
-
-def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
-    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
-    if options.data_dir is None:
-        names = [" or ".join(task.files[task.reported]) for task in tasks]
-        raise ValueError(
-            'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
-            "`datasets`) with the official "
-            f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
-            "training files beside them"
-        )
-    return Path(options.data_dir).expanduser()
 
 
 def _run_jobs(
@@ -147,8 +134,8 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
     settings = fitted.hyper_parameters
     rate = settings.num_steps * settings.batch_size / max(fitted.train_seconds, 1e-9)
     log(
-        f"{job.label}: {result.metric} {result.value:.4f} on {result.num_examples:,} rows, "
-        f"{duration(result.seconds)}, {rate:,.0f} examples/s in training"
+        f"{job.label}: {result.metric} {result.value:.4f} on {result.examples} rows of "
+        f"{result.split}, {duration(result.seconds)}, {rate:,.0f} examples/s in training"
     )
     if result.degenerate:
         warn(f"{job.label} is degenerate: {result.degenerate}")
@@ -163,12 +150,14 @@ def score_table(results: Sequence[Result]) -> list[str]:
     """
     results = largest_part(results)
     metrics = {result.task: result.metric for result in results}
+    others = {r.task: f"  {r.examples} rows of {r.split}" for r in results if "-" in r.split}
     lines = [f"{'task':<14} {'metric':<10} {'model':<26} {'mean':>7} {'sd':>7} {'seeds':>5}"]
     rows = list(summarize(results).items())
     rows += [((task, "pretrained - random-init"), gain)
              for task, gain in differences(results).items()]  # fmt: skip
     for (task, model), summary in sorted(rows, key=lambda row: list(metrics).index(row[0][0])):
         note = f"  {summary.num_degenerate} degenerate" if summary.num_degenerate else ""
+        note += others.get(task, "")  # not those of the official split
         lines.append(
             f"{task:<14} {metrics[task]:<10} {model:<26} {summary.mean:7.4f} {summary.sd:7.4f} "
             f"{summary.num_seeds:5}{note}"

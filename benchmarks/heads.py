@@ -1,5 +1,6 @@
-"""Heads of one linear layer, and an encoder with any head on it."""
+"""What stands on an encoder: any head, those of one linear layer, and the two together."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -9,10 +10,36 @@ from torch.nn import functional as F
 
 from benchmarks.encoder import accepted_inputs, encode
 from benchmarks.features import IGNORED_LABEL
-from benchmarks.kind import Head
 
 HEAD_DROPOUT = 0.1
 HEAD_INITIALIZER_RANGE = 0.02
+
+
+class Head(nn.Module, ABC):
+    """What stands on the encoder. Batches hold `input_ids`, `token_type_ids` and `attention_mask`,
+    each (B, T), and the kind's `label_arrays`."""
+
+    @abstractmethod
+    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The encoder's last states (B, T, H) to outputs, each (B, ...)."""
+
+    @abstractmethod
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """A scalar, the mean over what is learnt in the batch, in fp32."""
+
+    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
+        """What `loss` is the mean over, by which micro-batches are weighed: here, the rows."""
+        return len(batch["input_ids"])
+
+    def terms(
+        self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """What `loss` is the sum of, each a mean over as many labels as `counts` says."""
+        return (self.loss(outputs, batch),)
+
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """Of each of `terms` what it is the mean over; a head of several terms has its own."""
+        return (self.num_labels(batch),)
 
 
 class LinearHead(Head):
@@ -57,6 +84,18 @@ class LinearHead(Head):
     def num_labels(self, batch: Mapping[str, Tensor]) -> int:
         """Labels that the loss is the mean over."""
         return int((batch["labels"] != IGNORED_LABEL).sum())
+
+
+class RegressionHead(LinearHead):
+    """One output on a pooled state, learnt by the mean squared error to `values` (B,)."""
+
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Mean over the rows."""
+        return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
+
+    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
+        """Rows."""
+        return len(batch["values"])
 
 
 class EncoderWithHead(nn.Module):

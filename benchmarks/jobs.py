@@ -18,7 +18,7 @@ from benchmarks.finetune import (
     sampled_examples,
 )
 from benchmarks.kind import Example
-from benchmarks.load import TaskData, split_by_group
+from benchmarks.load import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.predictions import prediction_path, score_splits, write_predictions
 from benchmarks.recipe import (
     max_sequence_length,
@@ -93,7 +93,9 @@ def prepare(
             )
         return Split(examples, features)
 
-    if data.split != task.reported:
+    for split, (here, officially) in data.parts.items():
+        warn(f"{task.name} {split}: {here:,} rows, the official split has {officially:,}")
+    if data.split.endswith(SPLIT_EVAL):
         warn(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
@@ -171,6 +173,7 @@ def run_job(
         split=data.split,
         num_examples=len(data.reported),
         num_train_examples=fitted.num_train_examples,
+        parts=dict(data.parts),
         truncated_fraction=reported.features.num_truncated / len(data.reported),
         selection=options.selection,
         selected=dict(fitted.selected),

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from benchmarks.metrics.weighted import Weighted, mean_of
 from benchmarks.outcomes import Failure, Pair, listed, mostly_wrong
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # tasks are listed, checked and read where there is no torch
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
     from benchmarks.task import Task
 
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
@@ -45,7 +47,7 @@ class Features:
     input_ids: list[NDArray[np.int32]]  # each (T,), T <= the maximum length
     token_type_ids: list[NDArray[np.int32]]  # as input_ids; 1 in the second text of a pair
     example_of: NDArray[np.int64]  # (rows,) position of the example that a row is of
-    # by row, in the shapes that the kind's `label_tensors` reads
+    # by row, in the shapes that the kind's `label_arrays` reads
     labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     num_truncated: int = 0  # examples of which text was cut off
     details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
@@ -54,33 +56,6 @@ class Features:
     def lengths(self) -> NDArray[np.int64]:
         """Pieces of each row."""
         return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
-
-
-class Head(nn.Module, ABC):
-    """What stands on the encoder. Batches hold `input_ids`, `token_type_ids` and `attention_mask`,
-    each (B, T), and the kind's `label_tensors`."""
-
-    @abstractmethod
-    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The encoder's last states (B, T, H) to outputs, each (B, ...)."""
-
-    @abstractmethod
-    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """A scalar, the mean over what is learnt in the batch, in fp32."""
-
-    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
-        """What `loss` is the mean over, by which micro-batches are weighed: here, the rows."""
-        return len(batch["input_ids"])
-
-    def terms(
-        self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, ...]:
-        """What `loss` is the sum of, each a mean over as many labels as `counts` says."""
-        return (self.loss(outputs, batch),)
-
-    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Of each of `terms` what it is the mean over; a head of several terms has its own."""
-        return (self.num_labels(batch),)
 
 
 class Kind(ABC):
@@ -105,6 +80,10 @@ class Kind(ABC):
         """As `read`, from the rows of `task.hub` (class labels already as their names)."""
         raise ValueError(f"{task.name} is not read from the hub: give its official files")
 
+    def num_rows(self, examples: Sequence[Example]) -> int:
+        """Rows of the official files that the examples are made of: here, as many as they."""
+        return len(examples)
+
     @abstractmethod
     def featurize(
         self,
@@ -121,17 +100,19 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """What the head reads and learns from, of rows padded to `length`: each (B, ...).
 
         Predicting asks for them too, also where gold values are None.
         """
 
     @abstractmethod
-    def make_head(self, task: "Task", encoder: nn.Module, tokenizer: Any, generator: Any) -> Head:
-        """A fresh head, its weights drawn by the torch `generator`."""
+    def make_head(
+        self, task: "Task", encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
+        """A fresh head, its weights drawn by `generator`."""
 
     @abstractmethod
     def lines(

@@ -3,6 +3,8 @@ formats of its folders and of the data's authors. KorQuAD 1.0 stands in `squad.p
 
 Labels and the reported split are those of its finetune/processor and finetune/config, which reports
 the best of all checkpoints on that same split; here the last step is scored.
+
+How many rows of PAWS-X and of the question pairs are left without the empty ones is not known here.
 """
 
 from benchmarks.kinds.classification import Classification
@@ -24,6 +26,7 @@ NSMC = Task(
     kind=Classification(),
     version="1.0",
     files={"train": ("ratings_train.txt",), "test": ("ratings_test.txt",)},
+    num_rows={"train": 150_000, "test": 50_000},
     reported="test",
     unlabelled=(),
     homepage="https://github.com/e9t/nsmc",
@@ -40,6 +43,7 @@ NAVER_NER = Task(
     kind=WordTagging(),
     version="2018",
     files={"train": ("naver-ner/train.tsv",), "test": ("naver-ner/test.tsv",)},
+    num_rows={"train": 81_000, "test": 9_000},
     reported="test",
     unlabelled=(),
     homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
@@ -84,6 +88,7 @@ KORNLI = Task(
         "dev": ("xnli.dev.ko.tsv",),
         "test": ("xnli.test.ko.tsv",),
     },
+    num_rows={"train": 392_702, "dev": 2_490, "test": 5_010},
     reported="test",
     also_reported=("dev",),
     unlabelled=(),
@@ -105,6 +110,7 @@ KORSTS = Task(
         "dev": ("sts-dev.tsv",),
         "test": ("sts-test.tsv",),
     },
+    num_rows={"train": 5_749, "dev": 1_500, "test": 1_379},
     reported="test",
     also_reported=("dev",),
     unlabelled=(),
@@ -148,6 +154,7 @@ HATE_SPEECH = Task(
         "dev": ("hate-speech/dev.tsv", "hate-speech/val.tsv", "labeled/dev.tsv"),
         "test": ("test.no_label.tsv",),
     },
+    num_rows={"train": 7_896, "dev": 471, "test": 974},
     homepage="https://github.com/kocohub/korean-hate-speech",
     text_fields=("comments",),
     aliases={"comment": "comments"},

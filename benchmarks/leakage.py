@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.evaluate import data_folder
-from benchmarks.hub import HUB, load_data, saved_folder
+from benchmarks.hub import data_folder, has_data, load_data
 from benchmarks.kinds.spans_files import QuestionExample
-from benchmarks.load import TaskData, find_files
+from benchmarks.load import TaskData
 from benchmarks.registry import TASKS, resolve_tasks
 from benchmarks.results import RESULTS, read_results
 from benchmarks.task import Task
@@ -28,7 +27,7 @@ def write_items(config: RunConfig, folder: Path) -> None:
     """
     tasks = tasks_in_use(config)
     data_dir = data_folder(config.evaluate, tasks)
-    there = [task for task in tasks if _has_data(task, data_dir)]
+    there = [task for task in tasks if has_data(task, data_dir)]
     missing = [task.name for task in tasks if task not in there]
     for task in there or tasks[:1]:  # of no data at all, loading says what is missing
         data = load_data(task, data_dir)
@@ -52,12 +51,6 @@ def tasks_in_use(config: RunConfig) -> list[Task]:
     if unknown := [name for name in names if name not in TASKS]:
         warn(f"tasks of results that this version does not know: {', '.join(unknown)}")
     return resolve_tasks(options.suites, [*options.tasks, *known])
-
-
-def _has_data(task: Task, data_dir: Path) -> bool:
-    if str(data_dir) == HUB or saved_folder(task, data_dir) is not None:
-        return True
-    return bool(find_files(task, task.reported, data_dir))
 
 
 def _rows(task: Task, data: TaskData) -> Iterator[dict[str, object]]:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.features import prediction_batches
+from benchmarks.batches import prediction_batches
 from benchmarks.kind import Features
 
 MAX_BYTES = 2 * 2**30  # of cached states; where there are more, they are computed anew each time

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.load import PART, SPLIT_EVAL
 from benchmarks.reference_tables import PublishedScore, published_scores
 from benchmarks.results import Result
 from benchmarks.run_folder import RunFolder
@@ -85,17 +86,31 @@ def differences_to(ours: Result, published: PublishedScore | None = None) -> lis
     if published is not None and ours.split != published.column.split:
         theirs = published.column.split
         what = "a split that is not stated" if theirs == "not stated" else f"the {theirs} split"
-        found.append(f"other rows: ours is on {ours.split}, theirs on {what}")
-    elif published is None and ours.split.endswith("-split-eval"):
+        found.append(f"other rows: ours are {ours.examples} of {ours.split}, theirs of {what}")
+    elif published is not None and (other := _other_size(ours, published.column.metric)):
+        found.append(f"other rows: ours are {other}")
+    elif published is None and ours.split.endswith((SPLIT_EVAL, PART)):
         found.append(f"ours is on {ours.split}, a part of the official rows")
     most = ours.hyper_parameters.get("max_train_examples")
     if most is not None or ours.train_fraction < 1.0:
         found.append(f"ours learnt from {ours.num_train_examples:,} examples alone")
+    elif "train" in ours.parts:
+        here, officially = ours.parts["train"]
+        found.append(f"ours learnt from {here:,} examples, the official split has {officially:,}")
     if ours.hyper_parameters.get("freeze", "none") != "none":
         found.append("ours has frozen layers")
     if ours.truncated_fraction > _CUT_SHARE:
         found.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
     return found
+
+
+def _other_size(ours: Result, metric: str) -> str:
+    """Of a metric on a further split, "dev_mismatched_accuracy": how many rows it is on, where that
+    split has another size than the official one; else empty."""
+    for split, (here, officially) in ours.parts.items():
+        if metric.startswith(f"{split}_"):
+            return f"{here:,} of {split}, which has {officially:,}"
+    return ""
 
 
 def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> tuple[object, ...]:

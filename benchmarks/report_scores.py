@@ -146,7 +146,7 @@ def _add_score_tables(
             *place, score.first.metric,
             score.pretrained.text(), _interval(score.pretrained.estimate),
             score.untrained.text(), _interval(score.untrained.estimate),
-            score.pretrained.summary.num_seeds, score.first.split, score.first.num_examples,
+            score.pretrained.summary.num_seeds, score.first.split, score.first.examples,
             score.first.num_train_examples, f"{100 * score.first.truncated_fraction:.1f} %",
         )
         for score, place in zip(scores, places, strict=True)

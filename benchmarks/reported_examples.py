@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.hub import load_hub_task, saved_folder
+from benchmarks.hub import read_splits
 from benchmarks.kind import Example, Line
-from benchmarks.load import find_files, read_examples, split_by_group
+from benchmarks.load import SPLIT_EVAL, rows_digest, split_by_group
 from benchmarks.registry import TASKS
 from benchmarks.results import Result
-from electrify.artifacts import fingerprint
 
 
 def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
@@ -27,21 +26,12 @@ def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[E
 
 def _examples(result: Result, data_dir: Path) -> Mapping[str, Example]:
     task = TASKS[result.task]
-    saved = saved_folder(task, data_dir)
-    if saved is not None:
-        return {example.id: example for example in load_hub_task(task, saved).reported}
-    if not data_dir.is_dir():
-        raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
-    paths = find_files(task, task.reported, data_dir)
-    if not paths:
-        names = " or ".join(task.files[task.reported])
-        raise ValueError(f"{task.name}: no {names} below {data_dir}")
-    for path in paths:
-        if fingerprint(str(path)) not in result.data_sha256.values():
-            raise ValueError(
-                f"{path} is not the file that {task.name} was scored on; it has changed since"
-            )
-    rows = [example for path in paths for example in read_examples(task, task.reported, path)]
-    if result.split != task.reported:  # a part of it was learnt from
-        rows = list(split_by_group(task, rows)[1])
+    rows = read_splits(task, data_dir, (task.reported,))[task.reported]
+    if rows_digest(rows) != result.data_sha256.get(task.reported):
+        raise ValueError(
+            f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
+            "scored on; they have changed since, or another version of electrify scored it"
+        )
+    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
+        rows = split_by_group(task, rows)[1]
     return {example.id: example for example in rows}

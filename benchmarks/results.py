@@ -45,6 +45,9 @@ class Result(BaseModel):
     split: str  # of the reported rows
     num_examples: int
     num_train_examples: int
+    # of each split of another size than the official one: its rows, and how many there are
+    # officially; `split` ends in "-part" if the reported one has fewer
+    parts: dict[str, tuple[int, int]] = {}
     truncated_fraction: float  # of the reported rows, longer than max_sequence_length
     selection: Literal["last", "best-on-a-split-of-train"]
     degenerate: str | None  # why the training failed, if it did
@@ -62,6 +65,14 @@ class Result(BaseModel):
     inference_flops: float | None = None  # of one reported example, forward
     peak_memory_mb: int | None = None  # allocated on the GPU, else resident
     device: str | None = None
+
+    @property
+    def examples(self) -> str:
+        """How many are reported, in words: "1,000 of 40,430" of a part of a split."""
+        for split, (here, officially) in self.parts.items():
+            if self.split.startswith(f"{split}-") and here == self.num_examples:
+                return f"{here:,} of {officially:,}"
+        return f"{self.num_examples:,}"
 
     @property
     def job(self) -> tuple[str, str, int, float]:

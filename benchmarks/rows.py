@@ -38,6 +38,13 @@ def read_rows(task: Task, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         rows = _json_rows(task, path, needed)
     else:
         rows = _table_rows(task, path, needed, is_labelled)
+    return _kept(task, is_labelled, rows, str(path))
+
+
+def _kept(
+    task: Task, is_labelled: bool, rows: Iterable[tuple[int, Row]], where: str
+) -> Iterator[tuple[int, Row]]:
+    """Without the rows that the authors leave out; `ValueError` for two rows of one id."""
     seen: dict[str, int] = {}
     num_empty = 0
     for number, row in rows:
@@ -48,22 +55,30 @@ def read_rows(task: Task, split: str, path: Path) -> Iterator[tuple[int, Row]]:
             identity = row[task.id_field]
             if identity in seen:
                 raise ValueError(
-                    f"{path} row {number}: {task.id_field} {identity!r} is that of row "
+                    f"{where} row {number}: {task.id_field} {identity!r} is that of row "
                     f"{seen[identity]}"
                 )
             seen[identity] = number
         yield number, row
     if num_empty:
-        warn(f"{path}: {num_empty} rows with an empty text are left out, as their authors do")
+        warn(f"{where}: {num_empty} rows with an empty text are left out, as their authors do")
 
 
 def hub_rows(
     task: Task, split: str, rows: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[int, Row]]:
     """As `read_rows`, from rows of the hub: fields by our names, labels as ours, all as text."""
+    is_labelled = split not in task.unlabelled
+    found = _hub_rows(task, split, rows, is_labelled)
+    return _kept(task, is_labelled, found, f"{task.name} {split} of the hub")
+
+
+def _hub_rows(
+    task: Task, split: str, rows: Iterable[Mapping[str, Any]], is_labelled: bool
+) -> Iterator[tuple[int, Row]]:
     assert task.hub is not None
     needed = [*task.text_fields, *([task.id_field] if task.id_field else [])]
-    if split not in task.unlabelled:
+    if is_labelled:
         needed.append(task.label_field)
     for number, row in enumerate(rows, start=1):
         found = {}

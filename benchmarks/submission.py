@@ -100,7 +100,8 @@ def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) 
     if lacking := [name for name, key in GLUE_FILES.items() if key not in lines]:
         warn(
             f"{path} lacks {', '.join(lacking)}; the leaderboard wants all "
-            f"{len(GLUE_FILES)} (test files of GLUE below the data folder are predicted)"
+            f"{len(GLUE_FILES)} (test files of GLUE below the data folder are predicted, and those "
+            "of the hub; AX is predicted with MNLI)"
         )
     return path
 

@@ -21,12 +21,18 @@ _MISMATCHED = "dev_mismatched_"
 
 
 def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
-    """By (name, model): the overall scores whose tasks are all there, of means over seeds."""
+    """By (name, model): the overall scores whose tasks are all there, of means over seeds.
+
+    Where a task is not scored on the official rows, the name says so.
+    """
     scores: dict[str, dict[str, dict[str, list[float]]]] = {}
+    endings: dict[str, str] = {}
     for result in results:
         if result.suite != "glue":
             continue
         of_model = scores.setdefault(result.model, {})
+        if result.split != "dev" or "dev_mismatched" in result.parts:
+            endings[result.model] = ", not on the official rows"
         for task, metrics in _parts(result).items():
             for metric, value in metrics.items():
                 of_model.setdefault(task, {}).setdefault(metric, []).append(value)
@@ -38,7 +44,7 @@ def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
         }
         for name, mean in _MEANS.items():
             try:
-                found[name, model] = mean(means)
+                found[name + endings.get(model, ""), model] = mean(means)
             except ValueError:  # a task is missing
                 continue
     return found

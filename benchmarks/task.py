@@ -19,6 +19,9 @@ class HubSource:
     splits: Mapping[str, str]  # ours -> the hub's
     fields: Mapping[str, str] = field(default_factory=dict)  # ours -> the hub's, where they differ
     labels: Mapping[str, str] = field(default_factory=dict)  # the hub's -> ours, likewise
+    # splits of other configurations: ours -> the configuration and its split; in a saved folder
+    # they stand under our name
+    elsewhere: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,9 @@ class Task:
     files: Mapping[str, tuple[str, ...]]  # "train", the reported split, further ones
     # names of files that together make a split, used where none of `files` is there
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # of each split as its authors publish it, malformed rows left out; a split that is not named
+    # here has a number that we do not know
+    num_rows: Mapping[str, int] = field(default_factory=dict)
     reported: str = "dev"  # the split of the headline
     also_reported: tuple[str, ...] = ()  # scored beside it where there, as "<split>_<metric>"
     unlabelled: tuple[str, ...] = ("test",)  # predicted where there, never scored
@@ -77,3 +83,8 @@ class Task:
     def reported_splits(self) -> tuple[str, ...]:
         """Every split that is scored, the headline's first."""
         return (self.reported, *self.also_reported)
+
+    @property
+    def all_splits(self) -> tuple[str, ...]:
+        """Every split that is learnt from, scored or predicted, the headline's first."""
+        return (*self.reported_splits, "train", *self.unlabelled)

@@ -1,8 +1,9 @@
 """The texts of the benchmarks' evaluation rows, for the corpus stage to look for.
 
 Dev and test rows only: what a model may train on later does no harm in the corpus. A text is every
-text field of a row. Files are found by their official names at any depth of the data folder; a task
-that has only some of its files is dumped from those.
+text field of a row. Tasks are read from the hub where that stands for the data folder, or from what
+`save_to_disk` wrote into it. Else files are found by their official names at any depth of the data
+folder; a task that has only some of its files is dumped from those.
 """
 
 import csv
@@ -13,8 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from benchmarks.hub import HUB, read_splits, saved_folder
 from benchmarks.load import read_examples
 from benchmarks.registry import SUITES, TASKS
+from benchmarks.task import Task
 from benchmarks.text_files import EVALUATION_FILES, EvaluationFile
 from electrify.artifacts import write_text
 from electrify.config import RunConfig
@@ -46,7 +49,7 @@ def dump_texts(names: Sequence[str], data_dir: Path | None, folder: Path) -> lis
     `names` are suites, tasks or files. Raises `ValueError` for a name that is none of them and for
     a suite or task of which there is no file.
     """
-    below = _files_below(data_dir)
+    below = [] if str(data_dir) == HUB else _files_below(data_dir)
     rows: dict[str, dict[Row, None]] = {}  # in order, each once
     for name in names:
         for task, row in _rows_of_name(name, below, data_dir):
@@ -80,14 +83,16 @@ def _rows_of_name(
     if data_dir is None:
         raise ValueError(
             f"no data folder for {name!r} of clean.decontaminate_against: set "
-            "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official files"
+            "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official "
+            'files, or to "hub"'
         )
-    found = {task: list(_task_rows(task, below)) for task in tasks}
+    found = {task: list(_task_rows(task, below, data_dir)) for task in tasks}
     missing = [task for task, rows in found.items() if not rows]
     if len(missing) == len(tasks):
         raise ValueError(_no_files(name, tasks, below, data_dir))
     if missing:
-        warn(f"decontaminate: no files of {', '.join(missing)} below {data_dir}: not looked for")
+        place = "on the hub" if str(data_dir) == HUB else f"below {data_dir}"
+        warn(f"decontaminate: no rows of {', '.join(missing)} {place}: not looked for")
     yield from ((task, row) for task, rows in found.items() for row in rows)
 
 
@@ -97,9 +102,14 @@ def _tasks_of(suite: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _task_rows(task: str, below: Sequence[Path]) -> Iterator[Row]:
-    """Rows of a task's evaluation files: by the table, and by the harness's loader those that the
-    table does not have."""
+def _task_rows(task: str, below: Sequence[Path], data_dir: Path) -> Iterator[Row]:
+    """Rows of a task by `datasets`, if it is there; else of its evaluation files: by the table, and
+    by the harness's loader those that the table does not have."""
+    if task in TASKS and _by_datasets(TASKS[task], data_dir):
+        splits = set(TASKS[task].all_splits) - {"train"}
+        for split, examples in read_splits(TASKS[task], data_dir, splits).items():
+            yield from ((split, text) for example in examples for text in example.texts)
+        return
     in_table = {name for file in EVALUATION_FILES if file.task == task for name in file.names}
     if task in TASKS:
         for split in TASKS[task].reported_splits:
@@ -111,6 +121,12 @@ def _task_rows(task: str, below: Sequence[Path]) -> Iterator[Row]:
         if file.task == task:
             for path in _named(file.names, below):
                 yield from ((file.split, text) for text in _file_texts(file, path))
+
+
+def _by_datasets(task: Task, data_dir: Path) -> bool:
+    if str(data_dir) == HUB:
+        return task.hub is not None
+    return saved_folder(task, data_dir) is not None
 
 
 def _named(names: Iterable[str], below: Sequence[Path]) -> list[Path]:
@@ -204,6 +220,11 @@ def _read(path: Path) -> str:
 
 
 def _no_files(name: str, tasks: Sequence[str], below: Sequence[Path], data_dir: Path) -> str:
+    if str(data_dir) == HUB:
+        return (
+            f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
+            "clean.decontaminate_data_dir to a folder of the official files"
+        )
     known = [TASKS[task] for task in tasks if task in TASKS]
     wanted = [n for task in known for split in task.reported_splits for n in task.files[split]]
     wanted += [n for file in EVALUATION_FILES if file.task in tasks for n in file.names]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.batches import collate, prediction_batches, training_batches
 from benchmarks.cost import Seen
-from benchmarks.features import collate, prediction_batches, training_batches
 from benchmarks.heads import EncoderWithHead
 from benchmarks.kind import Features, Kind, Outputs
 from benchmarks.memory import in_fitting_parts

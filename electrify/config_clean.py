@@ -138,7 +138,7 @@ class CleanConfig(CleanRules):
     near_dedup: NearDedupConfig = NearDedupConfig()
     # suites or tasks ("klue", "glue-sst2") read from `decontaminate_data_dir`, or files of texts
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
-    decontaminate_data_dir: str | None = None  # none: evaluate.data_dir
+    decontaminate_data_dir: str | None = None  # a folder or "hub"; none: evaluate.data_dir
     max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
     strict: bool = False  # a malformed row or unreadable file stops the run
     # the folder in which workers share files while they work, local or any fsspec address

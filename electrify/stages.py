@@ -173,12 +173,15 @@ def masked_stage(config: RunConfig, checkpoint: Path | None) -> Stage:
 
 
 def evaluate_stage(
-    config: RunConfig, model: str | None, data_files: list[Path], step: int | None = None
+    config: RunConfig,
+    model: str | None,
+    rows: Mapping[str, Mapping[str, str]],
+    step: int | None = None,
 ) -> Stage:
     """An encoder to scores; `model` is a folder or hub name in place of the run's own export, with
-    `step` a checkpoint of this run."""
+    `step` a checkpoint of this run. `rows` are digests of the tasks' rows by task and split."""
     folder = output_dir(config)
-    data = digest_of(sorted(fingerprint(str(path)) for path in data_files))
+    data = digest_of(rows)
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
     _leave_out_defaults(options)
     if model is None:

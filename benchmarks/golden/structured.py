@@ -89,7 +89,7 @@ def _parsing_inputs(golden: Golden) -> Iterator[Comparison]:
     ]
     features = kind.featurize(task, examples, tokenizer, golden["max_seq_length"], train=False)
     rows = np.arange(len(guids))
-    batch = kind.label_tensors(features, rows, int(features.lengths.max()))
+    batch = kind.label_arrays(features, rows, int(features.lengths.max()))
 
     def compute(guid: str) -> Mapping[str, Any]:
         row = guids.index(guid)

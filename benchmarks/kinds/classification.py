@@ -3,20 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from benchmarks.features import IGNORED_LABEL, encode_rows
-from benchmarks.heads import LinearHead
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.metrics import weighted
 from benchmarks.outcomes import Failure, Pair, likeliest, medians
 from benchmarks.rows import Row, hub_rows, read_rows, row_id
 from benchmarks.task import Task
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
 
@@ -60,18 +62,20 @@ class Classification(Kind):
             tokenizer, max_length, train and task.train_both_orders,
         )  # fmt: skip
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
         labels = [features.labels["labels"][row] for row in rows]
         filled = [IGNORED_LABEL if label is None else label for label in labels]
-        return {"labels": torch.tensor(filled, dtype=torch.int64)}
+        return {"labels": np.array(filled, dtype=np.int64)}
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """One output a label."""
+        from benchmarks.heads import LinearHead
+
         return LinearHead(encoder, len(task.labels), generator, task.pooling)
 
     def lines(

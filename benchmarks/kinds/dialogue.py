@@ -5,15 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
-from benchmarks.kinds.dialogue_head import SlotGenerator
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.kinds.dialogue_state import (
     GATES,
     NONE,
@@ -25,7 +22,6 @@ from benchmarks.kinds.dialogue_state import (
     slot_and_value,
     slot_values,
 )
-from benchmarks.kinds.weights import drawn
 from benchmarks.metrics.dialogue import (
     State,
     joint_goal_acc,
@@ -35,6 +31,11 @@ from benchmarks.metrics.dialogue import (
 from benchmarks.outcomes import Failure, Pair, listed, mostly_wrong, pairs_by_key
 from benchmarks.task import Task
 from electrify.json_text import read_json
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 _METRICS: tuple[Callable[[Sequence[State], Sequence[State]], float], ...] = (
     slot_micro_f1, joint_goal_acc, pooled_slot_f1,
@@ -74,6 +75,10 @@ class DialogueStateTracking(Kind):
     ) -> Iterator[Example]:
         """Rows of the hub, which has the fields of the official file."""
         yield from _examples(task, split, rows, f"{task.name} {split}")
+
+    def num_rows(self, examples: Sequence[Example]) -> int:
+        """Dialogues."""
+        return len({example.id.rpartition("-")[0] for example in examples})
 
     def featurize(
         self,
@@ -120,9 +125,9 @@ class DialogueStateTracking(Kind):
             details={"tokenizer": [tokenizer] * len(examples)},  # that of generated ids
         )
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`gates` (B, J) and `values` (B, J, K), the pieces of a value and [SEP], then [PAD]."""
         gates = np.array([features.labels["gates"][row] for row in rows], dtype=np.int64)
         values = [features.labels["values"][row] for row in rows]
@@ -131,12 +136,15 @@ class DialogueStateTracking(Kind):
         for row, slots in enumerate(values):
             for slot, value in enumerate(slots):
                 array[row, slot, : len(value)] = value
-        return {"gates": torch.from_numpy(gates), "values": torch.from_numpy(array)}
+        return {"gates": gates, "values": array}
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """The generator of KLUE-baseline, over the word embeddings of the encoder."""
+        from benchmarks.kinds.dialogue_head import SlotGenerator
+        from benchmarks.kinds.weights import drawn
+
         names = [slot.replace("-", " ") for slot in task.labels]
         slot_ids = tokenizer(names, add_special_tokens=False)["input_ids"]
         return drawn(lambda: SlotGenerator(encoder, slot_ids, tokenizer.pad_token_id), generator)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.kind import Head
+from benchmarks.heads import Head
 from benchmarks.kinds.dialogue_state import GATES, GENERATED
 
 TEACHER_FORCING = 0.5  # share of training batches in which the gold pieces go in

@@ -4,17 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from benchmarks.features import padded
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.kinds.parsing_faults import arc_failure, arc_pairs
-from benchmarks.kinds.parsing_head import Parser
 from benchmarks.kinds.parsing_trees import best_heads, best_tree
 from benchmarks.kinds.parsing_words import (
     NO_POS,
@@ -26,7 +23,6 @@ from benchmarks.kinds.parsing_words import (
     sentence_words,
     word_positions,
 )
-from benchmarks.kinds.weights import drawn
 from benchmarks.metrics import weighted
 from benchmarks.metrics.parsing import (
     Arcs,
@@ -41,6 +37,11 @@ from benchmarks.metrics.parsing import (
 from benchmarks.outcomes import Failure, Pair
 from benchmarks.rows import read_text
 from benchmarks.task import Task
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 Metric = Callable[[Arcs, Arcs], float]
 _OFFICIAL: tuple[Metric, ...] = (las_macro_f1, uas_macro_f1, las_micro_f1, uas_micro_f1)
@@ -132,24 +133,27 @@ class DependencyParsing(Kind):
             num_truncated=num_truncated,
         )
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`first`, `last`, `heads`, `arc_labels` (B, W), `pos` (B, W + 1) and `num_words` (B,)."""
         found = {name: [values[row] for row in rows] for name, values in features.labels.items()}
         num_words = [len(row) for row in found["heads"]]
         width = max(1, *num_words)
         fillings = {"first": 0, "last": 0, "heads": NOTHING, "arc_labels": NOTHING}
-        tensors = {
+        arrays = {
             name: padded(found[name], width, value, np.int64) for name, value in fillings.items()
         }
-        tensors["pos"] = padded(found["pos"], width + 1, NO_POS, np.int64)
-        return tensors | {"num_words": torch.tensor(num_words, dtype=torch.int64)}
+        arrays["pos"] = padded(found["pos"], width + 1, NO_POS, np.int64)
+        return arrays | {"num_words": np.array(num_words, dtype=np.int64)}
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """The parser of KLUE-baseline, of its size whatever the encoder's."""
+        from benchmarks.kinds.parsing_head import Parser
+        from benchmarks.kinds.weights import drawn
+
         config: Any = encoder.config
         return drawn(lambda: Parser(config.hidden_size, len(task.labels), self.use_pos), generator)
 

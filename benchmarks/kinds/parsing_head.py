@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.kind import Head
+from benchmarks.heads import Head
 from benchmarks.kinds.parsing_words import NO_POS, NOTHING
 
 LSTM_SIZE, ARC_SIZE, LABEL_SIZE, POS_SIZE = 768, 512, 256, 256

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import networkx  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +36,8 @@ def is_tree(heads: NDArray[np.int64]) -> bool:
 
 
 def _spanning_tree(scores: Scores) -> NDArray[np.int64]:
+    import networkx  # type: ignore[import-untyped]  # sentences are read without it
+
     num_words = len(scores)
     weights = scores.astype(np.float64)
     # a second arc from the root would cost more than all the others can gain

@@ -5,21 +5,22 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 from benchmarks.features import encode_rows
-from benchmarks.heads import LinearHead
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.metrics import weighted
 from benchmarks.outcomes import Failure
 from benchmarks.rows import Row, hub_rows, read_rows, row_id
 from benchmarks.task import Task
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,6 @@ class ValueExample(Example):
     """A text or pair, and its gold value in the task's own range."""
 
     value: float | None = None
-
-
-class RegressionHead(LinearHead):
-    """One output on a pooled state, learnt by the mean squared error to `values` (B,)."""
-
-    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Mean over the rows."""
-        return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
-
-    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
-        """Rows."""
-        return len(batch["values"])
 
 
 class Regression(Kind):
@@ -77,17 +66,19 @@ class Regression(Kind):
             tokenizer, max_length, train and task.train_both_orders,
         )  # fmt: skip
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`values` (B,), scaled; nan where there is none."""
         values = [features.labels["values"][row] for row in rows]
-        return {"values": torch.tensor(values, dtype=torch.float32)}
+        return {"values": np.array(values, dtype=np.float32)}
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """One output."""
+        from benchmarks.heads import RegressionHead
+
         return RegressionHead(encoder, 1, generator, task.pooling)
 
     def lines(

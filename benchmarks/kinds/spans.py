@@ -11,14 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.kinds.spans_decode import (
     Answer,
     SpanTable,
@@ -31,14 +29,18 @@ from benchmarks.kinds.spans_decode import (
 from benchmarks.kinds.spans_faults import Scorer, answer_failure, answer_pair, question_texts
 from benchmarks.kinds.spans_features import fitted_lengths
 from benchmarks.kinds.spans_files import QuestionExample, hub_questions, read_questions
-from benchmarks.kinds.spans_head import JointHead, SpanHead
-from benchmarks.kinds.spans_rows import row_tensors, window_rows
+from benchmarks.kinds.spans_rows import row_arrays, window_rows
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.metrics.korquad import korquad
 from benchmarks.metrics.squad import squad_v1, squad_v2
 from benchmarks.outcomes import Failure, Pair
 from benchmarks.task import Task
 from electrify.progress import warn
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line: what an ensemble votes by
 
@@ -103,16 +105,18 @@ class Spans(Kind):
             )
         return features
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`start`, `end` and `impossible` (B,), and `answer_mask` (B, T): where they may be."""
-        return row_tensors(features, rows, length)
+        return row_arrays(features, rows, length)
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """The head that is set, with a classifier only where questions may have no answer."""
+        from benchmarks.kinds.spans_head import JointHead, SpanHead
+
         if self.head == "span":
             return SpanHead(encoder, generator)
         weight = self.answerable_weight if self.has_unanswerable else None

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.heads import HEAD_INITIALIZER_RANGE
-from benchmarks.kind import Head
+from benchmarks.heads import HEAD_INITIALIZER_RANGE, Head
 
 JOINT_HIDDEN_SIZE = 512  # google-research/electra finetune/qa/qa_tasks.py, whatever the encoder's
 # of the joint head's hidden layer at once, (rows, K, T, 512): 8 MB in fp32. From 32 MB on, a CPU

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from benchmarks.kind import Features
 from benchmarks.kinds.spans_features import (
@@ -75,7 +73,7 @@ def window_rows(
     return features, num_lost
 
 
-def row_tensors(features: Features, rows: NDArray[np.int64], length: int) -> dict[str, Tensor]:
+def row_arrays(features: Features, rows: NDArray[np.int64], length: int) -> dict[str, NDArray[Any]]:
     """The labels (B,), and `answer_mask` (B, T): the context and the first position."""
     mask = np.zeros((len(rows), length), dtype=np.bool_)
     mask[:, 0] = True
@@ -83,10 +81,10 @@ def row_tensors(features: Features, rows: NDArray[np.int64], length: int) -> dic
         first = features.details["first"][row]
         mask[position, first : first + len(features.details["offsets"][row])] = True
     labels = {
-        name: torch.tensor([values[row] for row in rows], dtype=torch.int64)
+        name: np.array([values[row] for row in rows], dtype=np.int64)
         for name, values in features.labels.items()
     }
-    return {**labels, "answer_mask": torch.from_numpy(mask)}
+    return {**labels, "answer_mask": mask}
 
 
 def _answer_place(question: QuestionExample, offsets: NDArray[np.int32]) -> Place | None:

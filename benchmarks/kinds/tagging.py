@@ -11,16 +11,13 @@ position; it attends to the sentence alone and the others are not needed for it.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from benchmarks.features import IGNORED_LABEL, Encoded, encode_texts, padded
-from benchmarks.heads import LinearHead
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.metrics import weighted
 from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
@@ -41,6 +38,11 @@ from benchmarks.tagging import (
     text_entities,
 )
 from benchmarks.task import Task
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
 
@@ -121,9 +123,9 @@ class CharacterTagging(Kind):
             },
         )
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`labels` (B, T), `IGNORED_LABEL` at padding; `attention_mask` and `position_ids` where a
         row has a [PAD] of its own."""
         labels = [features.labels["labels"][row] for row in rows]
@@ -136,13 +138,15 @@ class CharacterTagging(Kind):
                 if position:
                     positions[number, len(labels[number])] = position
             found["attention_mask"] = padded(ones, length, 0, np.int64)
-            found["position_ids"] = torch.from_numpy(positions)
+            found["position_ids"] = positions
         return found
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """One output a label, on every piece."""
+        from benchmarks.heads import LinearHead
+
         return LinearHead(encoder, len(task.labels), generator, "none")
 
     def lines(

@@ -8,22 +8,24 @@ predicted "O"; that code does not score the first and reads the second as [UNK].
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from benchmarks.features import IGNORED_LABEL, padded
-from benchmarks.heads import LinearHead
-from benchmarks.kind import Example, Features, Head, Kind, Line, Outputs
+from benchmarks.kind import Example, Features, Kind, Line, Outputs
 from benchmarks.metrics import weighted
 from benchmarks.metrics.tagging import lenient_entities
 from benchmarks.outcomes import Failure, Pair, entity_failure, entity_pairs
 from benchmarks.rows import read_text
 from benchmarks.tagging import OUTSIDE, most_common, one_label
 from benchmarks.task import Task
+
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.heads import Head
 
 
 @dataclass(frozen=True)
@@ -87,17 +89,19 @@ class WordTagging(Kind):
             details={"firsts": firsts},
         )
 
-    def label_tensors(
+    def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, NDArray[Any]]:
         """`labels` (B, T), `IGNORED_LABEL` at padding and inside words."""
         labels = [features.labels["labels"][row] for row in rows]
         return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
     def make_head(
-        self, task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator
-    ) -> Head:
+        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
+    ) -> "Head":
         """One output a label, on every piece."""
+        from benchmarks.heads import LinearHead
+
         return LinearHead(encoder, len(task.labels), generator, "none")
 
     def lines(

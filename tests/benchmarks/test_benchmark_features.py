@@ -3,8 +3,8 @@ import pytest
 import torch
 from tokenizers import processors
 
+from benchmarks.batches import POOL_BATCHES, collate, prediction_batches, training_batches
 from benchmarks.encoder import check_tokenizer
-from benchmarks.features import POOL_BATCHES, collate, prediction_batches, training_batches
 from benchmarks.glue import MRPC
 from benchmarks.kinds.classification import LabelExample
 from benchmarks.klue import NLI, YNAT

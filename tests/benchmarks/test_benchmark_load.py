@@ -1,12 +1,12 @@
-import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.glue import COLA, MRPC, RTE, SST2
 from benchmarks.kind import Example
 from benchmarks.klue import NLI, YNAT
-from benchmarks.klue_structured import DP, DP_WITHOUT_POS
+from benchmarks.klue_structured import DP, DP_WITHOUT_POS, WOS
 from benchmarks.load import load_task, split_by_group
 from benchmarks.recipe import recipe_for
 from benchmarks.squad import SQUAD_1, SQUAD_1_SPAN, SQUAD_2, SQUAD_2_SPAN
@@ -28,15 +28,12 @@ def write_ynat(folder, dev, train=None):
 
 def test_json_rows_become_examples_with_official_label_ids(tmp_path):
     rows = [ROW, {"guid": "b", "title": "개막", "label": "스포츠", "url": None}]
-    path = write_ynat(tmp_path / "deep" / "ynat-v1.1", rows)
+    write_ynat(tmp_path / "deep" / "ynat-v1.1", rows)
     data = load_task(YNAT, tmp_path)
     assert [(e.id, e.texts, e.label) for e in data.reported] == [
         ("a", ("코스피 상승",), 1),
         ("b", ("개막",), 6),
     ]
-    assert data.split == "dev"
-    name = "deep/ynat-v1.1/ynat-v1.1_dev.json"
-    assert data.sha256[name] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_pairs_keep_the_order_of_the_task(tmp_path):
@@ -182,3 +179,46 @@ def test_a_variant_learns_from_the_same_rows_as_its_task(task, variant):
     assert split_by_group(NLI, rows, salt="selection") != sides
     for width in (256, 768, 1024):
         assert recipe_for(variant, width) == recipe_for(task, width)
+
+
+@pytest.mark.parametrize(
+    ("official", "split", "parts"),
+    [
+        ({"train": 1, "dev": 3}, "dev", {}),
+        ({"dev": 7}, "dev-part", {"dev": (3, 7)}),
+        ({"dev": 2}, "dev-enlarged", {"dev": (3, 2)}),
+        ({"train": 9, "dev": 3}, "dev", {"train": (1, 9)}),
+        ({}, "dev", {}),  # nobody knows
+    ],
+)
+def test_rows_of_another_number_than_the_official_one_have_a_name_of_their_own(
+    tmp_path, official, split, parts
+):
+    write_ynat(tmp_path, [ROW | {"guid": str(number)} for number in range(3)])
+    data = load_task(replace(YNAT, num_rows=official), tmp_path)
+    assert (data.split, data.parts) == (split, parts)
+
+
+def test_the_official_rows_that_are_divided_are_no_part_that_is_missing(tmp_path):
+    write(tmp_path / "klue-nli-v1.1_dev.json", nli_rows(20))
+    data = load_task(replace(NLI, num_rows={"dev": 60}), tmp_path)
+    assert (data.split, data.parts) == ("dev-split-eval", {})
+
+
+def test_the_rows_of_dialogues_are_dialogues():
+    turns = [Example(f"wos-{number}-{turn}", ("a",)) for number in range(3) for turn in range(5)]
+    assert WOS.kind.num_rows(turns) == 3
+    assert YNAT.kind.num_rows(turns) == 15
+
+
+def test_the_hash_is_of_texts_and_gold_values_in_their_order(tmp_path):
+    def digest(rows, name):
+        write_ynat(tmp_path / name, rows)
+        return load_task(YNAT, tmp_path / name).sha256["dev"]
+
+    rows = [ROW, ROW | {"guid": "b", "title": "개막"}]
+    first = digest(rows, "first")
+    assert digest([row | {"guid": row["guid"] * 2, "url": "x"} for row in rows], "ids") == first
+    assert digest(rows[::-1], "order") != first
+    assert digest([ROW, rows[1] | {"label": "사회"}], "label") != first
+    assert digest([ROW, rows[1] | {"title": "개막 "}], "text") != first

@@ -42,7 +42,7 @@ def fit(make_config, model_folder, ynat_folder):
 
 def padded_lengths(features, batch_size: int = 14) -> list[int]:
     """Of the batches of both epochs together."""
-    from benchmarks.features import training_batches
+    from benchmarks.batches import training_batches
 
     lengths, rng = features.train.features.lengths, np.random.default_rng([0, 2])
     batches = training_batches(lengths, batch_size, 20, rng)

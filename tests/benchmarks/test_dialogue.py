@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models
 from torch import nn
 from transformers import BertTokenizer, ElectraConfig, ElectraModel, PreTrainedTokenizerFast
 
-from benchmarks.features import collate
+from benchmarks.batches import collate
 from benchmarks.kinds import dialogue_head
 from benchmarks.kinds.dialogue_head import MAX_VALUE_PIECES, SlotGenerator
 from benchmarks.kinds.dialogue_state import (
@@ -192,7 +192,7 @@ def test_turns_become_features(examples, tokenizer):
     assert rows[0] == ["[CLS]", "[SEP]", "[SEP]", "식당", "[SEP]"]
     assert rows[2] == ["[CLS]", "##담", "[SEP]", "나", "[SEP]", "주차", "[SEP]"]
     assert features.num_truncated == 2
-    batch = TASK.kind.label_tensors(features, np.array([0, 2]), 7)
+    batch = TASK.kind.label_arrays(features, np.array([0, 2]), 7)
     assert batch["gates"].tolist() == [[0, 0], [GENERATED, GATES.index("yes")]]
     assert batch["values"].tolist() == [
         [ids("none", "[SEP]", "[PAD]"), ids("none", "[SEP]", "[PAD]")],

@@ -22,6 +22,7 @@ from benchmarks.kinds.classification import LabelExample
 from benchmarks.klue import NER, YNAT
 from benchmarks.klue_structured import DP, RE, WOS
 from benchmarks.korean import NAVER_NER
+from benchmarks.load import load_task
 from benchmarks.outcomes import Pair, entity_pairs, mostly_wrong
 from benchmarks.predictions import prediction_path, write_predictions
 from benchmarks.report import report
@@ -31,7 +32,6 @@ from benchmarks.run_folder import read_run
 from benchmarks.slices import groups_of, hangul_share, question_word, word_overlap
 from benchmarks.squad import KORQUAD_1, SQUAD_1, SQUAD_2
 from benchmarks.twin_page import TwinPage
-from electrify.artifacts import fingerprint
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -337,7 +337,7 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
     header = "index\tsentence1\tsentence2\tlabel"
     for split in ("train", "dev"):
         (data / "RTE" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
-    sha256 = {f"RTE/{s}.tsv": fingerprint(str(data / "RTE" / f"{s}.tsv")) for s in ("train", "dev")}
+    sha256 = load_task(RTE, data).sha256
     place = folder / "evaluate.partial"
     place.mkdir(parents=True)
     for seed in range(num_seeds):
@@ -402,7 +402,7 @@ def test_data_that_changed_are_not_quoted(tmp_path):
     path = tmp_path / "data" / "RTE" / "dev.tsv"
     path.write_text(path.read_text().replace("\tb\t", "\tanother\t"))
     found = errors_of(read_run(run), tmp_path / "data")[0]
-    assert "is not the file that glue-rte was scored on" in found.notes[0]
+    assert "are not those that it was scored on" in found.notes[0]
     assert not any(wrong.texts for wrong in found.worst)
     assert found.classes[0].num_gold == 4  # what lines alone say stays
     path.unlink()

@@ -44,11 +44,9 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
     results = read_results(folder / "results.jsonl")
     assert [(r.model, r.seed) for r in results] == jobs
     for record in results:
-        assert (record.metric, record.split, record.num_examples) == ("macro_f1", "dev", 42)
-        assert set(record.data_sha256) == {
-            "ynat/ynat-v1.1_train.json",
-            "ynat/ynat-v1.1_dev.json",
-        }
+        assert (record.metric, record.split, record.num_examples) == ("macro_f1", "dev-part", 42)
+        assert record.examples == "42 of 9,107"
+        assert set(record.data_sha256) == set(record.parts) == {"train", "dev"}
         path = folder / "predictions" / "klue-ynat" / f"{record.model}-{record.seed}.jsonl"
         header, rows = read_predictions(path)
         assert (header["task"], header["variant"]) == ("klue-ynat", record.model)

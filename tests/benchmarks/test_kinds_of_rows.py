@@ -86,7 +86,7 @@ def test_a_reported_test_set_and_a_dev_set_beside_it(tmp_path):
     for name in ("multinli.train", "xnli.dev", "xnli.test"):
         write(tmp_path / f"{name}.ko.tsv", row)
     data = load_task(KORNLI, tmp_path)
-    assert (data.split, list(data.further)) == ("test", ["dev"])
+    assert (data.split, list(data.further)) == ("test-part", ["dev"])
     write(tmp_path / "ratings_train.txt", "id\tdocument\tlabel\n7\t\t1\n")
     write(tmp_path / "ratings_test.txt", "id\tdocument\tlabel\n8\t좋다\t0\n")
     data = load_task(NSMC, tmp_path)
@@ -207,4 +207,4 @@ def test_a_model_learns_numbers_and_words_tags(make_config, model_folder, tmp_pa
     numbers, tagged = read_results(folder / "results.jsonl")
     assert numbers.metrics["pearson"] > 0.9
     assert tagged.metrics == {"seqeval_micro_f1": 1.0, "entity_micro_f1": 1.0}
-    assert (numbers.hyper_parameters["train_both_orders"], tagged.split) == (True, "test")
+    assert (numbers.hyper_parameters["train_both_orders"], tagged.split) == (True, "test-part")

@@ -254,7 +254,7 @@ def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tm
     assert header["header"]["task"] == "klue-ynat"
     assert header["header"]["text_names"] == ["title"]
     assert [row["id"] for row in rows] == [f"dev-{number}" for number in range(42)]
-    assert {row["split"] for row in rows} == {"dev"}
+    assert {row["split"] for row in rows} == {"dev-part"}
 
 
 def test_tasks_in_use_are_those_named_and_those_scored(make_config):

@@ -121,7 +121,7 @@ def test_a_share_is_between_nothing_and_everything(make_config, value):
 def test_evaluations_of_before_parts_were_an_option_stay_done(make_config):
     def options(**changes):
         config = make_config(**changes)
-        return dict(evaluate_stage(config, str(Path("tests")), []).config)
+        return dict(evaluate_stage(config, str(Path("tests")), {}).config)
 
     before = options(tasks_options={"klue-ynat": {"num_epochs": 1.0}})
     assert not {"train_fractions", "min_steps"} & before.keys()

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.features import collate
+from benchmarks.batches import collate
 from benchmarks.kind import Features
 from benchmarks.kinds import parsing_head
 from benchmarks.kinds.parsing_head import Biaffine, Parser
@@ -134,7 +134,7 @@ def test_sentences_become_one_batch(examples, tokenizer):
     features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
     pieces = tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())
     assert pieces == ["[CLS]", "민", "##수", "##는", "서울", "##에", "산다", ".", "[SEP]"]
-    batch = DP.kind.label_tensors(features, np.arange(2), 9)
+    batch = DP.kind.label_arrays(features, np.arange(2), 9)
     assert batch["first"].tolist() == [[1, 4, 6], [1, 0, 0]]
     assert batch["last"].tolist() == [[3, 5, 7], [1, 0, 0]]
     assert batch["heads"].tolist() == [[3, 3, 0], [0, NOTHING, NOTHING]]

@@ -186,7 +186,7 @@ def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
         ),
         "export": (lambda: export_stage(config), {"example.json": EXAMPLE}),
         "evaluate": (
-            lambda: evaluate_stage(config, None, []),
+            lambda: evaluate_stage(config, None, {}),
             {"results.jsonl": "".join(json.dumps(r) + "\n" for r in results())},
         ),
     }

@@ -1,11 +1,13 @@
 """Curves, costs and published scores in the report of a run."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.card_tables import card_sections
+from benchmarks.evaluate import score_table
 from benchmarks.report_cost import add_score_cost, cost_lines, cost_numbers
 from benchmarks.report_curves import add_curves, curves_numbers, curves_of, low_shot_lines
 from benchmarks.report_references import (
@@ -14,8 +16,10 @@ from benchmarks.report_references import (
     references_lines,
     references_numbers,
 )
+from benchmarks.report_scores import add_scores
 from benchmarks.results import Result, append_result
 from benchmarks.run_folder import RunFolder, read_run
+from benchmarks.suite_scores import ELECTRA_AVERAGE, overall
 from benchmarks.twin_page import TwinPage
 
 NUM_STEPS = 400
@@ -198,6 +202,9 @@ def test_published_scores_stand_beside_ours_with_their_protocol():
     ("changes", "words"),
     [
         ({"split": "dev-split-eval"}, "dev-split-eval"),
+        ({"split": "dev-part"}, "dev-part"),
+        ({"parts": {"train": (899, 8_551)}},
+         "ours learnt from 899 examples, the official split has 8,551"),
         ({"hyper_parameters": {"max_train_examples": 200}, "num_train_examples": 200},
          "ours learnt from 200 examples alone"),
         ({"train_fraction": 0.1, "num_train_examples": 855}, "learnt from 855 examples"),
@@ -209,6 +216,38 @@ def test_what_keeps_ours_from_being_compared_is_said(changes, words):
     run = make_run(seeds(0.4, **changes))
     assert words in markdown(add_references, run)
     assert words in "; ".join(differences_to(run.evaluations["evaluate"][0]))
+
+
+def test_a_part_of_a_split_is_not_set_beside_the_whole():
+    part = seeds(0.4, split="dev-part", num_examples=100, parts={"dev": (100, 1_043)})
+    run = make_run(part)
+    text = markdown(add_references, run)
+    assert "other rows: ours are 100 of 1,043 of dev-part, theirs of the dev split" in text
+    own = next(n for n in references_numbers(run) if n["model"] == "ELECTRA-Small-OWT")
+    assert own["beware"][0].startswith("other rows")
+    scores = markdown(add_scores, replace(run, summary={}))
+    assert "| dev-part | 100 of 1,043 |" in scores
+    assert score_table(part)[1].endswith("  100 of 1,043 rows of dev-part")
+    mnli = seeds(0.4, task="glue-mnli", metric="accuracy", parts={"dev_mismatched": (9, 9_832)},
+                 metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3})  # fmt: skip
+    beware = {n["metric"]: n["beware"] for n in references_numbers(make_run(mnli))}
+    assert "dev_mismatched_accuracy" in beware
+    assert all(
+        ("other rows: ours are 9 of dev_mismatched, which has 9,832" in found)
+        == metric.startswith("dev_mismatched_")
+        for metric, found in beware.items()
+    )
+
+
+def test_an_average_over_parts_has_a_name_of_its_own():
+    tasks = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
+    metrics = dict.fromkeys(("mcc", "accuracy", "spearman"), 0.5)
+    whole = [seeds(0.5, task=f"glue-{task}", metrics=metrics)[0] for task in tasks]
+    assert overall(whole) == {(ELECTRA_AVERAGE, "pretrained"): 0.5}
+    part = whole[0].model_copy(update={"split": "dev-part"})
+    assert overall([part, *whole[1:]]) == {
+        (f"{ELECTRA_AVERAGE}, not on the official rows", "pretrained"): 0.5
+    }
 
 
 def test_another_metric_is_no_score_to_compare():

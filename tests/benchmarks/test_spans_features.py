@@ -28,7 +28,7 @@ from benchmarks.kinds.spans_features import (
     window_bounds,
 )
 from benchmarks.kinds.spans_files import GoldAnswer, QuestionExample
-from benchmarks.kinds.spans_rows import row_tensors, window_rows
+from benchmarks.kinds.spans_rows import row_arrays, window_rows
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -240,7 +240,7 @@ def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
     features, _ = window_rows([question(None)], tokenizer, Lengths(40, 8, 20), train=False)
     rows = np.arange(len(features.input_ids))
     length = 50
-    mask = row_tensors(features, rows, length)["answer_mask"].numpy()
+    mask = row_arrays(features, rows, length)["answer_mask"]
     for row in rows:
         context = np.flatnonzero(mask[row])[1:]
         ids = features.input_ids[row][context]

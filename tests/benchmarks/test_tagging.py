@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.batches import collate
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.evaluate import evaluate
-from benchmarks.features import collate
 from benchmarks.heads import EncoderWithHead
 from benchmarks.kinds.tagging import TaggedExample
 from benchmarks.klue import NER

@@ -42,7 +42,7 @@ def test_options_that_change_no_byte_are_left_out(make):
         (vocab_stage, "pretrain.num_steps=7000"),
         (encode_stage, "encode.sequence_length=128"),
         (pretrain_stage, "evaluate.num_epochs=1"),
-        (lambda c: evaluate_stage(c, "some/model", []), "evaluate.data_dir=elsewhere"),
+        (lambda c: evaluate_stage(c, "some/model", {}), "evaluate.data_dir=elsewhere"),
     ]
     for stage_of, override in same:
         assert stage_of(make()).plan == stage_of(make(override)).plan, override
@@ -55,7 +55,7 @@ def test_options_that_do_are_in(make):
         (encode_stage, "encode.valid_fraction=0.1"),
         (pretrain_stage, "encode.sequence_length=128"),
         (pretrain_stage, "seed=1"),
-        (lambda c: evaluate_stage(c, "some/model", []), "evaluate.pooling=cls"),
+        (lambda c: evaluate_stage(c, "some/model", {}), "evaluate.pooling=cls"),
     ]
     for stage_of, override in different:
         assert stage_of(make()).plan != stage_of(make(override)).plan, override
@@ -65,18 +65,16 @@ def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(b"one")
-    first = evaluate_stage(make(), str(folder), [])
+    first = evaluate_stage(make(), str(folder), {})
     (folder / "model.safetensors").write_bytes(b"two")
-    assert evaluate_stage(make(), str(folder), []).plan != first.plan
+    assert evaluate_stage(make(), str(folder), {}).plan != first.plan
     assert first.folder.name.startswith("evaluate-")
 
 
-def test_changed_data_files_count(make, tmp_path: Path):
-    rows = tmp_path / "dev.tsv"
-    rows.write_text("one")
-    first = evaluate_stage(make(), "some/model", [rows])
-    rows.write_text("two")
-    assert evaluate_stage(make(), "some/model", [rows]).plan != first.plan
+def test_changed_rows_count(make):
+    first = evaluate_stage(make(), "some/model", {"glue-rte": {"dev": "one"}})
+    other = evaluate_stage(make(), "some/model", {"glue-rte": {"dev": "two"}})
+    assert other.plan != first.plan
 
 
 def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path):

@@ -133,7 +133,7 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     sections = {"Scores of the encoder": ["| task |", "|---|", "| klue-ynat |"]}
     add_sections(config, sections)
     assert cards(config) == before  # nothing was evaluated
-    run_stage(evaluate_stage(config, None, []), lambda target: {})
+    run_stage(evaluate_stage(config, None, {}), lambda target: {})
     add_sections(config, sections)
     for text in cards(config).values():
         assert "\n\n## Scores of the encoder\n\n| task |\n|---|\n| klue-ynat |\n\n" in text

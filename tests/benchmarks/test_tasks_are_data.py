@@ -1,0 +1,57 @@
+"""Tasks are listed, checked and read where nothing is installed but what cleans text."""
+
+import json
+import subprocess
+import sys
+
+# what learns and scores; of these the corpus stage has transformers, datasets and scipy
+_LEARNING = (
+    "torch", "transformers", "datasets", "sklearn", "scipy", "networkx", "matplotlib",
+)  # fmt: skip
+_NOT_OF_THE_CORPUS_STAGE = ("torch", "sklearn", "networkx", "safetensors", "tensorboard")
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def imported(program: str) -> set[str]:
+    """Which of the packages that learn and score a program has imported at its end."""
+    says = f"\nimport sys\nprint(); print(*(name for name in {_LEARNING} if name in sys.modules))"
+    return set(run(program + says).rsplit("\n", 2)[-2].split())
+
+
+def test_the_tasks_are_listed_and_a_config_checked_without_what_learns():
+    assert imported("import benchmarks.registry") == set()
+    for words in (["ls"], ["validate", "configs/demo.toml"]):
+        assert imported(f"from electrify.cli import main\nassert main({words}) == 0") == set()
+
+
+def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
+    data = tmp_path / "data"
+    rows = {
+        "ynat-v1.1_dev.json": [{"guid": "y", "title": "제목", "label": "사회"}],
+        "klue-re-v1.1_dev.json": [{"sentence": "영희는 작가다."}],
+        "dev-v2.0.json": {"data": [{"paragraphs": [{"context": "문맥", "qas": []}]}]},
+    }
+    plain = {name: json.dumps(value, ensure_ascii=False) for name, value in rows.items()}
+    plain["klue-ner-v1.1_dev.tsv"] = "## n1\n국\tB-OG\n회\tI-OG\n"
+    plain["naver-ner/test.tsv"] = "국회 가\tORG-B O\n"
+    plain["klue-dp-v1.1_dev.tsv"] = "## d1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n\n"
+    for name, text in plain.items():
+        path = data / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    names = ("klue", "squad", "korean-naver-ner")
+    out = run(
+        f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"
+        "from pathlib import Path\nfrom benchmarks.texts import dump_texts\n"
+        "import benchmarks.leakage\n"
+        f"for p in dump_texts({names}, Path({str(data)!r}), Path({str(tmp_path / 'texts')!r})): "
+        "print(p.stem)"
+    )
+    assert set(out.split()) == {
+        "klue-ynat", "klue-ner", "klue-re", "klue-dp", "squad-2.0", "korean-naver-ner",
+    }  # fmt: skip
