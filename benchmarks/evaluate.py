@@ -44,6 +44,7 @@ from electrify.run_stage import run_stage
 from electrify.stages import evaluate_stage, output_dir
 
 DEFAULT_MODEL = "export/discriminator"
+_PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again"
 
 
 def evaluate(
@@ -74,7 +75,7 @@ def evaluate(
             carry_over(stage.folder, partial)
         # of the run's own export its place in the run: predictions are the same wherever that is
         source = open_model(path if weights is None else str(weights), model or DEFAULT_MODEL)
-        with stop_on_signal() as stop:
+        with stop_on_signal(_PROMISE) as stop:
             results = _run_jobs(options, source, tasks, data, partial, stop)
         for line in score_table(results):
             log(line)
@@ -116,7 +117,10 @@ def _run_jobs(
             label = waiting[index].label
             progress.update(num_rows, note=label)
             if stop:
-                raise Stopped(f"in {label}, {len(results)} of {len(jobs)} jobs are saved")
+                raise Stopped(
+                    f"{len(results)} of {len(jobs)} jobs are saved; {label} starts again",
+                    stop.signal,
+                )
 
         for index, (result, fitted) in run_jobs(run_job, calls, options.num_processes, on_step):
             job = waiting[index]

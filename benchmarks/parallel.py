@@ -85,7 +85,7 @@ def _start(steps: Any, stop: Any, num_threads: int) -> None:
     """Prepare a worker: the parent answers signals, and tells it to stop."""
     global _steps, _stop
     _steps, _stop = steps, stop
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(num_threads)
 

@@ -1,16 +1,12 @@
 """How a command ends: what stopped it in a line that says how to go on, and its exit status."""
 
 import errno
-import os
-import select
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import FrameType
 
-from electrify.progress import Stopped, log
+from electrify.progress import Stopped, drop_unread, handle_stop_signals, log
 
 _AGAIN = "the same command goes on"
 _ADVICE = {
@@ -27,32 +23,45 @@ _ADVICE = {
 }
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM in a stage that has no step to finish first; no `except Exception` swallows it."""
+# exit statuses of a process that a signal stopped: our own, and Python's for one without a handler
+STOPPED = frozenset(
+    status
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for status in (128 + number, -number)
+)
+
+
+class _Interrupted(KeyboardInterrupt):
+    """A signal in a stage that has no step to finish first; no `except Exception` swallows it."""
 
 
 def status_of(verb: Callable[[], int]) -> int:
-    """Run a verb; 0: done, or stopped on request; 1: refused, with the reason on stderr; 130:
-    interrupted. What is no user's affair is raised."""
-    terminated: list[int] = []  # signals that came
+    """Run a verb and return the exit status; what is no user's affair is raised.
+
+    0: done. 1: refused, with the reason on stderr. 143, 130, 129: stopped by SIGTERM, Ctrl-C or
+    SIGHUP, with a line that says how to go on.
+    """
+    came: list[int] = []  # signals
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        raise _Interrupted
+
     try:
-        with _sigterm_stops(terminated):
+        with handle_stop_signals(interrupt):  # a stage that saves first has a handler of its own
             status = verb()
             sys.stdout.flush()
             return status
     except Stopped as stopped:
         log(f"stopped: {stopped}; the same command continues")
-        return 0
-    except _Terminated:
-        return _stopped()
+        return 128 + stopped.signal
     except KeyboardInterrupt:
-        log("interrupted; the same command starts the unfinished stage again")
-        return 130
+        return _stopped(came)
     except ValueError as error:
         return _refused(str(error))
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and _reader_left():
-            return 0  # of `| head`, which has what it wants
+        if isinstance(error, BrokenPipeError) and drop_unread(sys.stdout.fileno()):
+            return 0  # `| head` has what it wants
         if error.errno not in _ADVICE:
             raise
         return _refused(f"{error}: {_ADVICE[error.errno]}")
@@ -62,45 +71,16 @@ def status_of(verb: Callable[[], int]) -> int:
             "(or one of [pipeline], [model], [benchmarks])"
         )
     except Exception:
-        if terminated:  # Beam raises a RuntimeError in place of what interrupts its workers
-            return _stopped()
+        if came:  # Beam raises a RuntimeError in place of what interrupts its workers
+            return _stopped(came)
         raise
 
 
-def _reader_left() -> bool:
-    """Whether nobody reads what is printed; nothing more is then."""
-    place = sys.stdout.fileno()
-    poll = select.poll()
-    poll.register(place, 0)
-    if not any(event & select.POLLERR for _, event in poll.poll(0)):
-        return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), place)  # what is still to be written goes there
-    return True
-
-
-def _stopped() -> int:
+def _stopped(came: Sequence[int]) -> int:
     log("stopped: what is finished is kept; the same command starts the unfinished stage again")
-    return 0
+    return 128 + (came[0] if came else signal.SIGINT)
 
 
 def _refused(reason: str) -> int:
     print(f"error: {reason}", file=sys.stderr)
     return 1
-
-
-@contextmanager
-def _sigterm_stops(terminated: list[int]) -> Iterator[None]:
-    """Let SIGTERM raise `_Terminated`; a stage that saves first has a handler of its own."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        terminated.append(number)
-        raise _Terminated
-
-    previous = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

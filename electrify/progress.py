@@ -2,10 +2,12 @@
 
 import logging
 import os
+import select
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
@@ -46,7 +48,21 @@ def warn(message: str) -> None:
 
 class _TqdmHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record), file=sys.stderr)
+        try:
+            tqdm.write(self.format(record), file=sys.stderr)
+        except OSError:  # a closed terminal or pipe ends no work
+            if not drop_unread(sys.stderr.fileno()):
+                raise
+
+
+def drop_unread(descriptor: int) -> bool:
+    """Whether the reader of an output, a pipe or a terminal, is gone; later output is dropped."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return True
 
 
 class Progress:
@@ -116,37 +132,58 @@ def duration(seconds: float) -> str:
 
 
 class StopRequest:
-    """Set once SIGTERM or Ctrl-C arrived: finish the step, save, leave."""
+    """Set once a signal asked to stop: finish the step, save, leave."""
 
     def __init__(self) -> None:
         self.requested = False
+        self.signal = signal.SIGTERM  # that came; stays where another process of the run was asked
 
     def __bool__(self) -> bool:
         return self.requested
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[StopRequest]:
-    """Turn the first SIGTERM, SIGINT or, unless it is ignored (`nohup`), SIGHUP of a terminal that
-    is closed into a request; a second SIGINT interrupts as usual."""
-    stop = StopRequest()
+def handle_stop_signals(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call `handle` on SIGTERM, Ctrl-C, and SIGHUP of a terminal that is closed.
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.requested and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.requested = True
-        log("stopping: saving first (Ctrl-C again leaves at once)")
-
+    SIGHUP stays ignored where it is, as under `nohup`. Only a main thread can handle signals: in
+    others nothing changes.
+    """
     numbers = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
     previous = {number: signal.signal(number, handle) for number in numbers}
     try:
-        yield stop
+        yield
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
+@contextmanager
+def stop_on_signal(promise: str) -> Iterator[StopRequest]:
+    """Turn the first signal that asks to stop into a request; a second Ctrl-C interrupts as usual.
+
+    `promise` tells the user what happens before the work ends.
+    """
+    stop = StopRequest()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not stop.requested:
+            stop.requested, stop.signal = True, signal.Signals(number)
+        log(f"stopping: {promise} (Ctrl-C again leaves at once)")
+
+    with handle_stop_signals(handle):
+        yield stop
+
+
 class Stopped(Exception):  # noqa: N818 (not an error: the work is saved)
-    """Work was stopped on request after saving; the same command continues it."""
+    """A signal stopped the work after saving; the same command continues it."""
+
+    def __init__(self, reason: str, number: signal.Signals = signal.SIGTERM) -> None:
+        super().__init__(reason)
+        self.signal = number

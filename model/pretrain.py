@@ -104,7 +104,7 @@ class Trainer:
         self._announce(step)
         self._make_state()
         with (
-            stop_on_signal() as stop,
+            stop_on_signal("saving first") as stop,
             Loader(self.train_data, self.device, step, config.num_steps) as loader,
             Progress("pretrain", config.num_steps, "steps", step) as progress,
         ):
@@ -130,7 +130,7 @@ class Trainer:
                 if save_now:
                     self._save(step)
                 if stopped and not last:
-                    raise Stopped(f"saved step {step:,} of {config.num_steps:,}")
+                    raise Stopped(f"saved step {step:,} of {config.num_steps:,}", stop.signal)
         self.log.close()
         return self._summarise(step)
 

@@ -14,6 +14,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
+from electrify.outcome import STOPPED
 from electrify.progress import setup_logging
 from pipeline.worker import imports_kept
 from vocab.pretokenize import WordRules
@@ -54,7 +55,7 @@ def count_words_apart(
     if child.returncode == _REFUSED:
         found = json.loads(child.stdout.splitlines()[-1])
         raise _PASSED_ON[found["error"]](*found["arguments"])
-    if child.returncode == 130:
+    if child.returncode in STOPPED:
         raise KeyboardInterrupt
     if child.returncode:
         raise RuntimeError(

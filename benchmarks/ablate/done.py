@@ -32,8 +32,8 @@ def is_done(run: Run) -> bool:
 
 
 def is_whole(run: Run) -> bool:
-    """Whether every stage stands there, made by this config; a run that was stopped ends with
-    status 0, too, and `--overwrite` keeps old folders until the new ones are whole."""
+    """Whether every stage stands there, made by this config: with `--overwrite` old folders stay
+    until the new ones are whole."""
     folder = output_dir(run.config)
     if not _is_made(folder / "pretrain", pretrain_options(run.config)):
         return False

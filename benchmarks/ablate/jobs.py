@@ -58,7 +58,7 @@ class Job:
 def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tuple[Run, int]]:
     """Each run with its exit status as it ends, `num_processes` at once; `Stopped` on request."""
     todo, jobs = list(waiting), dict[int, Job]()  # by slot
-    with stop_on_signal() as stop:
+    with stop_on_signal("runs save first") as stop:
         try:
             while (todo or jobs) and not stop:
                 for slot in range(grid.num_processes):
@@ -74,7 +74,8 @@ def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tup
             for job in jobs.values():
                 job.end()
         if stop:
-            raise Stopped(f"{len(todo) + len(jobs)} runs are not finished; what ran has saved")
+            left = len(todo) + len(jobs)
+            raise Stopped(f"{left} runs are not finished; what ran has saved", stop.signal)
 
 
 def job_of(grid: Grid, run: Run, slot: int, overwrite: bool) -> Job:

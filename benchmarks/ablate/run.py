@@ -15,6 +15,7 @@ from benchmarks.ablate.jobs import execute, log_path
 from benchmarks.ablate.plan import Run, base_config, grid_folder, plan_runs
 from benchmarks.ablate.report import write_report
 from benchmarks.twin_page import table_lines
+from electrify.outcome import STOPPED
 from electrify.progress import log, warn
 from electrify.stage_lock import stage_lock
 
@@ -44,7 +45,8 @@ def ablate(
         for run, status in execute(grid, waiting, overwrite):
             if status or not is_whole(run):
                 where = "above" if grid.num_processes == 1 else str(log_path(run))
-                warn(f"{run.label} failed: see {where}")
+                how = "was stopped" if status in STOPPED else "failed"
+                warn(f"{run.label} {how}: see {where}")
             else:
                 mark_done(run)
                 log(f"{run.label}: finished {run.config.output_dir}")

@@ -1,7 +1,7 @@
 """Kill a run at random moments and start it again: it must end as one that nobody killed.
 
 A round is one signal: in four of five SIGKILL to the whole process group, else SIGTERM, which must
-end with status 0. A moment is a random time within a stage, or that a file begins to be written
+end with status 143. A moment is a random time within a stage, or that a file begins to be written
 there; the end of the stage at the latest.
 """
 
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def _start_until(run: Path, moment: Moment, figures: KillFigures) -> None:
     (os.killpg if moment.signal == signal.SIGKILL else os.kill)(group, moment.signal)
     process.wait(timeout=MAX_SECONDS)
     if moment.signal == signal.SIGTERM:
-        _note_end(run, process, figures)
+        _note_end(run, process, figures, {0, 128 + signal.SIGTERM})  # 0: it came as the run ended
     after = _finished(run)
     for stage, stamp in stages_before.items():
         if after.get(stage) != stamp:
@@ -166,11 +166,16 @@ def _finish(run: Path, figures: KillFigures) -> None:
     figures.num_runs += 1
 
 
-def _note_end(run: Path, process: subprocess.Popen[bytes], figures: KillFigures) -> None:
+def _note_end(
+    run: Path,
+    process: subprocess.Popen[bytes],
+    figures: KillFigures,
+    expected: Collection[int] = (0,),
+) -> None:
     status = process.wait(timeout=MAX_SECONDS)
     printed = _log_of(run).read_text(encoding="utf-8", errors="replace")
     # before the first line of the log the interpreter has no handler yet, and nothing is begun
-    if status != 0 and (status != -signal.SIGTERM or printed):
+    if status not in expected and (status != -signal.SIGTERM or printed):
         figures.faults.append(f"{run.name}: status {status}: {printed[-2000:]}")
 
 

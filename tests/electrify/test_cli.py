@@ -55,12 +55,12 @@ def test_a_missing_library_names_the_extra(monkeypatch, capsys):
     assert "[pipeline]" in capsys.readouterr().err
 
 
-def test_a_stop_after_saving_is_status_0(monkeypatch, caplog):
+def test_a_stop_after_saving_is_status_143(monkeypatch):
     def stop(parsed):
         raise Stopped("saved step 7 of 9")
 
     monkeypatch.setattr(cli, "_STAGES", {"pretrain": (stop, "train", "")})
-    assert main(["pretrain", "configs/demo.toml"]) == 0
+    assert main(["pretrain", "configs/demo.toml"]) == 143
 
 
 @pytest.mark.parametrize("verb", ["validate", "clean", "run"])

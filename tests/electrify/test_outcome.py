@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from electrify.outcome import status_of
-from electrify.progress import Stopped
+from electrify.progress import Stopped, stop_on_signal
 
 
 def fail(error: BaseException) -> int:
@@ -25,7 +26,8 @@ def test_the_verb_s_own_status_is_kept():
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (Stopped("saved step 7"), 0),
+        (Stopped("saved step 7"), 143),
+        (Stopped("saved step 7", signal.SIGHUP), 129),
         (KeyboardInterrupt(), 130),
         (ValueError("no such key"), 1),
         (ModuleNotFoundError("No module named 'x'"), 1),
@@ -52,33 +54,98 @@ def test_a_fault_of_the_program_keeps_its_trace(error: Exception):
         status_of(lambda: fail(error))
 
 
-def test_sigterm_is_status_0_even_where_exceptions_are_swallowed():
+STOPS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+
+
+@pytest.fixture(autouse=True)
+def signals_as_a_terminal_leaves_them():
+    """Whatever the suite itself was started by (`nohup`, a script's background)."""
+    previous = [signal.signal(number, signal.SIG_DFL) for number, _ in STOPS]
+    yield
+    for (number, _), handler in zip(STOPS, previous, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("number", "status"), STOPS)
+def test_a_signal_is_its_status_even_where_exceptions_are_swallowed(number, status, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr("electrify.outcome.log", said.append)
+
     def swallow() -> int:
         try:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             time.sleep(10)
         except Exception:
             return 3
         return 2
 
-    before = signal.getsignal(signal.SIGTERM)
-    assert status_of(swallow) == 0
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert status_of(swallow) == status
+    assert signal.getsignal(number) is signal.SIG_DFL
+    assert "the same command" in " ".join(said)
 
 
-def test_sigterm_is_status_0_even_where_another_error_is_raised_for_it():
+@pytest.mark.parametrize(("number", "status"), STOPS)
+def test_a_signal_is_its_status_even_where_another_error_is_raised_for_it(number, status):
     def replace_it() -> int:
         try:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             time.sleep(10)
         except BaseException as error:
             raise RuntimeError("while running a step") from error
         return 2
 
-    assert status_of(replace_it) == 0
+    assert status_of(replace_it) == status
 
 
-def test_a_beam_stage_that_gets_sigterm_leaves_with_0_and_runs_again(tmp_path: Path):
+@pytest.mark.parametrize(("number", "status"), STOPS)
+def test_a_stage_that_saves_first_ends_with_the_status_of_its_signal(number, status):
+    def verb() -> int:
+        with stop_on_signal("saving first") as stop:
+            os.kill(os.getpid(), number)
+            while not stop:
+                time.sleep(0.01)
+        raise Stopped("saved step 7", stop.signal)
+
+    assert status_of(verb) == status
+
+
+def test_what_nohup_ignores_stays_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def verb() -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return 0
+
+    assert status_of(verb) == 0
+
+
+def test_a_terminal_that_is_closed_ends_no_work(tmp_path: Path):
+    """Its hang-up is a request to save; what cannot be written there any more is dropped."""
+    program = (
+        "import fcntl, os, pathlib, sys, termios, time\n"
+        "from electrify.outcome import status_of\n"
+        "from electrify.progress import Stopped, log, setup_logging, stop_on_signal\n"
+        "def verb():\n"
+        "    with stop_on_signal('saving first') as stop:\n"
+        "        os.write(2, b'ready')\n"
+        "        while not stop:\n"
+        "            time.sleep(0.01); log('at work')\n"
+        "    raise Stopped('saved', stop.signal)\n"
+        "fcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"  # the terminal is that of this session
+        "setup_logging()\n"
+        "status = status_of(verb)\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(status))\n"
+    )
+    terminal, inner = pty.openpty()
+    words = [sys.executable, "-c", program, str(tmp_path / "status")]
+    with subprocess.Popen(words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True):
+        os.close(inner)
+        assert os.read(terminal, 5) == b"ready"
+        os.close(terminal)
+    assert (tmp_path / "status").read_text() == "129"
+
+
+def test_a_beam_stage_that_gets_sigterm_leaves_with_143_and_runs_again(tmp_path: Path):
     output = tmp_path / "run"
     words = [sys.executable, "-m", "electrify", "clean", "configs/demo.toml"]
     words += ["--set", f"output_dir='{output}'"]
@@ -90,7 +157,7 @@ def test_a_beam_stage_that_gets_sigterm_leaves_with_0_and_runs_again(tmp_path: P
     time.sleep(0.5)  # into the graph
     first.terminate()
     printed, _ = first.communicate(timeout=60)
-    assert first.returncode == 0, printed
+    assert first.returncode == 143, printed
     assert "the same command starts the unfinished stage again" in printed
     assert not (output / "clean").exists()
     second = subprocess.run(words, capture_output=True, text=True, check=False)
