@@ -19,6 +19,7 @@ from electrify.cli_evaluate import (
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.config_tasks import TASK_NAMES
+from electrify.machine import prepare_threads
 from electrify.outcome import status_of
 from electrify.progress import log, setup_logging
 from electrify.remote_fetch import bring, bring_figures, open_run
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     parsed.beam_options = beam_options
     setup_logging()
+    prepare_threads()
     if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.name != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2

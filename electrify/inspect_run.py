@@ -11,6 +11,7 @@ from typing import Any
 from electrify.artifacts import MANIFEST, read_manifest
 from electrify.config import RunConfig
 from electrify.config_file import load_config
+from electrify.machine import load_warning, num_cores
 from electrify.provenance import versions
 from electrify.remote_run import address_of, local_folders, names_below
 from electrify.toml_text import toml_key, toml_value
@@ -124,9 +125,11 @@ def check_machine() -> tuple[list[str], bool]:
     """Facts about this machine and what is installed; False if something needed is missing."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     lines = [
-        f"python {sys.version.split()[0]}, {os.cpu_count()} cores, {memory:.0f} GiB memory, "
-        f"{shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
+        f"python {sys.version.split()[0]}, {os.cpu_count()} cores ({num_cores()} for this process),"
+        f" {memory:.0f} GiB memory, {shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
     ]
+    if crowded := load_warning():
+        lines.append(f"NOTE: {crowded}")
     sound = True
     if not (3, 11) <= sys.version_info[:2] <= (3, 12):
         lines.append("PROBLEM: Python 3.11 or 3.12 is needed")

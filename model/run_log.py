@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from electrify.config import RunConfig
-from electrify.progress import log
+from electrify.machine import load_warning
+from electrify.progress import log, warn
 from model.alarm_causes import RunFacts
 from model.alarms import unigram_entropy
 from model.batch import Outputs
@@ -49,6 +50,7 @@ class RunLog:
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         peak = number * peak_flops(describe(device), precision_of(options, device))
+        self._knows_load = False  # the user is told once
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
     def _work(self, step: int) -> Work:
@@ -56,6 +58,7 @@ class RunLog:
 
     def start(self) -> None:
         """Begin or go on with counting time."""
+        self._warn_of_load()
         self._speed.start()
 
     def pause(self, step: int) -> None:
@@ -69,6 +72,7 @@ class RunLog:
         All processes must call it; the first one writes.
         """
         self.pause(step)
+        self._warn_of_load()
         window = self.window
         record = self._read(window) | self._speed.lap(window.num_tokens, waited_seconds)
         record |= {
@@ -87,6 +91,11 @@ class RunLog:
         record = self._read(window)
         self._write("valid", step, record)
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
+
+    def _warn_of_load(self) -> None:
+        if not self._knows_load and (loaded := load_warning()):
+            self._knows_load = True
+            warn(loaded)
 
     def close(self) -> None:
         """Write out what is held back."""

@@ -12,6 +12,7 @@ from typing import IO
 
 from benchmarks.ablate.grid import Grid
 from benchmarks.ablate.plan import Run
+from electrify.machine import num_cores
 from electrify.progress import Stopped, log, stop_on_signal
 from electrify.stages import output_dir
 
@@ -91,8 +92,9 @@ def job_of(grid: Grid, run: Run, slot: int, overwrite: bool) -> Job:
     environment = dict(os.environ)
     if grid.num_processes == 1:
         return Job(run, commands, environment, None)
-    threads = max(1, len(os.sched_getaffinity(0)) // grid.num_processes)
-    environment.setdefault("OMP_NUM_THREADS", str(threads))
+    cores = num_cores()
+    if environment.get("OMP_NUM_THREADS") in (None, str(cores)):  # `prepare_threads`, not the user
+        environment["OMP_NUM_THREADS"] = str(max(1, cores // grid.num_processes))
     if (num_gpus := _num_gpus()) > 1:
         environment.setdefault("CUDA_VISIBLE_DEVICES", str(slot % num_gpus))
     return Job(run, commands, environment, log_path(run).open("ab"))

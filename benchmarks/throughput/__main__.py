@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.twin_page import TwinPage
 from electrify.artifacts import write_json
-from electrify.progress import setup_logging
+from electrify.machine import load_warning, prepare_threads
+from electrify.progress import setup_logging, warn
 
 if TYPE_CHECKING:
     from benchmarks.throughput.run import Settings
@@ -27,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one benchmark and print its tables; the exit status: 0 done, 1 refused."""
     parsed = _parser().parse_args(arguments)
     setup_logging()
+    prepare_threads()
+    if loaded := load_warning():
+        warn(loaded)
     try:
         document: TwinPage = parsed.measure(parsed)
     except ValueError as error:
@@ -139,7 +143,7 @@ def _settings(parsed: argparse.Namespace) -> "Settings":
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", allow_abbrev=False)
     stages = parser.add_subparsers(required=True, metavar="STAGE")
     corpus = stages.add_parser("corpus", help="raw text to documents, against datatrove")
     corpus.set_defaults(measure=_measure_corpus)

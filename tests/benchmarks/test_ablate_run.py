@@ -97,16 +97,24 @@ def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_p
 def test_runs_at_once_share_cores_and_gpus(grid, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ablate_jobs, "_num_gpus", lambda: 2)
-    monkeypatch.setattr(ablate_jobs.os, "sched_getaffinity", lambda _: range(8))
+    monkeypatch.setattr(ablate_jobs, "num_cores", lambda: 8)
     for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     run = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])[0]
     Path(run.config.output_dir).mkdir(parents=True)
-    found = [ablate_jobs.job_of(grid, run, slot, False) for slot in range(3)]
-    for job in found:
-        job.end()
+
+    def start() -> list[Job]:
+        found = [ablate_jobs.job_of(grid, run, slot, False) for slot in range(3)]
+        for job in found:
+            job.end()
+        return found
+
+    found = start()
     assert [job.environment["CUDA_VISIBLE_DEVICES"] for job in found] == ["0", "1", "0"]
     assert {job.environment["OMP_NUM_THREADS"] for job in found} == {"4"}
+    for given, share in (("8", "4"), ("3", "3")):  # of the command, that has all cores; of a user
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert {job.environment["OMP_NUM_THREADS"] for job in start()} == {share}
 
 
 def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):

@@ -75,6 +75,14 @@ def test_a_stop_request_saves_and_says_where(config, tmp_path, monkeypatch):
     assert checkpoints(tmp_path)[-1].name == "checkpoint-6"
 
 
+def test_a_loaded_machine_is_named_once(config, tmp_path, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr("model.run_log.load_warning", lambda: "the machine is loaded")
+    monkeypatch.setattr("model.run_log.warn", said.append)
+    train(config, tmp_path)
+    assert said == ["the machine is loaded"]
+
+
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(config, tmp_path, caplog):
     train(config, tmp_path / "run")
     reference = weights_of(tmp_path / "run", 12)
