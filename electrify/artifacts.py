@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-import fsspec
-
 from electrify.inner_path import inner_path
 from electrify.json_text import parse_json, read_json
 from electrify.peak_memory import peak_memory_mb
@@ -204,6 +202,8 @@ def fingerprint(path: str) -> str:
     """A digest of one raw input file: of its bytes if local, else of size and remote checksum."""
     if "://" not in path:
         return file_sha256(Path(path))
+    import fsspec  # here: half of what listing runs would cost
+
     filesystem, inner = fsspec.core.url_to_fs(path)
     info = filesystem.info(inner)
     mark = next(

@@ -1,42 +1,34 @@
-"""The `electrify` command: verbs to stage functions, each imported inside its verb."""
+"""The `electrify` command: verbs to stage functions.
+
+A verb imports what it needs when it is run: help and `--version` need none of it.
+"""
 
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from electrify.cli_evaluate import (
-    add_evaluate_options,
-    add_report_options,
-    data_dir_option,
-    evaluate_verb,
-    folder_of_data,
-    report_verb,
-    update_cards,
-)
-from electrify.config import RunConfig
-from electrify.config_file import load_config
-from electrify.config_tasks import TASK_NAMES
+from electrify.error_text import nearest
 from electrify.machine import prepare_threads
 from electrify.outcome import status_of
 from electrify.progress import log, setup_logging
-from electrify.remote_fetch import bring, bring_figures, open_run
-from electrify.remote_run import is_address
-from electrify.remote_send import publish_report
+
+if TYPE_CHECKING:
+    from electrify.config import RunConfig
 
 Verb = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; the exit status: 0 done or stopped after saving, 1 refused, 2 bad usage."""
+    """Run one verb; the exit status is 2 for bad usage, else that of `status_of`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     beam_options: list[str] = []
     if "--" in words:
         cut = words.index("--")
         words, beam_options = words[:cut], words[cut + 1 :]
-    parsed = _parser().parse_args(words)
+    parsed = _parse(words)
     if beam_options and parsed.name not in _BEAM_VERBS:
         print(
             f"error: {parsed.name} has no Beam pipeline to take {' '.join(beam_options)!r}: give "
@@ -53,7 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status_of(lambda: parsed.verb(parsed))
 
 
-def _load(parsed: argparse.Namespace) -> RunConfig:
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    name = next((word for word in words if not word.startswith("-")), None)
+    if name is not None and name not in parser.verbs:
+        parser.error(f"no verb {name!r}{nearest(name, parser.verbs)} electrify --help lists them")
+    return parser.parse_args(words)
+
+
+def _load(parsed: argparse.Namespace) -> "RunConfig":
+    from electrify.config_file import load_config
+    from electrify.remote_fetch import open_run
+
     config = open_run(load_config(parsed.config, parsed.set))
     if parsed.name in _BEAM_VERBS:
         from pipeline.worker_files import check_worker_files
@@ -62,7 +65,7 @@ def _load(parsed: argparse.Namespace) -> RunConfig:
     return config
 
 
-def _verb(stage: Callable[[RunConfig, argparse.Namespace], None]) -> Verb:
+def _verb(stage: Callable[["RunConfig", argparse.Namespace], None]) -> Verb:
     """The verb that makes one stage."""
 
     def verb(parsed: argparse.Namespace) -> int:
@@ -72,7 +75,7 @@ def _verb(stage: Callable[[RunConfig, argparse.Namespace], None]) -> Verb:
     return verb
 
 
-def _clean(config: RunConfig, parsed: argparse.Namespace) -> None:
+def _clean(config: "RunConfig", parsed: argparse.Namespace) -> None:
     # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
     # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -88,31 +91,32 @@ def _clean(config: RunConfig, parsed: argparse.Namespace) -> None:
     clean(config, parsed.beam_options, parsed.overwrite, texts)
 
 
-def _train_vocab(config: RunConfig, parsed: argparse.Namespace) -> None:
+def _train_vocab(config: "RunConfig", parsed: argparse.Namespace) -> None:
     from vocab.train import train_vocab
 
     train_vocab(config, parsed.beam_options, parsed.overwrite)
 
 
-def _encode(config: RunConfig, parsed: argparse.Namespace) -> None:
+def _encode(config: "RunConfig", parsed: argparse.Namespace) -> None:
     from vocab.encode import encode
 
     encode(config, parsed.beam_options, parsed.overwrite)
 
 
-def _pretrain(config: RunConfig, parsed: argparse.Namespace) -> None:
+def _pretrain(config: "RunConfig", parsed: argparse.Namespace) -> None:
     from model.pretrain import pretrain
 
     pretrain(config, parsed.overwrite)
 
 
-def _export(config: RunConfig, parsed: argparse.Namespace) -> None:
+def _export(config: "RunConfig", parsed: argparse.Namespace) -> None:
     from model.export import export
 
     export(config, parsed.overwrite)
 
 
 def _predict_masked(parsed: argparse.Namespace) -> int:
+    from electrify.remote_fetch import bring
     from model.masked_prediction import predict_masked
 
     config = _load(parsed)
@@ -130,6 +134,9 @@ def _run(parsed: argparse.Namespace) -> int:
     from benchmarks.evaluate import evaluate, score_table
     from benchmarks.report import report
     from benchmarks.results import RESULTS, read_results
+    from electrify.cli_evaluate import folder_of_data, update_cards
+    from electrify.remote_fetch import bring_figures
+    from electrify.remote_send import publish_report
     from model.example import format_example, read_example
 
     folder = Path(config.output_dir)
@@ -162,11 +169,15 @@ def _ablate(parsed: argparse.Namespace) -> int:
 
 
 def _leakage(parsed: argparse.Namespace) -> int:
-    if parsed.data_dir:
-        parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
+    import tempfile
+
     from benchmarks.leakage import write_items
+    from electrify.cli_evaluate import data_dir_option, update_cards
+    from electrify.remote_fetch import bring, bring_figures
     from pipeline.leakage import find_leaks
 
+    if parsed.data_dir:
+        parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
     config = _load(parsed)
     bring(Path(config.output_dir), "clean")
     bring_figures(Path(config.output_dir))  # results name the tasks
@@ -177,7 +188,20 @@ def _leakage(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _evaluate(parsed: argparse.Namespace) -> int:
+    from electrify.cli_evaluate import evaluate_verb
+
+    return evaluate_verb(parsed)
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    from electrify.cli_evaluate import report_verb
+
+    return report_verb(parsed)
+
+
 def _validate(parsed: argparse.Namespace) -> int:
+    from electrify.config_file import load_config
     from electrify.inspect_run import describe_config
 
     config = load_config(parsed.config, parsed.set)
@@ -196,7 +220,9 @@ def _validate(parsed: argparse.Namespace) -> int:
 
 
 def _ls(parsed: argparse.Namespace) -> int:
+    from electrify.config_tasks import TASK_NAMES
     from electrify.inspect_run import list_runs
+    from electrify.remote_run import is_address
 
     if parsed.address and not is_address(parsed.address):
         raise ValueError(f"{parsed.address!r} is no address; runs in out/ are listed without it")
@@ -235,12 +261,31 @@ _STAGES: dict[str, tuple[Verb, str, str]] = {
 }
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Options are written in full, in verbs too: `--over` is a mistake, not `--overwrite`."""
+
+    verbs: Sequence[str] = ()
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from electrify.provenance import git_commit, versions
+
+        commit = git_commit()
+        print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
+        parser.exit()
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="electrify",
         description="From raw text to a scored ELECTRA encoder.",
         epilog="Start with: electrify run configs/demo.toml",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     verbs = parser.add_subparsers(required=True, metavar="VERB", dest="name")
     for name, (function, text, example) in _STAGES.items():
         verb = _add(verbs, name, function, text, f"electrify {name} configs/demo.toml{example}")
@@ -256,10 +301,10 @@ def _parser() -> argparse.ArgumentParser:
         "--report", action="store_true", help="only write the report of the runs that are finished"
     )
     evaluate = _add(
-        verbs, "evaluate", evaluate_verb, "fine-tune and score an encoder",
+        verbs, "evaluate", _evaluate, "fine-tune and score an encoder",
         "electrify evaluate configs/demo.toml --data-dir pipeline/sample",
     )  # fmt: skip
-    add_evaluate_options(evaluate)
+    _add_evaluate_options(evaluate)
     masked = _add(
         verbs, "predict-masked", _predict_masked, "how well the networks name hidden tokens",
         "electrify predict-masked configs/demo.toml --checkpoint 500",
@@ -275,10 +320,10 @@ def _parser() -> argparse.ArgumentParser:
     leakage.add_argument("config", help="the run's TOML file")
     leakage.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
     report = _add(
-        verbs, "report", report_verb, "a page about one run, or comparing several",
+        verbs, "report", _report, "a page about one run, or comparing several",
         "electrify report out/demo",
     )  # fmt: skip
-    add_report_options(report)
+    _add_report_options(report)
     ls = _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
     ls.add_argument("address", nargs="?", help="gs://bucket/folder: list the runs below it, too")
     _add(verbs, "doctor", _doctor, "check this machine and installation", "electrify doctor")
@@ -287,6 +332,7 @@ def _parser() -> argparse.ArgumentParser:
             usage = verb_with_beam.format_usage().removeprefix("usage: ").rstrip()
             indent = " " * len(f"usage: electrify {name} ")  # as argparse breaks long lines
             verb_with_beam.usage = f"{usage}\n{indent}[-- BEAM OPTIONS]"
+    parser.verbs = list(verbs.choices)
     return parser
 
 
@@ -313,3 +359,40 @@ def _add(
             help="make a stage again that was made from another config or other inputs",
         )  # fmt: skip
     return verb
+
+
+def _add_evaluate_options(evaluate: argparse.ArgumentParser) -> None:
+    evaluate.add_argument("config", nargs="?", help="the run's TOML file")
+    evaluate.add_argument(
+        "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
+    )
+    what = evaluate.add_mutually_exclusive_group()
+    what.add_argument(
+        "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
+    )
+    what.add_argument(
+        "--checkpoints", nargs="*", metavar="STEP",
+        help="the run's checkpoints (all that stand, or these), for learning curves",
+    )  # fmt: skip
+    what.add_argument(
+        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
+    )
+    for option, text in (
+        ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
+        ("--ensemble", "score the seeds of each task of a run together and leave"),
+        ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
+    ):
+        what.add_argument(option, metavar="RUN", help=text)
+
+
+def _add_report_options(report: argparse.ArgumentParser) -> None:
+    report.add_argument(
+        "runs", nargs="+", help="run folders (out/NAME), addresses (gs://...) or their configs"
+    )
+    report.add_argument("--output", help="folder to write to (default: the first run's)")
+    report.add_argument(
+        "--baseline", metavar="NAME",
+        help="run or encoder to compare with (default: random-init, and the first run)",
+    )  # fmt: skip
+    report.add_argument("--data-dir", help="data of the evaluation, to quote and group examples")
+    report.add_argument("--no-texts", action="store_true", help="quote no text of the data")

@@ -1,4 +1,4 @@
-"""The verbs `evaluate` and `report`, and their options."""
+"""The verbs `evaluate` and `report`."""
 
 import argparse
 import tempfile
@@ -21,6 +21,7 @@ def data_dir_option(folder: str) -> str:
 
 def evaluate_verb(parsed: argparse.Namespace) -> int:
     """Scores of an encoder or of checkpoints; or one of the checks that leave again."""
+    _refuse_what_is_not_read(parsed)
     if parsed.check_metrics:
         from benchmarks.golden.check import check_metrics
 
@@ -39,12 +40,13 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
 
         write_submissions(_run_folder(parsed.submission))
         return 0
+    steps = _split_steps(parsed)
     if parsed.config is None:
         raise ValueError("give a config: electrify evaluate configs/NAME.toml")
     if parsed.data_dir:
         parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
-    if parsed.checkpoints is not None:
-        return _evaluate_checkpoints(parsed)
+    if steps is not None:
+        return _evaluate_checkpoints(parsed, steps)
     from benchmarks.evaluate import evaluate
 
     config = open_run(load_config(parsed.config, parsed.set))
@@ -59,6 +61,33 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
     if parsed.model is None:
         update_cards(config)
     return 0
+
+
+def _refuse_what_is_not_read(parsed: argparse.Namespace) -> None:
+    """`ValueError` if one of the checks, which read a folder alone, is given more."""
+    for check in ("check_metrics", "rescore", "ensemble", "submission"):
+        if getattr(parsed, check) is None:
+            continue
+        others = {"the config": parsed.config, "--data-dir": parsed.data_dir,
+                  "--set": parsed.set, "--overwrite": parsed.overwrite}  # fmt: skip
+        if given := [name for name, value in others.items() if value]:
+            raise ValueError(
+                f"--{check.replace('_', '-')} {getattr(parsed, check)} reads that folder alone: "
+                f"leave out {' and '.join(given)}"
+            )
+
+
+def _split_steps(parsed: argparse.Namespace) -> list[int] | None:
+    """The steps of `--checkpoints`, if it is given. A word behind it that is no number is the
+    config, which may stand there, too."""
+    if parsed.checkpoints is None:
+        return None
+    others = [word for word in parsed.checkpoints if not word.isdecimal()]
+    if parsed.config is None and others:
+        parsed.config = others.pop(0)
+    if others:
+        raise ValueError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
+    return [int(word) for word in parsed.checkpoints if word.isdecimal()]
 
 
 def _run_folder(name: str) -> Path:
@@ -83,15 +112,13 @@ def update_cards(config: RunConfig) -> None:
     send_rewritten(folder / "export")
 
 
-def _evaluate_checkpoints(parsed: argparse.Namespace) -> int:
+def _evaluate_checkpoints(parsed: argparse.Namespace, steps: list[int]) -> int:
     from benchmarks.checkpoints import evaluate_checkpoints
     from model.export_checkpoint import export_checkpoint
 
-    if parsed.model:
-        raise ValueError("--checkpoints scores those of the config's run; leave --model out")
     config = open_run(load_config(parsed.config, parsed.set))
     bring(Path(config.output_dir), "pretrain")
-    evaluate_checkpoints(config, parsed.checkpoints, parsed.overwrite, export_checkpoint)
+    evaluate_checkpoints(config, steps, parsed.overwrite, export_checkpoint)
     return 0
 
 
@@ -128,41 +155,3 @@ def _is_config(name: str) -> bool:
 def folder_of_data(name: str | None) -> Path | None:
     """A data folder, where one is named and it is not the hub."""
     return None if name in (None, "hub") else Path(str(name)).expanduser()
-
-
-def add_evaluate_options(evaluate: argparse.ArgumentParser) -> None:
-    """What `evaluate` takes beside what all verbs take."""
-    evaluate.add_argument("config", nargs="?", help="the run's TOML file")
-    evaluate.add_argument(
-        "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
-    )
-    evaluate.add_argument(
-        "--checkpoints", nargs="*", type=int, metavar="STEP",
-        help="the run's checkpoints (all that stand, or these), for learning curves",
-    )  # fmt: skip
-    evaluate.add_argument(
-        "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
-    )
-    evaluate.add_argument(
-        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
-    )
-    for option, text in (
-        ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
-        ("--ensemble", "score the seeds of each task of a run together and leave"),
-        ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
-    ):
-        evaluate.add_argument(option, metavar="RUN", help=text)
-
-
-def add_report_options(report: argparse.ArgumentParser) -> None:
-    """What `report` takes beside what all verbs take."""
-    report.add_argument(
-        "runs", nargs="+", help="run folders (out/NAME), addresses (gs://...) or their configs"
-    )
-    report.add_argument("--output", help="folder to write to (default: the first run's)")
-    report.add_argument(
-        "--baseline", metavar="NAME",
-        help="run or encoder to compare with (default: random-init, and the first run)",
-    )  # fmt: skip
-    report.add_argument("--data-dir", help="data of the evaluation, to quote and group examples")
-    report.add_argument("--no-texts", action="store_true", help="quote no text of the data")

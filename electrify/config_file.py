@@ -27,6 +27,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
+    except IsADirectoryError:
+        raise ValueError(
+            f"{path} is a folder: give the TOML file of the run; `electrify ls` lists those at hand"
+        ) from None
     except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     for override in overrides:
@@ -122,8 +126,10 @@ def _explain(error: Any) -> str:
     location = list(error["loc"])
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
-        hint = nearest(str(location[-1]), _known_keys(location[:-1]))
-        return f"unknown key {key} = {value!r}{hint}"
+        name = str(location[-1])
+        elsewhere = " or ".join(_keys_named(name))
+        hint = f"; did you mean {elsewhere}?" if elsewhere else ""
+        return f"unknown key {key} = {value!r}{hint or nearest(name, _known_keys(location[:-1]))}"
     if error["type"] == "missing":
         return f"{key} is missing"
     if error["type"] == "value_error":
@@ -134,6 +140,18 @@ def _explain(error: Any) -> str:
         allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         hint = nearest(str(value), allowed)
     return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{hint}"
+
+
+def _keys_named(name: str) -> list[str]:
+    """The keys of this name, outside any section and in each, as `--set` takes them."""
+    sections = {"": RunConfig} | {
+        f"{section}.": field.annotation for section, field in RunConfig.model_fields.items()
+    }
+    return [
+        f"{section}{name}"
+        for section, model in sections.items()
+        if isinstance(model, type) and issubclass(model, BaseModel) and name in model.model_fields
+    ]
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:

@@ -12,6 +12,7 @@ from electrify.artifacts import MANIFEST, read_manifest
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.machine import load_warning, num_cores
+from electrify.progress import duration
 from electrify.provenance import versions
 from electrify.remote_run import address_of, local_folders, names_below
 from electrify.toml_text import toml_key, toml_value
@@ -49,7 +50,7 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
         try:
             config = load_config(path)
             what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             what = f"INVALID: {error}"
         lines.append(f"  {path}  {what}")
     lines += ["", "runs"]
@@ -65,10 +66,15 @@ def _run_lines(run: Path, name: str) -> list[str]:
     done, partial = _stages_of(run, _all_stages(run))
     lines = [f"  {name}  {', '.join(done + partial) or 'nothing done'}"]
     width = max(map(len, (*done, "evaluate ")))
-    for stage in done:
-        manifest = read_manifest(run / stage)
-        lines.append(f"    {stage:{width}} {manifest['finished_at']}  {manifest['seconds']:,.0f} s")
-    return lines
+    return lines + [f"    {stage:{width}} {_when_made(run / stage)}" for stage in done]
+
+
+def _when_made(stage: Path) -> str:
+    try:
+        manifest = read_manifest(stage)
+        return f"{manifest['finished_at']}  {duration(manifest['seconds'])}"
+    except (ValueError, KeyError, TypeError, OSError) as error:  # one stage hides no other
+        return f"DAMAGED: {error}"
 
 
 def _grid_lines(grid: Path) -> list[str]:

@@ -124,11 +124,18 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: '45 s', '12 min', '3 h 05 min'."""
+    """Seconds as a person says them: '45 s', '12 min', '3 h 05 min', '4 days 2 h'."""
+    if seconds < 1:
+        return "under 1 s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    hours = round(minutes / 60)
+    return f"{hours // 24:,} days {hours % 24} h"
 
 
 class StopRequest:

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import fsspec
-
 from electrify.progress import log
 
 NUM_TRIES = 6
@@ -52,6 +50,8 @@ class RemoteFolder:
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
+        import fsspec  # here: half of what listing runs would cost
+
         try:
             # others write there, so nothing is remembered of it
             self.files, root = fsspec.core.url_to_fs(self.address, use_listings_cache=False)

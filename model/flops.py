@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from electrify.config import RunConfig
 from electrify.config_pretrain import PretrainConfig
+from electrify.progress import duration
 from model.parameters import NetworkSize, body_parameters, network_sizes, parameter_counts
 from model.schedule import Phase, Stage, phases_of
 
@@ -165,9 +166,9 @@ def estimate(config: RunConfig) -> list[str]:
     phases = phases_of(pretrain, config.encode.sequence_length)
     counts = parameter_counts(pretrain, vocab)
     flops = run_flops(pretrain, vocab, config.encode.sequence_length)
-    hours = {
-        "one H200 in bf16 at 250 TFLOP/s": flops.matmul / 2.5e14 / 3600,
-        "two CPU cores in fp32 at 0.12 TFLOP/s": flops.matmul / 1.2e11 / 3600,
+    seconds = {
+        "one H200 in bf16 at 250 TFLOP/s": flops.matmul / 2.5e14,
+        "two CPU cores in fp32 at 0.12 TFLOP/s": flops.matmul / 1.2e11,
     }
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
     lengths = dict.fromkeys(phase.sequence_length for phase in phases)
@@ -180,7 +181,7 @@ def estimate(config: RunConfig) -> list[str]:
         f"training tokens: {sum(p.num_steps * p.tokens_per_step for p in phases):,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention, {flops.six_nd:.3g} by 6ND",
-        *(f"estimated hours: {value:,.2g} ({where}, assumed)" for where, value in hours.items()),
+        *(f"estimated time: {duration(s)} ({where}, assumed)" for where, s in seconds.items()),
         f"estimated memory: {_memory_gib(config):.1f} GiB for weights, moments and activations",
     ]
 

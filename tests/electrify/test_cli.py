@@ -1,5 +1,10 @@
 """The command line: errors on stderr with status 1, help, and what stops gracefully."""
 
+import contextlib
+import os
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,12 +21,108 @@ DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"
 
 
-def test_no_verb_and_unknown_verb_are_bad_usage(capsys):
-    for words in ([], ["trian"]):
-        with pytest.raises(SystemExit) as left:
-            main(words)
-        assert left.value.code == 2
-    assert "invalid choice: 'trian'" in capsys.readouterr().err
+def leaves(words: list[str], code: int = 2) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("word", "nearest"),
+    [("trian", "pretrain"), ("evalute", "evaluate"), ("Run", "run")],
+)
+def test_an_unknown_verb_names_the_nearest(word, nearest, capsys):
+    leaves([word, DEMO])
+    assert nearest in capsys.readouterr().err
+
+
+def test_no_verb_is_bad_usage():
+    leaves([])
+
+
+def test_options_are_written_in_full(capsys):
+    """`--over` must not delete a finished stage."""
+    for words in (["run", DEMO, "--over"], ["evaluate", DEMO, "--check", "5"]):
+        leaves(words)
+        assert f"unrecognized arguments: {words[2]}" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    leaves(["--version"], 0)
+    assert capsys.readouterr().out.startswith(f"electrify {version('electrify')}")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["ls", "--help"], ["--version"], ["trian"]])
+def test_what_needs_no_library_imports_none(words):
+    """Each of these would cost more than all that is left."""
+    heavy = {
+        "apache_beam", "datasets", "fsspec", "matplotlib", "numpy", "pyarrow", "pydantic", "scipy",
+        "sklearn", "torch", "transformers",
+    }  # fmt: skip
+    program = (
+        "import contextlib, sys\nfrom electrify.cli import main\n"
+        f"with contextlib.suppress(SystemExit):\n    main({words!r})\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert heavy.isdisjoint(done.stdout.splitlines()[-1].split())
+
+
+def test_a_verb_finds_waiting_threads_asleep_unless_the_user_set_it(monkeypatch):
+    seen = []
+    monkeypatch.setattr(cli, "_STAGES", {
+        "pretrain": (lambda parsed: seen.append(os.environ["OMP_WAIT_POLICY"]) or 0, "train", "")
+    })  # fmt: skip
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    main(["pretrain", DEMO])
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    main(["pretrain", DEMO])
+    assert seen == ["active", "passive"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--rescore", "a", "--ensemble", "b"], "not allowed with"),
+        (["--check-metrics", "a", "--submission", "b"], "not allowed with"),
+        (["--rescore", "a", "--checkpoints"], "not allowed with"),
+        ([DEMO, "--rescore", "a"], "leave out the config"),
+        (["--ensemble", "a", "--set", "seed=1", "--overwrite"], "--set and --overwrite"),
+        (["--check-metrics", "a", "--data-dir", "b"], "leave out --data-dir"),
+    ],
+)
+def test_what_evaluate_would_not_read_is_refused(words, says, capsys):
+    with contextlib.suppress(SystemExit):
+        assert main(["evaluate", *words]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ([DEMO, "--checkpoints"], []), (["--checkpoints", DEMO], []),
+        ([DEMO, "--checkpoints", "5", "7"], [5, 7]), (["--checkpoints", "5", "7", DEMO], [5, 7]),
+    ],
+)  # fmt: skip
+def test_a_config_stands_before_or_behind_the_checkpoints(words, steps, monkeypatch):
+    seen = []
+
+    def note(config, steps, overwrite, export):
+        seen.append((config.name, steps))
+
+    monkeypatch.setattr("benchmarks.checkpoints.evaluate_checkpoints", note)
+    assert main(["evaluate", *words]) == 0
+    assert seen == [("demo", steps)]
+
+
+def test_a_word_behind_checkpoints_that_is_no_step_is_refused(capsys):
+    assert main(["evaluate", DEMO, "--checkpoints", "5", "last"]) == 1
+    assert "--checkpoints last" in capsys.readouterr().err
+
+
+def test_a_folder_is_no_config(tmp_path: Path, capsys):
+    assert main(["run", str(tmp_path)]) == 1
+    assert f"{tmp_path} is a folder" in capsys.readouterr().err
 
 
 def test_a_user_error_is_one_message_and_status_1(capsys):
@@ -129,9 +230,7 @@ def test_a_verb_without_a_beam_pipeline_refuses_its_options(monkeypatch, capsys)
     ],
 )  # fmt: skip
 def test_an_option_that_a_verb_does_not_read_is_bad_usage(words, capsys):
-    with pytest.raises(SystemExit) as left:
-        main(words)
-    assert left.value.code == 2
+    leaves(words)
     assert "unrecognized arguments: --" in capsys.readouterr().err
 
 
@@ -172,6 +271,26 @@ def test_every_kind_of_run_is_listed(tmp_path: Path):
     ]
 
 
+def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
+    manifest = {"config": {}, "inputs": {}, "files": {}, "digest": ""}
+    sound = manifest | {"finished_at": "2026-01-01T00:00:00Z", "seconds": 1.0}
+    damaged = {"cut": "{", "form": '{"config": 1}', "list": "[]", "none": "", "bytes": "\ud800"}
+    for name, text in damaged.items():
+        (tmp_path / "one" / f"evaluate-{name}").mkdir(parents=True)
+        content = text.encode("utf-8", "surrogatepass")
+        (tmp_path / "one" / f"evaluate-{name}" / "manifest.json").write_bytes(content)
+    for stage, value in (("one/clean", sound), ("one/vocab", manifest), ("two/clean", sound),
+                         ("one/shards", sound | {"seconds": "long"})):  # fmt: skip
+        (tmp_path / stage).mkdir(parents=True)
+        write_manifest(tmp_path / stage, value)
+    (tmp_path / "three" / "clean" / "manifest.json").mkdir(parents=True)
+    (tmp_path / "x.toml").mkdir()
+    lines = list_runs(tmp_path, tmp_path)
+    assert sum("DAMAGED" in line for line in lines) == len(damaged) + 3
+    assert sum("2026-01-01T00:00:00Z  1 s" in line for line in lines) == 2
+    assert f"  {tmp_path / 'two'}  clean" in lines
+
+
 @pytest.mark.parametrize("folder", ["/data/o'neil/klue", 'a "b"', r"c:\klue", "자료", "/data/klue"])
 def test_a_folder_of_any_name_is_read(folder):
     assert load_config(DEMO, [data_dir_option(folder)]).evaluate.data_dir == folder
@@ -204,7 +323,23 @@ def test_progress_lines_show_share_rate_and_time_left(monkeypatch):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(4.4, "4 s"), (89, "89 s"), (91, "2 min"), (3_000, "50 min"), (11_100, "3 h 05 min")],
+    [
+        (0.013, "under 1 s"),
+        (4.4, "4 s"),
+        (89, "89 s"),
+        (91, "2 min"),
+        (3_000, "50 min"),
+        (11_100, "3 h 05 min"),
+        (100 * 3_600, "4 days 4 h"),
+    ],
 )
 def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+def test_validate_says_times_as_people_do(capsys):
+    assert main(["validate", DEMO]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    times = [line for line in printed if line.startswith("estimated time")]
+    assert len(times) == 2
+    assert not any("e-" in line for line in times)
