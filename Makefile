@@ -26,19 +26,26 @@ setup: .venv/ready
 # On a CUDA machine install the torch you want into .venv beforehand: a fitting one is kept.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
-	$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install -q $(shell grep '^torch==' constraints.txt) -c constraints.txt
-	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints.txt
-	touch $@
+	@echo "setup 1/3: an environment of its own, .venv"
+	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@echo "setup 2/3: torch, unless .venv has one; hundreds of MB, so it may take minutes"
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install $(shell grep '^torch==' constraints.txt) -c constraints.txt
+	@echo "setup 3/3: electrify and the other libraries, hundreds of MB again"
+	@$(BIN)/python -m pip install -e '.[dev]' -c constraints.txt
+	@touch $@
+	@echo "setup: done"
 
 tpu-env: .venv-tpu/ready  ## an environment of its own for TPU: docs/tpu.md
 
 # torch_xla works with the torch of its own number alone, here an older one than .venv has
 .venv-tpu/ready: pyproject.toml constraints-tpu.txt
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
-	$(TPU_BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-tpu
-	$(TPU_BIN)/python -m pip install -q -e '.[tpu]' pytest -c constraints-tpu.txt
-	touch $@
+	@echo "tpu-env 1/2: an environment of its own, .venv-tpu"
+	@$(TPU_BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-tpu
+	@echo "tpu-env 2/2: electrify, torch and torch_xla, some GB"
+	@$(TPU_BIN)/python -m pip install -e '.[tpu]' pytest -c constraints-tpu.txt
+	@touch $@
+	@echo "tpu-env: done"
 
 test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself under this torch
 	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/test_xla.py
