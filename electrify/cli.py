@@ -337,7 +337,7 @@ def _parser() -> _Parser:
 
 
 def _add(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    verbs: "argparse._SubParsersAction[_Parser]",
     name: str,
     function: Verb,
     text: str,

@@ -1,6 +1,7 @@
 """Jobs in several processes give what they give in one, and end when asked to."""
 
 import os
+import signal
 import time
 import weakref
 
@@ -11,6 +12,8 @@ from benchmarks.parallel import run_jobs
 from benchmarks.predictions import read_predictions
 from benchmarks.results import read_results
 from electrify.progress import Stopped
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def double(number, report):
@@ -39,6 +42,16 @@ def test_results_and_steps_come_with_the_index_of_their_call(num_processes):
     found = dict(run_jobs(double, [(3,), (1,), (2,)], num_processes, on_step))
     assert found == {0: 6, 1: 2, 2: 4}
     assert rows == {0: 30, 1: 10, 2: 20}
+
+
+def ignored(report):
+    return [signal.getsignal(number) is signal.SIG_IGN for number in SIGNALS]
+
+
+def test_a_process_waits_for_its_parent_to_tell_it_to_stop():
+    """A signal to the whole group, as of a closed terminal, must leave the parent time to save."""
+    for _, found in run_jobs(ignored, [(), ()], 2, lambda index, num_rows: None):
+        assert found == [True] * len(SIGNALS)
 
 
 class Held:
