@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from electrify.artifacts import whole_file
 from pipeline.documents import RowGroup, list_row_groups
-from pipeline.runner import make_pipeline, run_pipeline
+from pipeline.runner import is_in_process, make_pipeline, num_cores, run_pipeline
 from vocab.count_chunks import NUM_SHARDS, ChunkWriter, Place, sum_places
 from vocab.count_table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
@@ -53,13 +53,15 @@ def write_word_counts(
         | "spread" >> beam.Reshuffle()
         | "count" >> beam.FlatMap(_write_chunks, str(scratch), rules)
     )
+    # one process has all cores for morphemes; of several, each has one
+    num_threads = num_cores() if is_in_process(pipeline) else 1
     shards = range(NUM_SHARDS)
     every = pipeline | "shards" >> beam.Create([(shard, None) for shard in shards])
     (
         (places, every)
         | "one file each" >> beam.Flatten()
         | "by hash" >> beam.GroupByKey()
-        | "sum" >> beam.Map(_write_shard, str(scratch), rules)
+        | "sum" >> beam.Map(_write_shard, str(scratch), rules, num_threads)
     )
     run_pipeline(pipeline)
     paths = [scratch / _shard_name(shard) for shard in shards]
@@ -111,7 +113,7 @@ def _write_chunks(
 
 
 def _write_shard(
-    element: tuple[int, Iterable[Place | None]], folder: str, rules: WordRules
+    element: tuple[int, Iterable[Place | None]], folder: str, rules: WordRules, num_threads: int
 ) -> None:
     shard, places = element
     by_language: dict[str, list[Place]] = {}
@@ -127,7 +129,7 @@ def _write_shard(
             columns = {
                 "language": pa.repeat(pa.scalar(language, pa.string()), len(table)),
                 "word": words,
-                "cut": _marked(words, rules.cuts_of(language)),
+                "cut": _marked(words, rules.cuts_of(language), num_threads),
                 "count": table["count"],
             }
             writer.write_table(pa.table(columns, schema=COUNT_SCHEMA))
@@ -137,10 +139,10 @@ def _shard_name(shard: int) -> str:
     return f"{shard:05d}.parquet"
 
 
-def _marked(words: pa.ChunkedArray, cuts: Cuts) -> pa.Array:
+def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
     """The words with their parts marked; null where a word is one part."""
     if cuts == "none":
         return pa.nulls(len(words), pa.string())
-    parts = morphemes_of(words.to_pylist(), cuts)
+    parts = morphemes_of(words.to_pylist(), cuts, num_threads)
     marked = [CUT.join(found) if len(found) > 1 else None for found in parts]
     return pa.array(marked, pa.string())

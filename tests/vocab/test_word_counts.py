@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline import runner
 from pipeline.documents import list_row_groups
 from tests.vocab.conftest import count_words
 from vocab import word_counts
@@ -159,7 +160,7 @@ def test_a_shard_summed_twice_at_once_is_whole_at_every_instant(tmp_path, monkey
 
     def attempt():
         places = [place for _, place in writer.places]
-        word_counts._write_shard((shard, places), str(folder), NOMINAL)
+        word_counts._write_shard((shard, places), str(folder), NOMINAL, 1)
         (path,) = folder.glob("*.parquet")
         return pq.read_table(path)
 
@@ -174,6 +175,25 @@ def test_a_shard_summed_twice_at_once_is_whole_at_every_instant(tmp_path, monkey
     assert table["word"].to_pylist() == ["가", "가"]
     assert states[1] == table
     assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("num_processes", "num_threads"), [(1, 3), (2, 1)])
+def test_kiwi_has_all_cores_in_one_process_and_one_thread_in_each_of_several(
+    documents, write_documents, tmp_path, monkeypatch, num_processes, num_threads
+):
+    paths, seen = write_documents(tmp_path / "clean", documents), []
+    morphemes = word_counts.morphemes_of
+
+    def watched(words, cuts, num_threads):
+        seen.append(num_threads)
+        return morphemes(words, cuts, num_threads)
+
+    monkeypatch.setattr(word_counts, "morphemes_of", watched)
+    monkeypatch.setattr(word_counts, "num_cores", lambda: 3)
+    # several processes are pretended: what is watched is in this one
+    monkeypatch.setattr(runner, "worker_environment", lambda: None)
+    count(paths, tmp_path / "counts.parquet", [f"--direct_num_workers={num_processes}"])
+    assert set(seen) == {num_threads}
 
 
 def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
