@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -224,14 +225,15 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all, by a name of its own: two workers may do it at once."""
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path, which is renamed to `path` at the end of the block, or removed if it fails.
+
+    No other attempt has this temporary name, so a runner may do the same work twice at once.
+    """
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -240,8 +242,16 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and on the disk before it has its name."""
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def remove_torn(paths: Iterable[Path]) -> None:
-    """Remove what `write_text` had begun when it was killed. Nobody may be writing there."""
+    """Remove what `whole_file` had begun when it was killed. Nobody may be writing there."""
     for path in list(paths):
         if _TORN.search(path.name):
             path.unlink()

@@ -35,7 +35,9 @@ class VocabConfig(Section):
     split_digits: bool = False  # every digit a piece of its own
     num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0  # [unused0], ...: for later users
     additional_special_tokens: tuple[str, ...] = ()
-    extend: str | None = None  # tokenizer folder or vocab.txt whose pieces keep their ids
+    # tokenizer folder or vocab.txt whose pieces keep their ids; with `size` at their number it is
+    # kept as it is
+    extend: str | None = None
     # for the report
     references: tuple[str, ...] = ()  # tokenizer folders or vocab.txt to compare with
     span_data_dir: str | None = None  # folder with KLUE-MRC, KLUE-NER, SQuAD or KorQuAD files

@@ -67,6 +67,12 @@ def make_pipeline(
         ) from error
 
 
+def is_in_process(pipeline: beam.Pipeline) -> bool:
+    """Whether this process alone does the work."""
+    direct = pipeline.options.view_as(DirectOptions)
+    return isinstance(pipeline.runner, FnApiRunner) and direct.direct_num_workers == 1
+
+
 def run_pipeline(pipeline: beam.Pipeline) -> None:
     """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, and what the system refused a worker
     as `OSError`: Beam hides both in an error of its own."""
@@ -96,8 +102,8 @@ def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: fl
     if mode_given and mode == "in_memory":
         return 1
     if count_given:
-        return int(count or _num_cores())  # 0: one a core, as Beam has it
-    return _num_cores() if mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
+        return int(count or num_cores())  # 0: one a core, as Beam has it
+    return num_cores() if mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
 
 
 def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline:
@@ -124,7 +130,8 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
     return options, sorted(given.keys() - known.keys())
 
 
-def _num_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # the cores of this process, not of the machine
+def num_cores() -> int:
+    """The cores that this process may use, which may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

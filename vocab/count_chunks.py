@@ -4,8 +4,7 @@ Only places in these files travel through the shuffle, so memory does not follow
 """
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import NamedTuple, Self
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,21 +26,11 @@ class Place(NamedTuple):
 
 
 class ChunkWriter:
-    """Writes one file, which has its name only when it is whole."""
+    """Writes to an open file, which will be found at `path`."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_suffix(".tmp")  # a bundle may run twice: the last rename wins
-        self._file = self._temporary.open("wb")
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file, self._path = file, path
         self.places: list[tuple[int, Place]] = []  # shard, place
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._file.close()
-        if kind is None:
-            self._temporary.replace(self._path)
 
     def write(self, language: str, words: pa.Table) -> None:
         """Add distinct words of a language with their counts."""
@@ -54,7 +43,7 @@ class ChunkWriter:
         for shard, end in enumerate(ends):
             if end > start:
                 blob = _serialized(words.slice(start, end - start))
-                place = Place(language, str(self._path), self._file.tell(), len(blob))
+                place = Place(language, self._path, self._file.tell(), len(blob))
                 self._file.write(blob)
                 self.places.append((shard, place))
                 start = end

@@ -1,11 +1,11 @@
 """Documents to token shards, in Beam.
 
-An element is a row group of a documents file. Its ids are written beside the shards, a few arrays
-for each split and language, and joined in the order of the text, whatever the runner.
+An element is a row group of a documents file. Its ids are written beside the shards, in a file with
+a few arrays for each split and language. All are joined in the order of the text, whatever the
+runner.
 """
 
 import gc
-import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,14 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
-from electrify.array_file import save_array
-from electrify.artifacts import write_json
+from electrify.artifacts import whole_file
 from electrify.config import RunConfig
 from electrify.config_vocab import EncodeConfig
 from electrify.progress import Progress, log
@@ -38,9 +39,8 @@ from vocab.word_encoder import WordEncoder
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
-_PARTS = "parts"
-_COUNTS = "counts.json"
-_ARRAYS = ("tokens", "offsets", "sentences")
+_ARRAYS = ("tokens", "offsets", "sentences", "counts")
+_COUNTS = ("num_unknown_tokens", "num_documents_without_tokens")
 Key = tuple[str, str]  # split, language
 
 
@@ -58,11 +58,13 @@ def write_token_shards(
 ) -> dict[str, Any]:
     """Encode every document into `folder`; the number of documents and tokens by split, language.
 
-    `ValueError` if no document falls into one of the splits.
+    `ValueError` if no document falls into one of the splits, or if the ids of a row group are
+    missing where this process reads them.
     """
     documents = document_paths(output_dir(config) / "clean")
     vocab = output_dir(config) / "vocab"
-    parts = folder / _PARTS
+    # of a name of its own: workers of an earlier attempt that still run write elsewhere
+    parts = folder / f"parts-{uuid4().hex}"
     parts.mkdir()
     groups = list_row_groups(documents)
     num_bytes = sum(group.num_bytes for group in groups)
@@ -76,7 +78,7 @@ def write_token_shards(
     run_pipeline(pipeline)
     tokenizer = load_tokenizer(vocab)
     size = tokenizer.get_vocab_size()
-    entries, counts = join_parts(parts, folder, size, config.encode.shard_tokens)
+    entries, counts = join_parts(parts, groups, folder, size, config.encode.shard_tokens)
     shutil.rmtree(parts)
     _check_splits(entries, config.encode.valid_fraction)
     special = special_token_ids(tokenizer)
@@ -92,7 +94,7 @@ def split_of(text: str, valid_fraction: float) -> str:
 
 
 class EncodeRowGroup(beam.DoFn):
-    """Writes `<number>/<split>/<language>/` with the arrays and counts of one row group."""
+    """Writes the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
 
     def __init__(self, vocab: Path, parts: Path, options: EncodeConfig) -> None:
         self._vocab, self._parts = str(vocab), str(parts)
@@ -104,10 +106,14 @@ class EncodeRowGroup(beam.DoFn):
         encoder = _encoder(self._vocab)
         with _paused_collector():
             found = self._encode(group, encoder)
-        for (split, language), documents in found.items():
-            folder = Path(self._parts) / f"{number:06d}" / split / language
-            folder.mkdir(parents=True, exist_ok=True)
-            documents.save(folder, encoder.dtype, encoder.unk)
+        arrays: dict[str, Any] = {
+            f"{split}/{language}/{name}": array
+            for (split, language), documents in found.items()
+            for name, array in documents.arrays(encoder.dtype, encoder.unk).items()
+        }
+        path = _part_path(Path(self._parts), number)
+        with whole_file(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays)
 
     def _encode(self, group: RowGroup, encoder: WordEncoder) -> dict[Key, "EncodedDocuments"]:
         found: defaultdict[Key, EncodedDocuments] = defaultdict(EncodedDocuments)
@@ -155,25 +161,18 @@ class EncodedDocuments:
         self._ids[-1] += sep
         self._documents.append(len(self._ids))
 
-    def save(self, folder: Path, dtype: np.dtype[Any], unk: int) -> None:
-        """Write the arrays that `ShardWriter.add` takes, and counts."""
+    def arrays(self, dtype: np.dtype[Any], unk: int) -> dict[str, NDArray[Any]]:
+        """`_ARRAYS` by name: what `ShardWriter.add` takes, and the numbers of `_COUNTS`."""
         tokens = np.frombuffer(bytearray().join(self._ids), dtype)
         lengths = np.fromiter(map(len, self._ids), np.int64, len(self._ids)) // dtype.itemsize
         sentences = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         offsets = sentences[self._documents]
-        for name, array in zip(_ARRAYS, (tokens, offsets, sentences), strict=True):
-            _replace(folder / f"{name}.npy", lambda path, array=array: save_array(path, array))
-        counts = {
-            "num_unknown_tokens": int(np.count_nonzero(tokens == unk)),
-            "num_documents_without_tokens": self._num_without_tokens,
-        }
-        write_json(folder / _COUNTS, counts)
+        counts = np.array([np.count_nonzero(tokens == unk), self._num_without_tokens], np.int64)
+        return dict(zip(_ARRAYS, (tokens, offsets, sentences, counts), strict=True))
 
 
-def _replace(path: Path, write: Any) -> None:
-    temporary = path.with_suffix(".tmp.npy")  # a bundle may run twice: the last rename wins
-    write(temporary)
-    temporary.replace(path)
+def _part_path(parts: Path, number: int) -> Path:
+    return parts / f"{number:06d}.npz"
 
 
 @lru_cache(maxsize=1)
@@ -182,23 +181,44 @@ def _encoder(folder: str) -> WordEncoder:
 
 
 def join_parts(
-    parts: Path, folder: Path, vocab_size: int, shard_tokens: int
+    parts: Path, groups: Sequence[RowGroup], folder: Path, vocab_size: int, shard_tokens: int
 ) -> tuple[dict[Key, list[ShardEntry]], dict[Key, Counter[str]]]:
-    """Shards of each split and language from what the row groups left, and the sums of counts."""
+    """Shards of each split and language from what the row groups left, and the sums of counts.
+
+    `ValueError` if one of the row groups has left nothing.
+    """
+    paths = [_part_path(parts, number) for number in range(len(groups))]
+    _check_whole(parts, groups, paths)
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
-    groups = sorted(parts.iterdir())
     with Progress("token shards", len(groups), "row groups") as progress:
-        for number in groups:
-            for part in sorted(number.glob("*/*")):
-                key = part.parent.name, part.name
-                if key not in writers:
-                    writers[key] = ShardWriter(folder / key[0] / key[1], vocab_size, shard_tokens)
-                writers[key].add(*(np.load(part / f"{name}.npy") for name in _ARRAYS))
-                for name, count in json.loads((part / _COUNTS).read_text()).items():
-                    counts[key][name] += count
+        for path in paths:
+            with np.load(path) as arrays:
+                for part in sorted({name.rpartition("/")[0] for name in arrays}):
+                    split, _, language = part.partition("/")
+                    key = split, language
+                    if key not in writers:
+                        writers[key] = ShardWriter(folder / part, vocab_size, shard_tokens)
+                    *written, added = (arrays[f"{part}/{name}"] for name in _ARRAYS)
+                    writers[key].add(*written)
+                    counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))
             progress.update()
     return {key: writer.close() for key, writer in writers.items()}, counts
+
+
+def _check_whole(parts: Path, groups: Sequence[RowGroup], paths: Sequence[Path]) -> None:
+    missing = [
+        f"{Path(group.path).name} row group {group.number}"
+        for group, path in zip(groups, paths, strict=True)
+        if not path.exists()
+    ]
+    if missing:
+        raise ValueError(
+            f"the ids of {len(missing)} of {len(groups)} row groups are not in {parts}: "
+            f"{', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}. Workers wrote "
+            "elsewhere; give an output_dir that every worker and this process see, or set "
+            "clean.runner to local"
+        )
 
 
 def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: float) -> None:

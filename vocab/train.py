@@ -49,7 +49,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) -> dict[str, Any]:
     """Train on all documents of the run and write the tokenizer into `folder`; counts of it."""
     options = config.vocab
-    training_of(options)  # a wrong `extend` fails here, before any work
+    training_of(options, mask_words_of(config))  # a wrong `extend` fails here, before any work
     span_files = span_files_of(options)
     references = {path: load_reference(Path(path)) for path in options.references}
     documents = document_paths(output_dir(config) / "clean")
@@ -128,14 +128,30 @@ def span_files_of(options: VocabConfig) -> list[Path]:
 
 
 def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Training:
-    """How the config wants pieces learnt; `ValueError` if `vocab.extend` cannot be read."""
+    """How the config wants pieces learnt.
+
+    `ValueError` if `vocab.extend` cannot be read, or if `vocab.size` is too small for it and for
+    the tokens asked for. A vocabulary that is kept as it is gets no pieces for `mask_words`.
+    """
     first = list(SPECIAL_TOKENS)
     if options.extend:
         first = check_extendable(Path(options.extend), options.lowercase)
+    if len(first) == options.size:
+        mask_words = ()
+    num_given = len(first)
     unused = [f"[unused{number}]" for number in range(options.num_unused)]
     for token in (*options.additional_special_tokens, *mask_words, *unused):
         if token not in first:
             first.append(token)
+    if len(first) > options.size:
+        kept = ""
+        if options.extend and options.size != num_given:
+            kept = f"; vocab.size = {num_given} keeps vocab.extend as it is"
+        raise ValueError(
+            f"vocab.size = {options.size} is too small for {num_given} "
+            f"{'pieces of vocab.extend' if options.extend else 'special tokens'} and "
+            f"{len(first) - num_given} tokens beside them: set it to {len(first)} or more{kept}"
+        )
     return Training(
         options.size,
         options.min_frequency,
@@ -148,6 +164,7 @@ def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Trainin
         options.split_digits,
         tuple(first),
         hangul_syllables(options.hangul),
+        options.extend is not None,
     )
 
 

@@ -11,9 +11,11 @@ words are cut as the tokenizer will cut them, and those pieces go that lie acros
 then those used least.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import accumulate
 
 import numpy as np
 
@@ -40,9 +42,15 @@ class Training:
     max_words: int = 500_000  # distinct, that merges are learnt from; some 200 bytes each
     lowercase: bool = False
     split_digits: bool = False
-    # ids 0, 1, ...: special tokens, or a whole vocabulary that is extended
+    # ids 0, 1, ...: special tokens, or a whole vocabulary that is kept or extended
     first_pieces: tuple[str, ...] = SPECIAL_TOKENS
     extra_characters: tuple[str, ...] = ()  # covered whether seen or not
+    extends: bool = False  # characters take at most half of the room behind the first pieces
+
+    @property
+    def room(self) -> int:
+        """How many pieces come behind the first ones."""
+        return self.size - len(self.first_pieces)
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class Vocabulary:
     """Pieces in the order of their ids: first pieces, characters, merges as they were made."""
 
     pieces: list[str]
-    num_characters: int  # covered
+    num_characters: int  # of the text that have a piece
     num_characters_seen: int
     num_words: int  # distinct, that took part in training
     min_word_count: int  # of those words
@@ -67,24 +75,19 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
     """
     found = count_characters(batches, training.max_words)
     seen = found.characters
-    limit = training.limit_alphabet
-    covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
-    wanted = sorted({*covered, *training.extra_characters})
-    known = set(training.first_pieces)
-    alphabet = [
-        piece
-        for piece in alphabet_pieces(wanted, training.lowercase, training.split_digits)
-        if piece not in known
-    ]
-    first = [*training.first_pieces, *alphabet]
-    _check_room(training, len(alphabet))
-    merger = PairMerger(*flat_symbols(batches, found.min_count, first), first, training.algorithm)
-    merger.merge_until(round(training.size * (1 + training.surplus)), training.min_frequency)
-    pieces = merger.pieces
-    del merger  # its arrays, before pruning makes its own
+    first = [*training.first_pieces, *_alphabet(training, seen)]
+    pieces = first
+    if len(first) < training.size:
+        merger = PairMerger(
+            *flat_symbols(batches, found.min_count, first), first, training.algorithm
+        )
+        merger.merge_until(round(training.size * (1 + training.surplus)), training.min_frequency)
+        pieces = merger.pieces
+        del merger  # its arrays, before pruning makes its own
     if len(pieces) < training.size:
         raise ValueError(_too_few(training, len(pieces), found.num_words))
     pruned = prune(batches, pieces, len(first), training.size, training.max_crossing)
+    covered = seen.keys() & set(first)
     return Vocabulary(
         pruned.pieces,
         len(covered),
@@ -94,6 +97,35 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
         len(pieces) - len(pruned.pieces),
         pruned.num_crossing,
     )
+
+
+def _alphabet(training: Training, seen: Mapping[str, int]) -> list[str]:
+    """The pieces of single characters that come behind the first pieces.
+
+    `ValueError` if a new vocabulary has no room for them.
+    """
+    known = set(training.first_pieces)
+    limit = training.limit_alphabet
+    covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
+    wanted = [*dict.fromkeys((*covered, *training.extra_characters))]
+
+    def new_pieces(characters: Iterable[str]) -> list[str]:
+        every = alphabet_pieces(characters, training.lowercase, training.split_digits)
+        return [piece for piece in every if piece not in known]
+
+    if training.extends:
+        counts = [len(new_pieces([character])) for character in wanted]
+        num_fitting = bisect_right([*accumulate(counts)], training.room // 2)
+        if num_left := sum(map(bool, counts[num_fitting:])):
+            warn(
+                f"{num_left:,} characters lack a piece, so words with them may be [UNK]: of the "
+                f"{training.room:,} pieces added to vocab.extend, characters take at most half; "
+                "raise vocab.size to cover more"
+            )
+        return new_pieces(wanted[:num_fitting])
+    alphabet = new_pieces(wanted)
+    _check_room(training, len(alphabet))
+    return alphabet
 
 
 def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tuple[Ints, Ints]:
@@ -137,11 +169,11 @@ def _character_ids(pieces: Iterable[str]) -> tuple[Ints, Ints]:
 
 def _check_room(training: Training, num_alphabet: int) -> None:
     first, size = len(training.first_pieces), training.size
-    left = size - first - num_alphabet
+    left = training.room - num_alphabet
     numbers = f"characters take {num_alphabet} of vocab.size = {size} pieces"
     advice = f"raise vocab.size or lower vocab.limit_alphabet = {training.limit_alphabet}"
     if left < 0:
-        raise ValueError(f"{numbers}, beside {first} special, unused or given ones: {advice}")
+        raise ValueError(f"{numbers}, beside {first} special or unused ones: {advice}")
     if left < size // 4 and first < size // 2:
         warn(f"{numbers}, so few are left for longer pieces: {advice}")
 

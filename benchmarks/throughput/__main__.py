@@ -149,7 +149,8 @@ def _parser() -> argparse.ArgumentParser:
     corpus.set_defaults(measure=_measure_corpus)
     _add_common(corpus)
     add = corpus.add_argument
-    add("--peer", action="store_true", help="run datatrove too, in an environment of its own")
+    add("--peer", action="store_true",
+        help="run datatrove too, in three settings and an environment of its own")  # fmt: skip
     add("--work", default="out/throughput", help="folder for inputs, runs and the peer")
     add("--languages", default="ko,en", help="corpora of the main part, or all")
     add("--scale", default="10,30,90", help="MB of all languages beside the whole, or none")

@@ -14,7 +14,7 @@ from benchmarks.throughput.measure import Cost
 if TYPE_CHECKING:  # it needs what reads text, which a host with a GPU need not have
     from benchmarks.throughput.recall import BandRecall, Precision
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _PACKAGES = ("apache-beam", "numpy", "scipy", "pyarrow", "xxhash", "orjson", "ftfy")
 
 
@@ -51,6 +51,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A run of the peer: how it was set and what its figures beside ours say."""
+
+    name: str
+    meaning: str
+    step_seconds: dict[str, float]  # by the clock
+
+
+@dataclass(frozen=True)
 class Goal:
     """A figure of the issue and what was measured; None: not measured in this run."""
 
@@ -65,12 +74,13 @@ class Figures:
     """Everything of one run."""
 
     corpus: dict[str, Any]
-    near: list[Step] = field(default_factory=list)  # ours and the peer's, the same documents
+    # ours, then the peer in each of its settings: the same documents
+    near: list[Step] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     whole: list[Step] = field(default_factory=list)
     scale: list[Step] = field(default_factory=list)  # smallest first
     start_cpu_seconds: float | None = None  # of a run on one document
-    peer_stage_seconds: dict[str, float] = field(default_factory=dict)
+    peers: list[Comparison] = field(default_factory=list)  # one for each setting of the peer
     recall: list["BandRecall"] = field(default_factory=list)
     cleaned_recall: list["BandRecall"] = field(default_factory=list)  # of the whole graph
     precision: list["Precision"] = field(default_factory=list)

@@ -1,16 +1,20 @@
 """Near-duplicate removal by datatrove, run by the Python of its own environment.
 
-    python peer_datatrove.py INPUT_FOLDER OUTPUT_FOLDER TASKS WORKERS
+    python peer_datatrove.py TASK.json
 
-Its documented recipe (examples/minhash_deduplication.py): signatures, buckets, clusters, filter,
-each by the local executor; 14 buckets of 8, word 5-grams, 64-bit xxhash, English tokenizer.
-Imports nothing of this repository.
+The task (`benchmarks.throughput.peer.run_peer` writes it) names the folder of the documents, and
+parts of it: each has files, the words they are cut into, and an output folder. A part is
+deduplicated by datatrove's documented steps (examples/minhash_deduplication.py): signatures,
+buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. Wall seconds of
+the steps go beside the task as `seconds.json`. Imports nothing of this repository.
 """
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from datatrove.executor import LocalPipelineExecutor  # type: ignore[import-not-found]
 from datatrove.pipeline.dedup import (  # type: ignore[import-not-found]
@@ -23,49 +27,68 @@ from datatrove.pipeline.dedup.minhash import MinhashConfig  # type: ignore[impor
 from datatrove.pipeline.readers import JsonlReader  # type: ignore[import-not-found]
 from datatrove.pipeline.writers.jsonl import JsonlWriter  # type: ignore[import-not-found]
 from datatrove.utils.hashing import HashConfig  # type: ignore[import-not-found]
+from datatrove.utils.word_tokenizers import (  # type: ignore[import-not-found]
+    WhitespaceTokenizer,
+)
 
-NUM_BUCKETS, HASHES_PER_BUCKET, N_GRAMS = 14, 8, 5
+N_GRAMS = 5
+PLAIN = "plain"  # in place of a language: runs of letters and digits
 
 
-def deduplicate(source: Path, output: Path, tasks: int, workers: int) -> dict[str, float]:
-    """Write `kept` and `removed` into the output folder; wall seconds of the four stages."""
+class PlainWords(WhitespaceTokenizer):  # type: ignore[misc]
+    """Words as electrify has them where a script has spaces."""
+
+    def word_tokenize(self, text: str) -> list[str]:
+        """Runs of letters, digits and underscores."""
+        return re.findall(r"\w+", text)
+
+
+def deduplicate(task: dict[str, Any], part: dict[str, Any], seconds: dict[str, float]) -> None:
+    """Write `kept` and `removed` into the part's folder; add wall seconds of the four steps."""
+    output, num_tasks = Path(part["folder"]), task["num_tasks"]
+    output.mkdir(parents=True)
     config = MinhashConfig(
         n_grams=N_GRAMS,
-        num_buckets=NUM_BUCKETS,
-        hashes_per_bucket=HASHES_PER_BUCKET,
+        num_buckets=task["num_bands"],
+        hashes_per_bucket=task["rows_per_band"],
         hash_config=HashConfig(precision=64, hash_fc="xxhash"),
     )
-    reader = JsonlReader(str(source), recursive=True, glob_pattern="**/*.jsonl")
+    paths = output / "paths.txt"
+    paths.write_text("\n".join(part["files"]) + "\n", encoding="utf-8")
+    reader = JsonlReader(task["source"], paths_file=str(paths))
     signatures, buckets, clusters = (
         str(output / name) for name in ("signatures", "buckets", "clusters")
     )
     kept, removed = (
         JsonlWriter(str(output / name), compression=None) for name in ("kept", "removed")
     )
-    seconds: dict[str, float] = {}
 
     def run(name: str, steps: list[object], num_tasks: int) -> None:
         started = time.perf_counter()
         LocalPipelineExecutor(
             pipeline=steps,
             tasks=num_tasks,
-            workers=workers,
+            workers=task["num_workers"],
             logging_dir=str(output / "logs" / name),
         ).run()
-        seconds[name] = time.perf_counter() - started
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
 
-    run("signatures", [reader, MinhashDedupSignature(signatures, config, language="eng")], tasks)
-    run("buckets", [MinhashDedupBuckets(signatures, buckets, config=config)], NUM_BUCKETS)
+    words = PlainWords() if part["words"] == PLAIN else part["words"]
+    run("signatures", [reader, MinhashDedupSignature(signatures, config, language=words)],
+        num_tasks)  # fmt: skip
+    run("buckets", [MinhashDedupBuckets(signatures, buckets, config=config)], config.num_buckets)
     run("clusters", [MinhashDedupCluster(buckets, clusters, config, save_cluster_id=True)], 1)
-    for task in range(tasks):  # the filter fails or names no cluster where one of them is missing
+    for number in range(num_tasks):  # the filter fails or names no cluster where one is missing
         for ending in ("remove", "clusters"):
-            (Path(clusters) / f"{task:06d}.{ending}").touch()
+            (Path(clusters) / f"{number:06d}.{ending}").touch()
     keep = MinhashDedupFilter(clusters, exclusion_writer=removed, load_cluster_ids=True)
-    run("filter", [reader, keep, kept], tasks)
-    return seconds
+    run("filter", [reader, keep, kept], num_tasks)
 
 
 if __name__ == "__main__":  # workers import this file again
-    folder = Path(sys.argv[2])
-    took = deduplicate(Path(sys.argv[1]), folder, int(sys.argv[3]), int(sys.argv[4]))
-    (folder / "seconds.json").write_text(json.dumps(took), encoding="utf-8")
+    path = Path(sys.argv[1])
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    took: dict[str, float] = {}
+    for each in whole["parts"]:
+        deduplicate(whole, each, took)
+    path.with_name("seconds.json").write_text(json.dumps(took), encoding="utf-8")

@@ -82,16 +82,16 @@ def read_texts(folder: Path, ids: set[str]) -> dict[str, str]:
     return {r["id"]: r["text"] for r in read_rows(paths, ["id", "text"]) if r["id"] in ids}
 
 
-def read_peer_outcome(folder: Path) -> Outcome:
-    """Of the peer's folders `kept` and `removed`, whose rows carry the number of their cluster."""
-    kept_in: dict[int, str] = {}
+def read_peer_outcome(folders: Iterable[Path]) -> Outcome:
+    """Of the peer's parts: `kept` and `removed`, whose rows carry the number of their cluster."""
+    kept_of: dict[str, str] = {}
     kept: set[str] = set()
-    for document_id, cluster in _peer_rows(folder / "kept"):
-        kept.add(document_id)
-        if cluster >= 0:
-            kept_in[cluster] = document_id
-    removed = _peer_rows(folder / "removed")
-    return Outcome({removed_id: kept_in[c] for removed_id, c in removed}, frozenset(kept))
+    for folder in folders:
+        rows = dict(_peer_rows(folder / "kept"))
+        kept.update(rows)
+        kept_in = {cluster: document_id for document_id, cluster in rows.items() if cluster >= 0}
+        kept_of |= {removed_id: kept_in[c] for removed_id, c in _peer_rows(folder / "removed")}
+    return Outcome(kept_of, frozenset(kept))
 
 
 def _peer_rows(folder: Path) -> Iterable[tuple[str, int]]:

@@ -3,17 +3,20 @@
 import json
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import electrify
 from benchmarks.throughput.corpus import Prepared, find_corpora, prepare
-from benchmarks.throughput.figures import Figures, Step, added_step, step_of
+from benchmarks.throughput.figures import Comparison, Figures, Step, added_step, step_of
 from benchmarks.throughput.goals import OURS, WHOLE_GRAPH, judge
 from benchmarks.throughput.graph import WHOLE, Parts, profile_words, run_graph, write_config
 from benchmarks.throughput.measure import run_measured
-from benchmarks.throughput.peer import NAME, install_peer, run_peer
+from benchmarks.throughput.peer import NAME, PEER_SETTINGS, install_peer, run_peer
 from benchmarks.throughput.recall import (
+    Outcome,
     measure_cleaned_recall,
     measure_precision,
     measure_recall,
@@ -64,30 +67,48 @@ def measure_corpus_stage(settings: Settings) -> Figures:
 
 
 def _measure_near(prepared: Prepared, settings: Settings, figures: Figures) -> None:
-    """Near-duplicate removal alone on the texts as they are, by both systems."""
+    """Near-duplicate removal alone on the texts as they are, by ours and by the peer."""
     size = prepared.num_documents, prepared.num_bytes
     log("near-duplicate removal alone")
     run = run_graph(prepared, Parts(near=True), settings.work / "near")
     figures.near.append(step_of(OURS, *size, run.cost, "one process"))
     outcomes = {OURS: read_outcome(run.folder)}
     if settings.with_peer:
-        try:
-            python = install_peer(settings.work)
-            log(f"the same by {NAME}")
-            peer = run_peer(python, prepared, settings.work / "peer", settings.num_workers)
-            note = f"{settings.num_workers} workers"
-            figures.near.append(step_of(NAME, *size, peer.cost, note))
-            figures.peer_stage_seconds = peer.stage_seconds
-            outcomes[NAME] = read_peer_outcome(peer.folder)
-        except ValueError as error:  # the rest of the benchmark does not need it
-            warn(str(error))
-            # its words may hold paths of this machine, which a report should not
-            figures.notes.append(f"{NAME} could not be installed or failed: not measured.")
+        outcomes |= _measure_peer(prepared, settings, figures)
     ids = set().union(*(named_ids(outcome) for outcome in outcomes.values()))
     texts = prepared.texts(ids)
     for name, outcome in outcomes.items():
         figures.recall += measure_recall(name, prepared.pairs, outcome)
         figures.precision += measure_precision(name, outcome, texts)
+
+
+def _measure_peer(prepared: Prepared, settings: Settings, figures: Figures) -> dict[str, Outcome]:
+    """The same by the peer in each of its settings; what failed is noted."""
+    size = prepared.num_documents, prepared.num_bytes
+    outcomes = {}
+    work = settings.work / "peer"
+    with _noted(NAME, figures):
+        python = install_peer(settings.work, {corpus.language for corpus in prepared.corpora})
+        for peer in PEER_SETTINGS:
+            log(f"the same by {peer.name}")
+            with _noted(peer.name, figures):
+                run = run_peer(python, prepared, peer, work, settings.num_workers)
+                outcomes[peer.name] = read_peer_outcome(run.folders)
+                note = f"{settings.num_workers} workers"
+                figures.near.append(step_of(peer.name, *size, run.cost, note))
+                figures.peers.append(Comparison(peer.name, peer.meaning, run.step_seconds))
+    return outcomes
+
+
+@contextmanager
+def _noted(name: str, figures: Figures) -> Iterator[None]:
+    """What goes wrong with the peer is noted: the rest of the benchmark does not need it."""
+    try:
+        yield
+    except ValueError as error:
+        warn(str(error))
+        # its words may hold paths of this machine, which a report should not
+        figures.notes.append(f"{name} could not be installed or failed: not measured.")
 
 
 def _measure_whole(prepared: Prepared, settings: Settings, figures: Figures) -> None:

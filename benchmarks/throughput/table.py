@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchmarks.throughput.figures import Figures, Goal, Step, machine
-from benchmarks.throughput.goals import peer_step
 from benchmarks.twin_page import TwinPage
 
 if TYPE_CHECKING:
@@ -59,15 +58,18 @@ def add_goals(document: TwinPage, goals: Sequence[Goal]) -> None:
 def _add_near(document: TwinPage, figures: Figures) -> None:
     document.heading("Near-duplicate removal alone, on the same documents")
     document.paragraph(
-        "Both systems read the same files and write what is left and what was removed; no other "
-        "part of the graph is on, so that exact copies are found by MinHash too. electrify: "
-        "defaults of [clean.near_dedup]. datatrove: 14 buckets of 8, word 5-grams, 64-bit xxhash, "
-        "English tokenizer, 16 tasks, all four stages."
+        "All runs read the same files and write what is left and what was removed; no other part "
+        "of the graph is on, so that exact copies are found by MinHash too. electrify: defaults of "
+        "[clean.near_dedup], words are runs of letters and digits. What the peer is set to, and "
+        "what a comparison with it says, stands below."
     )
     document.table(STEP_HEADERS, step_rows(figures.near))
-    if figures.peer_stage_seconds and (peer := peer_step(figures.near)):
-        stages = ", ".join(f"{n} {s:.1f} s" for n, s in figures.peer_stage_seconds.items())
-        document.paragraph(f"Stages of {peer.name} by the clock: {stages}.")
+    rows = [
+        (peer.name, peer.meaning, ", ".join(f"{n} {s:.1f}" for n, s in peer.step_seconds.items()))
+        for peer in figures.peers
+    ]
+    if rows:
+        document.table(("peer", "how it is set, and what a comparison says", "wall s"), rows)
 
 
 def _add_recall(document: TwinPage, figures: Figures) -> None:

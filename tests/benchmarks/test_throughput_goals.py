@@ -7,14 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.throughput import peer
 from benchmarks.throughput import run as run_module
 from benchmarks.throughput.corpus import Corpus, Prepared
-from benchmarks.throughput.figures import Figures, Step
+from benchmarks.throughput.figures import Comparison, Figures, Step
 from benchmarks.throughput.goals import OURS, judge
 from benchmarks.throughput.graph import WHOLE, Parts, write_config
 from benchmarks.throughput.measure import Cost
 from benchmarks.throughput.recall import BandRecall, Outcome, read_peer_outcome
 from benchmarks.throughput.table import build_page
+from electrify.config_clean import NearDedupConfig
 from electrify.config_file import load_config
 
 
@@ -23,7 +25,10 @@ def _figures() -> Figures:
               "planted_exact": 1, "planted_near": 2, "seed": 0}  # fmt: skip
     return Figures(
         corpus,
-        near=[Step(OURS, 800, 16.0, cpu_seconds=2.0), Step("peer", 800, 16.0, cpu_seconds=18.0)],
+        near=[
+            Step(OURS, 800, 16.0, cpu_seconds=2.0),
+            *(Step(f"peer {s}", 800, 16.0, cpu_seconds=s) for s in (90.0, 18.0)),
+        ],
         whole=[Step("whole graph", 800, 16.0, 4.0, wall_seconds=w) for w in (4.0, 2.0)],
         scale=[Step("small", 100, 2.0, 2.0, 1.0, 300.0), Step("all", 800, 16.0, 9.0, 5.0, 701.0)],
         start_cpu_seconds=1.0,
@@ -59,7 +64,7 @@ def test_a_dearer_size_breaks_the_goal() -> None:
 
 def test_the_kept_document_of_a_cluster_stands_for_the_removed(tmp_path: Path) -> None:
     def write(name: str, rows: list[tuple[str, int]]) -> None:
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(parents=True)
         lines = (
             json.dumps({"id": i, "text": "", "metadata": {"minhash_cluster_id": c}} if c is not None
                        else {"id": i, "text": "", "metadata": {}})
@@ -67,14 +72,16 @@ def test_the_kept_document_of_a_cluster_stands_for_the_removed(tmp_path: Path) -
         )  # fmt: skip
         (tmp_path / name / "00000.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
-    write("kept", [("a", 4), ("b", -1), ("c", 0), ("d", None)])
-    write("removed", [("a1", 4), ("c1", 0), ("a2", 4)])
-    outcome = read_peer_outcome(tmp_path)
-    assert outcome == Outcome({"a1": "a", "a2": "a", "c1": "c"}, frozenset("abcd"))
+    write("ko/kept", [("a", 4), ("b", -1), ("c", 0), ("d", None)])
+    write("ko/removed", [("a1", 4), ("c1", 0), ("a2", 4)])
+    write("en/kept", [("e", 4)])  # clusters of another part have numbers of their own
+    write("en/removed", [("e1", 4)])
+    outcome = read_peer_outcome([tmp_path / "ko", tmp_path / "en"])
+    assert outcome == Outcome({"a1": "a", "a2": "a", "c1": "c", "e1": "e"}, frozenset("abcde"))
 
 
 def test_a_peer_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path, monkeypatch) -> None:
-    def refuse(work: Path) -> Path:
+    def refuse(work: Path, languages: set[str]) -> Path:
         raise ValueError(f"cannot be installed below {work}")
 
     done = SimpleNamespace(cost=Cost(1.0, 1.0, 1.0, 1.0), folder=tmp_path)
@@ -92,6 +99,43 @@ def test_a_peer_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path, monkeypa
     page = build_page(figures).markdown()
     assert "could not be installed or failed: not measured" in page
     assert str(tmp_path) not in page
+
+
+def test_the_peer_has_our_bands_and_words_by_language_beside_its_example(
+    tmp_path: Path, monkeypatch
+) -> None:
+    corpora = tuple(
+        Corpus(of, name, tmp_path) for of, name in (("ko", "a"), ("en", "b"), ("ko", "c"))
+    )
+    prepared = Prepared(tmp_path / "input", corpora, 3, 1000, ())
+    for index in range(3):
+        (tmp_path / "input" / f"{index:02d}").mkdir(parents=True)
+        (tmp_path / "input" / f"{index:02d}" / "00000.jsonl").touch()
+    tasks = []
+
+    def run(command: list[str], _: Path) -> Cost:
+        path = Path(command[-1])
+        tasks.append(json.loads(path.read_text(encoding="utf-8")))
+        path.with_name("seconds.json").write_text("{}", encoding="utf-8")
+        return Cost(1.0, 1.0, 1.0, 1.0)
+
+    monkeypatch.setattr(peer, "run_measured", run)
+    for settings in peer.PEER_SETTINGS:
+        peer.run_peer(Path("python"), prepared, settings, tmp_path / "peer", 1)
+    bands = [(task["num_bands"], task["rows_per_band"]) for task in tasks]
+    ours = NearDedupConfig()
+    assert bands == [(14, 8), *[(ours.num_bands, ours.rows_per_band)] * 2]
+    files = [{part["words"]: part["files"] for part in task["parts"]} for task in tasks]
+    every = [f"{index:02d}/00000.jsonl" for index in range(3)]
+    assert files == [
+        {"en": every}, {"ko": [every[0], every[2]], "en": [every[1]]}, {"plain": every},
+    ]  # fmt: skip
+
+
+def test_the_page_says_what_each_comparison_means() -> None:
+    figures = _figures()
+    figures.peers = [Comparison("peer 90.0", "equal | bands", {"signatures": 1.25})]
+    assert "| peer 90.0 | equal \\| bands | signatures 1.2 |" in build_page(figures).markdown()
 
 
 def test_what_is_off_is_off_in_the_config(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from electrify.artifacts import (
     open_partial,
     read_manifest,
     status,
+    whole_file,
     write_json,
     write_text,
 )
@@ -123,6 +124,28 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
         write_text(tmp_path / "report.md", "text")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_written_twice_at_once_is_whole_at_every_instant(tmp_path):
+    path = tmp_path / "counts"
+    with whole_file(path) as first:
+        first.write_text("one ")
+        with whole_file(path) as second:
+            second.write_text("one and all")
+            assert not path.exists()
+        assert path.read_text() == "one and all"
+        first.write_text("one and all")
+    assert path.read_text() == "one and all"
+
+    def fail() -> None:
+        with whole_file(path) as third:
+            third.write_text("one")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "one and all"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_interrupted_stage_starts_afresh(stage: Stage):

@@ -1,14 +1,19 @@
 """The ids of texts cut and looked up are those that the tokenizer gives the whole text."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
+from pipeline.documents import RowGroup, list_row_groups
 from vocab.boundaries import cut_sentences
-from vocab.encode import EncodedDocuments, join_parts
-from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from vocab.encode import EncodedDocuments, EncodeRowGroup, encode, join_parts
+from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer, save_tokenizer
+from vocab.train import train_vocab
 from vocab.word_encoder import WordEncoder
 
 LETTERS = "abcdé학교갔다.|,漢!?\u0301"
@@ -84,16 +89,17 @@ def test_documents_without_tokens_are_counted_not_written(tmp_path):
     documents.add([b""], sep)
     documents.add([], sep)
     documents.add(ids[2:], sep)
-    for number in ("0", "1"):
-        folder = tmp_path / "parts" / number / "train" / "ko"
-        folder.mkdir(parents=True)
-        documents.save(folder, np.dtype(np.uint16), unk=1)
-        empty = tmp_path / "parts" / number / "valid" / "ko"
-        empty.mkdir(parents=True)
-        nothing = EncodedDocuments()
-        nothing.add([], sep)
-        nothing.save(empty, np.dtype(np.uint16), unk=1)
-    entries, counts = join_parts(tmp_path / "parts", tmp_path / "out", 100, 1000)
+    nothing = EncodedDocuments()
+    nothing.add([], sep)
+    arrays = {
+        f"{part}/ko/{name}": array
+        for part, of in (("train", documents), ("valid", nothing))
+        for name, array in of.arrays(np.dtype(np.uint16), unk=1).items()
+    }
+    for number in range(2):
+        np.savez(tmp_path / f"00000{number}.npz", **arrays)
+    groups = [RowGroup("documents-00000.parquet", number, 1) for number in range(2)]
+    entries, counts = join_parts(tmp_path, groups, tmp_path / "out", 100, 1000)
     assert counts["train", "ko"] == {"num_unknown_tokens": 2, "num_documents_without_tokens": 4}
     assert counts["valid", "ko"] == {"num_unknown_tokens": 0, "num_documents_without_tokens": 2}
     (entry,) = entries["train", "ko"]
@@ -111,3 +117,59 @@ def test_a_token_added_to_the_tokenizer_is_found_in_the_middle_of_a_string():
     found = [np.frombuffer(ids, np.uint16).tolist() for ids in WordEncoder(plain).encode(texts)]
     assert found == [whole(plain, text) for text in texts]
     assert plain.token_to_id("<b>") in found[0]
+
+
+@pytest.fixture
+def element(make_run, documents):
+    """A row group, a vocabulary and a folder for its ids."""
+    config = make_run(documents)
+    folder = Path(config.output_dir)
+    save_tokenizer(build_tokenizer(PIECES, lowercase=False), folder, lowercase=False)
+    (folder / "parts").mkdir()
+    groups = list_row_groups(sorted((folder / "clean").glob("documents-*")))
+    return SimpleNamespace(
+        group=groups[0],
+        parts=folder / "parts",
+        do=EncodeRowGroup(folder, folder / "parts", config.encode),
+    )
+
+
+def test_a_row_group_encoded_twice_at_once_is_whole_at_every_instant(element, monkeypatch):
+    save, states = np.savez, []
+
+    def interrupted(file, **arrays):
+        if not states:  # in the middle of the first attempt comes another one, and ends
+            file.write(b"half of it")
+            states.append("begun")
+            element.do.process((0, element.group))
+            states.append(sorted(np.load(element.parts / "000000.npz")))
+            file.seek(0)
+        save(file, **arrays)
+
+    monkeypatch.setattr(np, "savez", interrupted)
+    element.do.process((0, element.group))
+    assert [path.name for path in element.parts.iterdir()] == ["000000.npz"]
+    assert sorted(np.load(element.parts / "000000.npz")) == states[1]
+    assert {"train/ko/tokens", "train/ko/counts"} <= set(states[1])
+
+
+def test_a_worker_that_does_not_see_the_folder_makes_none(element):
+    element.parts.rmdir()
+    with pytest.raises(FileNotFoundError, match="parts"):
+        element.do.process((0, element.group))
+    assert not element.parts.exists()
+
+
+def test_row_groups_that_left_no_ids_are_named(make_run, documents, monkeypatch):
+    config = make_run(documents * 3)
+    train_vocab(config, [], overwrite=False)
+    process = EncodeRowGroup.process
+
+    def elsewhere(self, element):
+        return process(self, element) if element[0] not in (1, 4) else None
+
+    monkeypatch.setattr(EncodeRowGroup, "process", elsewhere)
+    named = r"ids of 2 of \d+ row groups .*: documents-00000\.parquet row group 1, documents-0000"
+    with pytest.raises(ValueError, match=named):
+        encode(config, [], overwrite=False)
+    assert not (Path(config.output_dir) / "shards").exists()

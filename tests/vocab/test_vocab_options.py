@@ -12,6 +12,7 @@ from vocab.mask_words import MASK_WORDS, mask_words_of
 from vocab.shards import TokenShards
 from vocab.tokenizer import load_tokenizer
 from vocab.train import train_vocab, training_of
+from vocab.wordpiece import SPECIAL_TOKENS
 
 
 def corpus(documents, ending=""):
@@ -57,3 +58,41 @@ def test_a_changed_reference_or_span_file_makes_the_stage_again(make_run, docume
     spans.write_text("다\tB-PS\n나\tO\n\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"inputs vocab\.span_data_dir changed"):
         train_vocab(config, [], overwrite=False)
+
+
+def test_an_old_vocabulary_is_kept_or_extended_on_other_text(make_run_in, documents, tmp_path):
+    english = [(language, text) for language, text in corpus(documents) if language == "en"]
+    sizes = {"old": 150, "kept": 150, "extended": 210}
+    folders = {name: tmp_path / name for name in sizes}
+    for name, size in sizes.items():
+        # the old one without pieces for masks of personal data, which kept ones must not need
+        options = [f"vocab.size={size}", f"clean.mask_pii={str(name != 'old').lower()}"]
+        if name != "old":
+            options.append(f"vocab.extend={folders['old'] / 'vocab'}")
+        make_run_in(folders[name], english if name == "old" else corpus(documents))
+        train_vocab(load_config(folders[name] / "test.toml", options), [], overwrite=False)
+    old, kept, extended = (
+        (folder / "vocab" / "tokenizer.json").read_bytes() for folder in folders.values()
+    )
+    assert kept == old
+    ids = {name: json.loads(text)["model"]["vocab"] for name, text in
+           (("old", old), ("extended", extended))}  # fmt: skip
+    assert ids["old"].items() <= ids["extended"].items()
+    assert len(ids["extended"]) == 210
+    assert set(MASK_WORDS) <= ids["extended"].keys() - ids["old"].keys()
+
+
+@pytest.mark.parametrize(
+    ("size", "tokens", "message"),
+    [
+        (99, (), r"size = 99 is too small for 100 pieces .* set it to 100 .*size = 100 keeps"),
+        (100, ("[USER]",), r"size = 100 is too small for 100 pieces .* and 1 .* set it to 101 or"),
+    ],
+)
+def test_a_size_without_room_for_the_old_vocabulary_is_refused(tmp_path, size, tokens, message):
+    path = tmp_path / "vocab.txt"
+    pieces = [*SPECIAL_TOKENS, *(f"a{number}" for number in range(95))]
+    path.write_text("\n".join(pieces), encoding="utf-8")
+    options = VocabConfig(extend=str(path), size=size, additional_special_tokens=tokens)
+    with pytest.raises(ValueError, match=message):
+        training_of(options)

@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline import runner
+from pipeline.documents import list_row_groups
 from tests.vocab.conftest import count_words
+from vocab import word_counts
 from vocab.count_chunks import ChunkWriter, shards_of, sum_places
 from vocab.count_process import count_words_apart
 from vocab.count_table import read_batches
@@ -103,7 +106,9 @@ def test_chunks_on_disk_sum_to_what_was_written(written):
     expected = {"ko": Counter(), "en": Counter()}
     found = {"ko": Counter(), "en": Counter()}
     with TemporaryDirectory() as folder:
-        with ChunkWriter(Path(folder) / "chunks") as writer:
+        path = Path(folder) / "chunks"
+        with path.open("wb") as file:
+            writer = ChunkWriter(file, str(path))
             for language, counts in written:
                 expected[language].update(counts)
                 if counts:
@@ -120,14 +125,87 @@ def test_chunks_on_disk_sum_to_what_was_written(written):
     assert found == expected
 
 
-def test_a_file_of_chunks_has_its_name_only_when_it_is_whole(tmp_path):
-    path = tmp_path / "chunks"
-    with pytest.raises(AttributeError), ChunkWriter(path) as writer:
-        writer.write("ko", None)
-    assert not path.exists()
-    with ChunkWriter(path) as writer:
-        writer.write("ko", table_of({"가": 1}))
-    assert path.stat().st_size == writer.places[0][1].size
+def test_a_row_group_counted_twice_at_once_is_whole_at_every_instant(
+    documents, write_documents, tmp_path, monkeypatch
+):
+    (group, *_) = list_row_groups(write_documents(tmp_path / "clean", documents, 1, 100))
+    folder, counted, states = tmp_path / "scratch", word_counts.count_row_group, []
+    folder.mkdir()
+
+    def attempt():
+        return word_counts._write_chunks((7, group), str(folder), NOMINAL)
+
+    def interrupted(group, rules):
+        for number, found in enumerate(counted(group, rules)):
+            if number == 1 and not states:  # in the middle comes another attempt, and ends
+                states.append("begun")
+                states.append([sum_places([place]) for _, place in attempt()])
+            yield found
+
+    monkeypatch.setattr(word_counts, "count_row_group", interrupted)
+    places = attempt()
+    assert [sum_places([place]) for _, place in places] == states[1]
+    assert {place.path for _, place in places} == {str(path) for path in folder.iterdir()}
+
+
+def test_a_shard_summed_twice_at_once_is_whole_at_every_instant(tmp_path, monkeypatch):
+    path, summed, states = tmp_path / "chunks", word_counts.sum_places, []
+    with path.open("wb") as file:
+        writer = ChunkWriter(file, str(path))
+        for language in ("ko", "en"):
+            writer.write(language, table_of({"가": 2}))
+    (shard, _), _ = writer.places
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+
+    def attempt():
+        places = [place for _, place in writer.places]
+        word_counts._write_shard((shard, places), str(folder), NOMINAL, 1)
+        (path,) = folder.glob("*.parquet")
+        return pq.read_table(path)
+
+    def interrupted(places):
+        if not states:
+            states.append("begun")
+            states.append(attempt())
+        return summed(places)
+
+    monkeypatch.setattr(word_counts, "sum_places", interrupted)
+    table = attempt()
+    assert table["word"].to_pylist() == ["가", "가"]
+    assert states[1] == table
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("num_processes", "num_threads"), [(1, 3), (2, 1)])
+def test_kiwi_has_all_cores_in_one_process_and_one_thread_in_each_of_several(
+    documents, write_documents, tmp_path, monkeypatch, num_processes, num_threads
+):
+    paths, seen = write_documents(tmp_path / "clean", documents), []
+    morphemes = word_counts.morphemes_of
+
+    def watched(words, cuts, num_threads):
+        seen.append(num_threads)
+        return morphemes(words, cuts, num_threads)
+
+    monkeypatch.setattr(word_counts, "morphemes_of", watched)
+    monkeypatch.setattr(word_counts, "num_cores", lambda: 3)
+    # several processes are pretended: what is watched is in this one
+    monkeypatch.setattr(runner, "worker_environment", lambda: None)
+    count(paths, tmp_path / "counts.parquet", [f"--direct_num_workers={num_processes}"])
+    assert set(seen) == {num_threads}
+
+
+def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
+    paths = write_documents(tmp_path / "clean", documents)
+    write = word_counts._write_shard
+
+    def elsewhere(element, *rest):
+        return write(element, *rest) if element[0] != 5 else None
+
+    monkeypatch.setattr(word_counts, "_write_shard", elsewhere)
+    with pytest.raises(ValueError, match=r"1 of 64 files of counts .*00005\.parquet"):
+        count(paths, tmp_path / "counts.parquet")
 
 
 # Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji

@@ -271,6 +271,33 @@ def test_first_pieces_keep_their_ids(words, surplus):
     assert len(pieces) == len(set(pieces)) == size
 
 
+@settings(max_examples=30, deadline=None)
+@given(COUNTED)
+def test_an_old_vocabulary_of_the_wanted_size_is_kept_as_it_is(words):
+    base = (*SPECIAL_TOKENS, "zz", "a", "ab")
+    kept = train(words, len(base), first_pieces=base, extends=True, surplus=0.3)
+    assert kept.pieces == [*base]
+    assert kept.num_characters == len({"a"} & set("".join(words)))
+
+
+def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(words, caplog):
+    seen = characters(words)
+    base = (*SPECIAL_TOKENS, *sorted(seen, key=seen.get)[:30])
+    for added in (40, 41):
+        extended = train(words, len(base) + added, first_pieces=base, extends=True, surplus=0.2)
+        assert tuple(extended.pieces[: len(base)]) == base
+        assert len(set(extended.pieces)) == len(base) + added
+        new = [p for p in extended.pieces[len(base) :] if len(p.removeprefix("##")) == 1]
+        assert added // 2 - 1 <= len(new) <= added // 2
+        covered = {piece for piece in new if len(piece) == 1}
+        left = seen.keys() - covered - {*base}
+        assert min(seen[c] for c in covered) >= max(seen[c] for c in left)
+        forms = {c: {c} if is_isolated(c) else {c, f"##{c}"} for c in seen}
+        lacking = [c for c in seen if not forms[c] <= set(extended.pieces)]
+        assert f"{len(lacking):,} characters lack a piece" in caplog.text
+        caplog.clear()
+
+
 def test_extra_characters_are_covered_unseen(words):
     pieces = train(words, extra_characters=("쀍", "뷁")).pieces
     assert {"쀍", "##쀍", "뷁", "##뷁"} <= set(pieces)
