@@ -19,6 +19,7 @@ from electrify.cli_evaluate import (
 from electrify.config import RunConfig
 from electrify.config_file import load_config
 from electrify.config_tasks import TASK_NAMES
+from electrify.cpu import describe_precision
 from electrify.outcome import status_of
 from electrify.progress import log, setup_logging
 from electrify.remote_fetch import bring, bring_figures, open_run
@@ -181,7 +182,12 @@ def _validate(parsed: argparse.Namespace) -> int:
     config = load_config(parsed.config, parsed.set)
     from model.flops import estimate
 
-    print("\n".join([*describe_config(config), "", *estimate(config)]))
+    precisions = [
+        describe_precision(f"{name}.precision", section.precision)
+        for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
+        if section.device in ("auto", "cpu")
+    ]
+    print("\n".join([*describe_config(config), "", *estimate(config), *precisions]))
     try:
         from pipeline.sources import check_inputs
         from pipeline.worker_files import check_worker_files
