@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.encoder import ModelSource, open_model
 from benchmarks.extend import carry_over, is_extension
-from benchmarks.finetune import Finetuned
+from benchmarks.finetune import Finetuned, settle_precision
 from benchmarks.hub import data_folder, load_data
 from benchmarks.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.load import TaskData
@@ -102,6 +102,9 @@ def _run_jobs(
     waiting = [job for job in jobs if job.key not in results]
     if len(waiting) < len(jobs):
         log(f"evaluate: {len(jobs) - len(waiting)} of {len(jobs)} jobs are done already")
+    if waiting:
+        done = [result.hyper_parameters.get("precision") for result in results.values()]
+        options = settle_precision(options, next(iter(done), None))
     features = {
         task.name: prepare(task, data[task.name], source, options)
         for task in tasks

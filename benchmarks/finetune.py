@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from benchmarks.recipe import HyperParameters, options_for, resolve_hyper_parame
 from benchmarks.task import Task
 from benchmarks.training import PREDICTION_BATCH_FACTOR, OnStep, Selection, Trainer
 from electrify.config_evaluate import EvaluateConfig
+from electrify.cpu import CpuBf16
 
 
 @dataclass(frozen=True)
@@ -186,10 +188,25 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision asked for; "auto" is bf16 on a GPU and fp32 on a CPU."""
+    """The precision asked for; "auto" is bf16 on a GPU, and on a CPU that is faster so."""
     if name != "auto":
         return name
-    return "bf16" if device.type == "cuda" else "fp32"
+    return "bf16" if device.type == "cuda" else _cpu_bf16().auto
+
+
+@cache
+def _cpu_bf16() -> CpuBf16:
+    ones = torch.ones(512, 512)
+    return CpuBf16.measured(ones, ones.bfloat16())
+
+
+def settle_precision(options: EvaluateConfig, before: str | None) -> EvaluateConfig:
+    """With one precision for all jobs: "auto" is that of the jobs `before`, if there are any."""
+    device, asked = choose_device(options.device), options.precision
+    taken = before if asked == "auto" and before else choose_precision(asked, device)
+    if device.type == "cpu":
+        _cpu_bf16().report("evaluate.precision", asked, taken)
+    return options.model_copy(update={"precision": taken})
 
 
 def learnt_rows(

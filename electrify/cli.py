@@ -202,12 +202,18 @@ def _report(parsed: argparse.Namespace) -> int:
 
 def _validate(parsed: argparse.Namespace) -> int:
     from electrify.config_file import load_config
+    from electrify.cpu import describe_precision
     from electrify.inspect_run import describe_config
 
     config = load_config(parsed.config, parsed.set)
     from model.flops import estimate
 
-    print("\n".join([*describe_config(config), "", *estimate(config)]))
+    precisions = [
+        describe_precision(f"{name}.precision", section.precision)
+        for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
+        if section.device in ("auto", "cpu")
+    ]
+    print("\n".join([*describe_config(config), "", *estimate(config), *precisions]))
     try:
         from pipeline.sources import check_inputs
         from pipeline.worker_files import check_worker_files

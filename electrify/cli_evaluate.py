@@ -10,7 +10,7 @@ from electrify.config_file import load_config
 from electrify.remote_fetch import bring, bring_figures, open_address, open_run
 from electrify.remote_run import is_address
 from electrify.remote_send import publish_report, send_rewritten
-from electrify.stages import CHECKPOINT_STATE
+from electrify.stages import named_checkpoint
 from electrify.toml_text import toml_value
 
 
@@ -52,11 +52,11 @@ def evaluate_verb(parsed: argparse.Namespace) -> int:
     config = open_run(load_config(parsed.config, parsed.set))
     with tempfile.TemporaryDirectory() as scratch:
         weights = None
-        if parsed.model and (Path(parsed.model) / CHECKPOINT_STATE).is_file():
+        if parsed.model and (checkpoint := named_checkpoint(parsed.model)):
             from model.export_checkpoint import export_checkpoint
 
             weights = Path(scratch)
-            export_checkpoint(Path(parsed.model), weights)
+            export_checkpoint(checkpoint, weights)
         evaluate(config, parsed.model, parsed.overwrite, weights)
     if parsed.model is None:
         update_cards(config)

@@ -57,6 +57,6 @@ class EvaluateConfig(FinetuneOptions):
     patience: Count | None = None  # evaluations in a row that are no better end the training
     # by the task's name; before the ones above
     tasks_options: dict[_Task, FinetuneOptions] = Field(default_factory=dict)
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, fp32 on CPU
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_processes: Count = 1  # jobs at once; small models on a CPU are fastest with one a core

@@ -48,7 +48,7 @@ class PretrainConfig(Section):
     initial_model: str | None = None
     initial_generator: str | None = None
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"  # xla: TPU
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 but on the CPU
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
     # how a step runs, not what it computes; auto: where it pays, on CUDA; on: an error if it fails
     compile: Literal["auto", "on", "off"] = "auto"  # by torch.compile
     cuda_graph: Literal["auto", "on", "off"] = "auto"  # recorded once, then replayed as one

@@ -136,14 +136,26 @@ def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[i
     return {*steps[-keep:], *firsts.values()}
 
 
+def named_checkpoint(path: str) -> Path | None:
+    """The checkpoint at a path; None if there is none.
+
+    `pretrain/` and `pretrain.partial/` stand for each other: the finished folder is renamed.
+    """
+    folder = Path(path).expanduser()
+    run = folder.parent.parent
+    both = [run / "pretrain" / folder.name, run / "pretrain.partial" / folder.name]
+    places = [folder, *both] if folder in both else [folder]
+    return next((place for place in places if (place / CHECKPOINT_STATE).is_file()), None)
+
+
 def initial_checkpoint(path: str) -> Path | None:
     """The checkpoint that `initial_model` names: itself, else the newest in it or its `pretrain/`.
 
     None if there is none, as in a `transformers` folder.
     """
+    if checkpoint := named_checkpoint(path):
+        return checkpoint
     folder = Path(path).expanduser()
-    if (folder / CHECKPOINT_STATE).is_file():
-        return folder
     found = checkpoints(folder) or checkpoints(folder / "pretrain")
     return found[-1] if found else None
 
@@ -233,7 +245,7 @@ def _vocabulary_digest(path: str) -> str:
 
 def _model_digest(model: str) -> str:
     """Of a folder's files, so that new weights in it count; of a hub name as it is."""
-    folder = Path(model)
+    folder = named_checkpoint(model) or Path(model)
     if not folder.is_dir():
         return model
     files = sorted(p for p in folder.iterdir() if p.is_file())

@@ -117,6 +117,7 @@ class Masked:
     weights: Tensor  # (B, N) fp32, 1 where a position was really chosen, else 0
     originals: Tensor  # (B, N) int64, the tokens that stood there
     masked_ids: Tensor  # (B, L) int64, the generator's input
+    hidden: Tensor  # (B, N) fp32, 1 where a position was chosen and its token is not in that input
 
 
 Unit = Literal["chosen", "tokens", "candidates"]
@@ -171,6 +172,7 @@ class Outputs:
     languages: Tensor  # (B,)
     tokens: Tensor  # (B, L) bool, those whose detection counts: real ones, or some of them
     weights: Tensor  # (B, N) 1 where a position was really chosen
+    hidden: Tensor  # (B, N) 1 where its token was hidden as well: what is told there is a guess
     sampled: Tensor | None = None  # (B, N) int64 what the generator put at the chosen positions
     noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric
     sample_hits: Tensor | None = None  # (B, N) bool, the sample is the original

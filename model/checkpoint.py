@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from electrify.artifacts import fingerprint, write_json
 from electrify.config import RunConfig
 from electrify.config_pretrain import PretrainConfig
+from electrify.cpu import Precision
 from electrify.json_text import read_json
 from electrify.progress import is_main_process, warn
 from electrify.stages import (
@@ -40,6 +41,7 @@ from vocab.shards import TokenShards
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 FIGURES = "figures.safetensors"
 FILES = (MODEL, OPTIMIZER, FIGURES)
+PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
 _INDEX = "index.json"
 # what is raised where a file is cut off, changed or not there
 DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
@@ -225,6 +227,15 @@ def newest_sound(folder: Path) -> int:
         except DAMAGES:
             continue
     return 0
+
+
+def kept_precision(folder: Path) -> Precision | None:
+    """What the run in `folder` is computed in; None without a checkpoint that says so."""
+    step = newest_sound(folder)
+    if not step:
+        return None
+    found = read_json(folder / f"checkpoint-{step}" / CHECKPOINT_STATE)["identity"].get(PRECISION)
+    return found if found in get_args(Precision) else None
 
 
 def newest(folder: Path) -> Path:

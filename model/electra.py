@@ -146,6 +146,12 @@ class ElectraPretrainer(nn.Module):
             blocks = document_blocks(ids, batch.token_type_ids, tokens, special.sep)
             attention_mask = document_mask(blocks, tokens)
             position_ids = document_positions(blocks)
+        masked_ids = mask_tokens(
+            ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction
+        )
+        hidden = weights  # from the towers of electric, which never read the token they predict
+        if config.objective != "electric":
+            hidden = weights * (masked_ids.gather(1, positions) == special.mask)
         return Masked(
             batch=batch,
             tokens=tokens,
@@ -155,9 +161,8 @@ class ElectraPretrainer(nn.Module):
             positions=positions,
             weights=weights,
             originals=ids.gather(1, positions),
-            masked_ids=mask_tokens(
-                ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction
-            ),
+            masked_ids=masked_ids,
+            hidden=hidden,
         )
 
     def generator_states(

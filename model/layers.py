@@ -176,7 +176,10 @@ class Encoder(nn.Module):
         `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
         and broadcasts to (B, heads, L, L).
         """
-        hidden = embedded if self.project is None else self.project(embedded)
+        hidden = embedded
+        if self.project is not None:
+            # autocast makes the product bf16; what the layers add to stays in fp32 all the same
+            hidden = self.project(embedded).to(embedded.dtype)
         attention_mask = broadcast_mask(attention_mask)
         for layer in self.layers:
             hidden = layer(hidden, attention_mask)

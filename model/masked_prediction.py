@@ -14,11 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from electrify.allocator import keep_freed_memory
 from electrify.artifacts import write_json, write_text
 from electrify.config import RunConfig
 from electrify.masked_report import (
     SEQUENCES,
     Context,
+    Estimate,
     Example,
     Guess,
     MaskedReport,
@@ -130,6 +132,8 @@ def _load(config: RunConfig, checkpoint: Path) -> tuple[ElectraPretrainer, Seque
     device = resolve_device(config.pretrain.device)
     if device.type == "xla":  # which would compile each odd batch anew
         device = torch.device("cpu")
+    if device.type == "cpu":
+        keep_freed_memory()
     return model.to(device).eval(), data, int(state["step"])
 
 
@@ -239,6 +243,17 @@ def _spread(examples: Sequence[Example]) -> list[Example]:
 def _log(report: MaskedReport) -> None:
     for context, figures in report.contexts.items():
         shares = (
-            f"{name} {of['accuracy'].value:.3f}" for name, of in figures.all.predictors.items()
+            f"{name} {_in_words(of['accuracy'])}" for name, of in figures.all.predictors.items()
         )
         log(f"predict-masked: {context}, accuracy: {', '.join(shares)}")
+    number = figures.all.num_positions
+    log(
+        f"predict-masked: 95 % intervals, of {number:,} hidden tokens; a larger "
+        "masked.num_sequences makes them narrower"
+    )
+
+
+def _in_words(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

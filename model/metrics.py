@@ -17,13 +17,13 @@ from torch import Tensor
 from model.batch import Outputs
 from model.device import overwrite, place, readable
 
-# figure -> field of Outputs (B, N) whose mean over chosen positions it is; fields may be None
+# figure -> field of Outputs (B, N) whose mean it is, and may be None; the weights of that mean
 SLOT_FIELDS = {
-    "generator_loss": "generator_losses",
-    "generator_accuracy": "generator_hits",
-    "language_loss": "language_losses",
-    "language_accuracy": "language_hits",
-    "sample_hit_fraction": "sample_hits",
+    "generator_loss": ("generator_losses", "weights"),
+    "generator_accuracy": ("generator_hits", "hidden"),
+    "language_loss": ("language_losses", "weights"),
+    "language_accuracy": ("language_hits", "hidden"),
+    "sample_hit_fraction": ("sample_hits", "weights"),
 }
 TERMS = ("generator", "discriminator", "baseline")
 _TOKEN_COLUMNS = ("tokens", "labelled", "replaced", "judged", "called", "found", "rtd_loss")
@@ -127,8 +127,9 @@ class MetricsWindow:
         """All figures of the passes, each token and chosen position counting once.
 
         * `loss`, `discriminator_loss`, `baseline_loss`: as trained, each term a mean over its unit;
-        * `generator_loss`, `generator_accuracy`: -log p(original) and first guesses of the
-          generator at the chosen positions; `language_loss`, `language_accuracy`: those of the main
+        * `generator_loss`: -log p(original) of the generator at the chosen positions;
+          `generator_accuracy`: its first guesses that are right, where the token was hidden: of the
+          others it reads the answer. `language_loss`, `language_accuracy`: those of the main
           network;
         * `replaced_fraction`: of real tokens (electra-15: of the chosen positions; electric: of
           maskable tokens, the share of noise), as is `tokens` of a language;
@@ -202,11 +203,11 @@ def _term_sums(output: Outputs) -> Tensor:
 
 def _row_sums(output: Outputs) -> Tensor:
     """(B, columns): the sums of each sequence."""
-    weights, tokens = output.weights, output.tokens.float()
-    nothing = torch.zeros_like(weights)
+    tokens, nothing = output.tokens.float(), torch.zeros_like(output.weights)
     chosen, counts = [], []
-    for field in SLOT_FIELDS.values():
+    for field, weighed_by in SLOT_FIELDS.values():
         values: Tensor | None = getattr(output, field, None)
+        weights: Tensor = getattr(output, weighed_by)
         # an unused slot may hold anything, inf too
         chosen.append(nothing if values is None else torch.where(weights > 0, values, nothing))
         counts.append(nothing if values is None else weights)

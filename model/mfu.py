@@ -6,9 +6,8 @@ clock, which no kernel reaches for long.
 """
 
 import re
-from typing import Literal
 
-Precision = Literal["bf16", "fp32"]
+from electrify.cpu import Precision
 
 # Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is
 # TF32 where the device has it (model/device.py lets torch use it). None: it has no units for that.

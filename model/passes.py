@@ -127,6 +127,7 @@ def outputs_of(masked: Masked, terms: dict[str, Term | None]) -> Outputs:
         languages=masked.batch.languages,
         tokens=masked.tokens,
         weights=masked.weights,
+        hidden=masked.hidden,
     )
 
 

@@ -11,11 +11,15 @@ import torch
 from electrify.allocator import keep_freed_memory
 from electrify.artifacts import write_json
 from electrify.config import RunConfig
+from electrify.config_pretrain import PretrainConfig
+from electrify.cpu import Precision
 from electrify.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.stages import output_dir, pretrain_stage
 from model.alarms import broken_state
 from model.batch import Batch, Outputs
 from model.checkpoint import (
+    PRECISION,
+    kept_precision,
     load_latest,
     newest_sound,
     read_figures,
@@ -25,9 +29,11 @@ from model.checkpoint import (
 from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
 from model.device import (
     autocast,
+    cpu_bf16,
     describe,
     end_step,
     place_model,
+    precision_of,
     resolve_device,
     seed_dropout,
 )
@@ -71,23 +77,33 @@ class Trainer:
     """Holds one run's model, data and files; `run` is the loop."""
 
     def __init__(self, config: RunConfig, folder: Path, ranks: Ranks = ALONE) -> None:
-        self.run_config, self.config, self.folder, self.ranks = (
-            config, config.pretrain, folder, ranks
-        )  # fmt: skip
-        self.device = resolve_device(self.config.device)
+        self.folder, self.ranks, self.device = folder, ranks, resolve_device(config.pretrain.device)
         shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
         self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
         self.valid_data = SequenceData.from_config(config, "valid", shards=shards)
         check_shares(self.train_data.phases, self.device)
         self.identity = run_identity(config)
-        if self.config.checkpoint_dir and ranks.is_first:
-            fetch_checkpoint(folder, self.config.checkpoint_dir, self.identity)
+        if config.pretrain.checkpoint_dir and ranks.is_first:
+            fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
         ranks.wait()
+        options = config.pretrain.model_copy(update={"precision": self._precision(config.pretrain)})
+        config = config.model_copy(update={"pretrain": options})
+        self.run_config, self.config = config, options
         model = place_model(make_model(config, shards, self.train_data.last), self.device)
         if self.config.initial_model and not newest_sound(folder):
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizers = make_optimizers(self.model, self.config)
+
+    def _precision(self, config: PretrainConfig) -> Precision:
+        """What the whole run is computed in: "auto" is settled at its start, and kept."""
+        asked, kept = config.precision, kept_precision(self.folder)
+        taken = kept if asked == "auto" and kept else precision_of(config, self.device)
+        if self.ranks.any_of(taken == "fp32"):  # of processes on different CPUs
+            taken = "fp32"
+        if self.device.type == "cpu":
+            cpu_bf16().report("pretrain.precision", asked, taken)
+        return taken
 
     def run(self) -> dict[str, Any]:
         """Train from the newest checkpoint (or the start) to `num_steps`; counts for the manifest.
@@ -203,7 +219,7 @@ class Trainer:
         kept = self.config.keep_checkpoints, self.config.keep_every_steps
         path = save_checkpoint(
             self.folder, step, bare(self.model), self.optimizers, *kept,
-            identity=self.identity, figures=self.log.state(),
+            identity=self.identity | {PRECISION: self.config.precision}, figures=self.log.state(),
         )  # fmt: skip
         if self.config.checkpoint_dir and self.ranks.is_first:
             upload_checkpoint(path, self.config.checkpoint_dir, *kept)
@@ -241,6 +257,7 @@ class Trainer:
             "train_sequences": self.train_data.last.num_sequences,
             "packing": {language: asdict(found) for language, found in accounting.items()},
             "device": describe(self.device),
+            "precision": self.config.precision,
             "num_processes": self.ranks.num_ranks,
             **self.log.cost(),
         }

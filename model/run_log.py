@@ -19,7 +19,7 @@ from model.device import describe, num_devices, precision_of
 from model.metrics import MetricsWindow
 from model.mfu import peak_flops
 from model.parallel import Ranks
-from model.schedule import learning_rate
+from model.schedule import learning_rate, sequences_until
 from model.watch import MetricsFile, Speed, Work
 
 _ENTROPY_SEQUENCES = 1000  # read to know how hard the text is for one who knows frequencies only
@@ -43,7 +43,12 @@ class RunLog:
         self._file = MetricsFile(
             folder,
             step,
-            RunFacts.of(options, [phase.first_step for phase in data.phases], _entropy(data)),
+            RunFacts.of(
+                options,
+                [phase.first_step for phase in data.phases],
+                _entropy(data),
+                sequences_until(data.phases, options.num_steps) / data.last.num_sequences,
+            ),
             options.wandb_project,
             config.model_dump(mode="json"),
         )

@@ -1,4 +1,5 @@
-"""Each test starts with the `electrify` log as a library user has it, whatever a command set."""
+"""Each test starts with the `electrify` log as a library user has it, whatever a command set, and
+on a CPU without units for bf16, whatever this one has: references are in fp32."""
 
 import itertools
 import logging
@@ -9,6 +10,8 @@ from contextlib import suppress
 
 import pytest
 
+from electrify import cpu
+
 with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor tests that need it
     from hypothesis import HealthCheck, settings
 
@@ -17,6 +20,19 @@ with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor 
         "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("patient")
+
+
+_REAL_BF16_FLAG = cpu.bf16_flag
+
+
+@pytest.fixture(autouse=True)
+def no_bf16_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "bf16_flag", lambda: None)
+
+
+@pytest.fixture
+def real_bf16_flag() -> Callable[[], str | None]:
+    return _REAL_BF16_FLAG
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.throughput.measure import Cost
+from electrify.cpu import cpu_name
 
 if TYPE_CHECKING:  # it needs what reads text, which a host with a GPU need not have
     from benchmarks.throughput.recall import BandRecall, Precision
@@ -121,19 +121,12 @@ def machine(packages: Sequence[str] = _PACKAGES) -> dict[str, Any]:
     """Where and when, and the versions of these packages; no paths and no host name."""
     return {
         "cores": len(os.sched_getaffinity(0)),
-        "processor": _processor(),
+        "processor": cpu_name(),
         "python": platform.python_version(),
         "system": platform.system(),
         "date": datetime.now(UTC).date().isoformat(),
         "versions": _versions(packages),
     }
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _versions(packages: Sequence[str]) -> dict[str, str]:

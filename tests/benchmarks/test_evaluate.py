@@ -12,6 +12,7 @@ from benchmarks.predictions import read_predictions
 from benchmarks.registry import resolve_tasks
 from benchmarks.results import MEASURED, read_results
 from electrify.config import RunConfig
+from electrify.cpu import CpuBf16
 from electrify.progress import Stopped
 
 
@@ -56,6 +57,19 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
         assert all(len(row["probabilities"]) == 7 for row in rows)
     evaluate(config, str(model_folder), overwrite=False)
     assert started == jobs  # done already
+
+
+def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
+    """Its later jobs are computed as the first ones, wherever it is continued."""
+    config = make_config(seeds=[0], num_epochs=1)
+    assert config.evaluate.precision == "auto"
+    seeds = {"seeds": (0, 1)}
+    more = config.model_copy(update={"evaluate": config.evaluate.model_copy(update=seeds)})
+    for config_now, found in ((config, CpuBf16("amx_bf16", 4.0)), (more, CpuBf16(None, 0.1))):
+        monkeypatch.setattr("benchmarks.finetune._cpu_bf16", lambda found=found: found)
+        evaluate(config_now, str(model_folder), overwrite=False)
+    results = read_results(evaluation_folder(config) / "results.jsonl")
+    assert {r.seed: r.hyper_parameters["precision"] for r in results} == {0: "bf16", 1: "bf16"}
 
 
 def test_stopped_and_continued_equals_never_stopped(

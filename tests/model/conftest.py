@@ -38,6 +38,7 @@ TINY = {
     "num_valid_batches": 2,
     "checkpoint_every_steps": 4,
     "device": "cpu",
+    "precision": "fp32",  # in processes of their own, too
 }
 
 

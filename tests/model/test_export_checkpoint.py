@@ -69,13 +69,15 @@ def test_what_it_was_trained_with_must_be_there(run, tmp_path):
         export_checkpoint(run / "pretrain.partial" / "checkpoint-8", tmp_path / "b")
 
 
-def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys):
+@pytest.mark.parametrize("place", ["pretrain.partial", "pretrain"])
+def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys, place):
+    """Also by the name that it has once the run is finished, and then by that it had before."""
     data = tmp_path / "data" / "CoLA"
     data.mkdir(parents=True)
     for name in ("train", "dev"):
         rows = "".join(f"x\t{n % 2}\t\tw{n % 7} w{n % 5}\n" for n in range(12))
         (data / f"{name}.tsv").write_text(rows)
-    checkpoint = run / "pretrain.partial" / "checkpoint-8"
+    checkpoint = run / place / "checkpoint-8"
     words = ["evaluate", "configs/demo.toml", "--model", str(checkpoint), "--data-dir", str(data)]
     for override in (
         f"output_dir='{tmp_path / 'out'}'", 'evaluate.tasks=["glue-cola"]', "evaluate.seeds=[0]",
@@ -86,5 +88,6 @@ def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys):
     assert main(words) == 0
     (folder,) = (tmp_path / "out").glob("evaluate-*")
     assert f'"model_path":"{checkpoint}"' in (folder / "results.jsonl").read_text()
+    (run / "pretrain.partial").rename(run / "pretrain")
     assert main(words) == 0
     assert "done already" in capsys.readouterr().err

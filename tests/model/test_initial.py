@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraModel
 
-from electrify.artifacts import Stage
+from electrify.artifacts import Stage, fingerprint
 from electrify.config import RunConfig
 from electrify.config_file import parse_config
 from electrify.run_stage import run_stage
@@ -563,6 +563,20 @@ def test_a_run_of_another_tokenizer_needs_its_vocabulary(tmp_path):
         load_initial(make_model(later, 2), later)
     vocabulary.write_text(content)
     assert load_initial(make_model(later, 2), later)["pieces_kept"] == 15
+
+
+def test_a_run_can_start_from_a_checkpoint_of_one_that_still_trains(tmp_path):
+    config = make_run(tmp_path / "run")
+    earlier = make_model(config, 1)
+    place = save_run(earlier, config)
+    (place / "pretrain").rename(place / "pretrain.partial")
+    state = place / "pretrain.partial" / "checkpoint-4" / "state.json"
+    for name in ("pretrain", "pretrain.partial"):
+        later = make_run(tmp_path / "run", initial_model=str(place / name / "checkpoint-4"))
+        model = make_model(later, 2)
+        load_initial(model, later)
+        assert torch.equal(model.embeddings.word.weight, earlier.embeddings.word.weight)
+        assert pretrain_stage(later).inputs["pretrain.initial_model"] == fingerprint(str(state))
 
 
 def test_a_damaged_checkpoint_is_no_start(tmp_path):

@@ -15,6 +15,7 @@ from model.layers import (
     Encoder,
     EncoderShape,
     GeneratorHead,
+    TwoTowers,
     attend,
     initialise,
 )
@@ -96,6 +97,23 @@ def test_layers_in_bf16_are_those_in_fp32_but_for_rounding():
         # keys shift all scores of a row alike, so their bias has no gradient but rounding
         limit = 0.03 * (exact.norm() if "key.bias" not in name else 10)
         assert (found[1][name] - exact).norm() < limit, name
+
+
+@pytest.mark.parametrize("kind", [Encoder, TwoTowers])
+@pytest.mark.parametrize("embedding_size", [16, 32])
+def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(
+    embedding_size: int, kind: type[nn.Module]
+):
+    """What each LayerNorm reads is the stream with a sublayer's output added."""
+    encoder = kind(shape_of(embedding_size=embedding_size))
+    read: list[torch.dtype] = []
+    for norm in encoder.modules():
+        if isinstance(norm, nn.LayerNorm):
+            norm.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        states = encoder(torch.randn(2, 12, embedding_size))
+    assert len(read) >= 6
+    assert {*read, states.dtype} == {torch.float32}
 
 
 @pytest.mark.parametrize("masked", [False, True])

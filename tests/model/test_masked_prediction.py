@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from electrify.artifacts import Stage, read_manifest
 from electrify.cli import main
+from electrify.config_file import load_config
 from electrify.masked_report import SequenceSums, read_report, read_sequences
 from electrify.run_stage import run_stage
+from model.batch import SpecialTokens
+from model.electra import ElectraPretrainer
 from model.hidden_tokens import choose_slots, guess, hide
 from model.inversion import invert
 from model.masked_figures import context_figures
@@ -228,6 +232,18 @@ def finished(folder: Path, **options: object):
     pretrain(config)
     small = config.masked.model_copy(update={"num_sequences": 20, "num_candidates": 6})
     return config.model_copy(update={"masked": small})
+
+
+def test_by_default_a_tiny_network_takes_a_minute_of_two_cores():
+    """At the rate that `electrify validate` takes for them."""
+    config = load_config(Path("configs/ko-tiny.toml"))
+    model = ElectraPretrainer(config.pretrain, config.vocab.size, SpecialTokens(0, 2, 3, 4)).eval()
+    ids = torch.zeros(1, config.encode.sequence_length, dtype=torch.int64)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.main_states(ids, ids)
+    options = config.masked
+    num_read = 2 * options.num_sequences * options.positions_per_sequence * options.num_candidates
+    assert counter.get_total_flops() * num_read / 1.2e11 < 60
 
 
 def test_a_runs_report(tmp_path):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from model.batch import Counts, Outputs, Term
 from model.metrics import MetricsWindow, area_under_roc, fingerprint
+from tests.model.conftest import random_batch, random_model
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
@@ -50,8 +51,9 @@ def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int =
         "generator": Term((rand(size, slots) * weights).sum(), "chosen", WEIGHTS["generator"]),
         "discriminator": Term((bce * tokens).sum(), "tokens", WEIGHTS["discriminator"]),
     }
+    hidden = weights * (rand(size, slots) < 0.8)
     return Full(
-        terms, counts, torch.tensor(languages), tokens, weights,
+        terms, counts, torch.tensor(languages), tokens, weights, hidden,
         generator_losses=losses, generator_hits=rand(size, slots) < 0.4,
         language_losses=losses * 2, language_hits=rand(size, slots) < 0.5,
         labels=labels, discriminator_logits=logits, discriminator_losses=bce,
@@ -81,7 +83,9 @@ def plain_figures(outputs: list[Full], language: int | None = None) -> dict[str,
                 "language_accuracy": output.language_hits,
                 "sample_hit_fraction": output.sample_hits,
             }.items():
-                for slot, weight in enumerate(output.weights[row].tolist()):
+                # where the token could be read, naming it is no guess
+                weights = output.hidden if name.endswith("_accuracy") else output.weights
+                for slot, weight in enumerate(weights[row].tolist()):
                     if weight and field is not None:
                         slots.setdefault(name, []).append(float(field[row, slot]))
             judged = output.discriminator_logits, output.labels, output.discriminator_losses
@@ -118,6 +122,33 @@ def test_figures_equal_those_of_a_plain_loop():
     expected["loss"] = expected.pop("generator term") + 50 * expected["discriminator_loss"]
     assert found == pytest.approx(expected, rel=1e-5)
     assert found["rtd_loss"] == pytest.approx(found["discriminator_loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
+@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "all-tokens-mlm", "mlm"])
+def test_to_read_a_token_that_is_shown_is_no_guess(objective: str, masking: str):
+    """A network that copies what it is shown, and knows nothing else, guesses nothing right."""
+    model = random_model(objective=objective, masking=masking, mask_token_fraction=0.6)
+    masked = model.mask(random_batch(model, rows=20, padded=True))
+    with torch.no_grad():
+        outputs = model(masked)
+    copied = masked.masked_ids.gather(1, masked.positions) == masked.originals
+    assert (copied & (masked.weights > 0)).any()
+    hits = {
+        name: copied
+        for name in ("generator_hits", "language_hits")
+        if getattr(outputs, name) is not None
+    }
+    assert hits
+    figures = batch_metrics([replace(outputs, **hits)], ["ko"])
+    named = [figures[name.replace("_hits", "_accuracy")] for name in hits]
+    assert named == [0.0] * len(hits)
+
+
+def test_the_towers_of_electric_never_read_the_token():
+    model = random_model(objective="electric")
+    masked = model.mask(random_batch(model, rows=4))
+    assert torch.equal(masked.hidden, masked.weights)
 
 
 def test_the_loss_of_one_pass_is_the_trained_one():

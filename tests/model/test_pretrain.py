@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from electrify.cpu import CpuBf16
 from electrify.progress import Stopped
 from electrify.stages import TIMINGS
 from model.checkpoint import checkpoints, load_latest, save_checkpoint
@@ -131,6 +132,38 @@ def test_two_stages_are_validated_as_they_are_trained(config, tmp_path, monkeypa
     assert "rtd_loss" not in valid[4]
     assert valid[12]["loss"] == pytest.approx(50 * valid[12]["rtd_loss"], rel=1e-5)
     assert valid[12]["generator_loss"] > 0
+
+
+def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
+    """The run goes on as it began, where the machine or its load now says otherwise."""
+    options = {
+        name: config.model_copy(
+            update={"pretrain": config.pretrain.model_copy(update={"precision": name})}
+        )
+        for name in ("auto", "fp32", "bf16")
+    }
+    for name in ("fp32", "bf16"):
+        train(options[name], tmp_path / name)
+    for begun, other in (("fp32", "bf16"), ("bf16", "fp32")):
+        folder = tmp_path / f"begun in {begun}"
+        use_cpu(monkeypatch, begun)
+        train(options["auto"], folder, 6, monkeypatch)
+        use_cpu(monkeypatch, other)
+        train(options["auto"], folder)
+        summary = json.loads((folder / "summary.json").read_text())
+        assert summary["precision"] == begun
+        found, expected = weights_of(folder, 12), weights_of(tmp_path / begun, 12)
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+        assert metrics_of(folder) == metrics_of(tmp_path / begun)
+    in_fp32, in_bf16 = (weights_of(tmp_path / name, 12) for name in ("fp32", "bf16"))
+    assert any(not torch.equal(in_fp32[name], in_bf16[name]) for name in in_fp32)
+
+
+def use_cpu(monkeypatch, precision: str) -> None:
+    """A CPU on which "auto" is this precision."""
+    found = CpuBf16("amx_bf16", 4.0) if precision == "bf16" else CpuBf16(None, 0.1)
+    for module in ("device", "pretrain"):
+        monkeypatch.setattr(f"model.{module}.cpu_bf16", lambda: found)
 
 
 def test_only_the_newest_checkpoints_are_kept(config, model, tmp_path):
