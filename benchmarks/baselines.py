@@ -56,7 +56,7 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     scores = scores_of(run)
     if baseline.stage is None or baseline.stage not in run.evaluations:
         found = [
-            Against(s, "", "untrained", compare(s.pretrained, s.untrained, _higher(s)))
+            Against(s, "", "untrained", compare(s.pretrained, s.untrained, _higher(s), True))
             for s in scores
             if s.untrained.values and s.pretrained.values
         ]

@@ -12,7 +12,7 @@ from benchmarks.resamples import NUM_RESAMPLES
 from benchmarks.run_folder import RunFolder
 from benchmarks.scores import TaskScore, scores_of
 from benchmarks.twin_page import TwinPage
-from benchmarks.uncertainty import Estimate
+from benchmarks.uncertainty import Estimate, p_text
 from electrify.progress import duration
 
 ENCODERS = {"pretrained": "pretrained", "random-init": "untrained"}
@@ -257,12 +257,8 @@ def _difference_cells(found: Comparison) -> tuple[object, ...]:
     if found.difference is None:
         return found.gain, None, None, None, found.verdict
     interval = _interval(found.difference.estimate)
-    p_values = _p(found.p_corrected), _p(found.difference.p_examples)
+    p_values = p_text(found.p_corrected), p_text(found.difference.p_examples)
     return found.gain, interval, *p_values, found.verdict
-
-
-def _p(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
 
 
 def _interval(found: Estimate) -> str | None:

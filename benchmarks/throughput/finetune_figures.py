@@ -94,7 +94,7 @@ class TaskFigures:
         ours, other = self.system(OURS), self.system(name)
         if ours is None or other is None:
             return None
-        return compare(ours.scores, other.scores, higher_is_better=True)
+        return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
 
 
 @dataclass

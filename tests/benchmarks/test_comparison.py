@@ -48,14 +48,17 @@ def sample(*values, **changes):
 
 
 def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, **changes):
-    """Three seeds of an encoder and of its untrained twin, which has half of the rows right."""
+    """Three seeds of an encoder, and of its untrained twin, which has half of the rows right and
+    learns twice as much from a seed."""
     place = folder / stage
     place.mkdir(parents=True)
     manifest = {"files": {}, "inputs": {}, "config": {}, "digest": ""}
     (place / "manifest.json").write_text(json.dumps(manifest))
-    for model, right in (("pretrained", num_right), ("random-init", NUM_EXAMPLES // 2)):
+    sides = ("pretrained", num_right, 1), ("random-init", NUM_EXAMPLES // 2, 2)
+    for model, of_first, of_seed in sides:
         for seed in range(3):
-            record = result(model, seed, (right + seed) / NUM_EXAMPLES, **changes)
+            right = of_first + of_seed * seed
+            record = result(model, seed, right / NUM_EXAMPLES, **changes)
             append_result(place / "results.jsonl", record)
             if with_lines:
                 about = {
@@ -63,7 +66,7 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
                     "seed": seed, "data_sha256": record.data_sha256,
                 }  # fmt: skip
                 path = place / "predictions" / "glue-sst2" / f"{model}-{seed}.jsonl"
-                write_predictions(path, about, plain(lines(right + seed, seed=seed)))
+                write_predictions(path, about, plain(lines(right, seed=seed)))
     return folder
 
 
@@ -96,13 +99,28 @@ def test_holm_is_the_closed_test_of_bonferroni():
 
 def test_a_family_asks_more_of_each_member():
     values = (0.78, 0.80, 0.83), (0.75, 0.757, 0.77)
-    alone = compare(sample(*values[0]), sample(*values[1]), True)
+    alone = compare(sample(*values[0]), sample(*values[1]), True, shares_seeds=True)
     assert alone.outcome == "better"
     even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
     family = corrected([alone, *[even] * 8])
     assert family[0].outcome == "cannot tell apart"
     assert family[0].difference == alone.difference
     assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
+
+
+def test_a_large_family_can_still_be_decided():
+    """Five seeds at 0.9 and 0.6 are apart among however many comparisons."""
+    sides = []
+    for right in (180, 120):
+        runs = {seed: lines(right + seed, seed=seed) for seed in range(5)}
+        records = [result(seed=n, value=(right + n) / NUM_EXAMPLES) for n in runs]
+        sides.append(sample_of(records, resample(SST2, runs)))
+    found = compare(*sides, True)
+    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
+    for decided in (found, compare(sample(*[0.9] * 5), sample(*[0.6] * 5), True)):
+        family = corrected([decided, *[even] * 500])
+        assert family[0].outcome == "better"
+        assert {member.outcome for member in family[1:]} == {"cannot tell apart"}
 
 
 def test_what_cannot_be_told_is_no_member_of_the_family():
@@ -248,7 +266,9 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
     assert other.score.label == "glue-sst2 (bert)"
     # one family of two
     assert own.comparison.p_corrected == pytest.approx(2 * own.comparison.difference.p)
+    assert own.comparison.difference.paired_by_seed
     [against] = within(runs[0], Baseline(stage="evaluate-bert"))
+    assert not against.comparison.difference.paired_by_seed
     assert (against.baseline, against.comparison.gain) == ("bert", pytest.approx(0.1))
     [bert] = within(runs[0], Baseline(stage="evaluate"))
     assert (bert.score.stage, bert.comparison.gain) == ("evaluate-bert", pytest.approx(-0.1))
@@ -260,6 +280,7 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
 def test_runs_against_the_first_or_the_one_that_is_named(runs):
     [found] = between(runs, ["a", "b"], Baseline())
     assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
+    assert not found.comparison.difference.paired_by_seed
     assert found.comparison.outcome == "better"
     [back] = between(runs, ["a", "b"], Baseline(run=1))
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
