@@ -42,8 +42,8 @@ def add_score_cost(document: TwinPage, run: RunFolder) -> None:
     document.paragraph(
         "Fine-tuning FLOPs are those of forward and backward passes, padding included; FLOPs an "
         "example those of one forward pass over it, without padding. Memory is what the process "
-        "held on a CPU, libraries included, and what was allocated on a GPU. A dash: the record is "
-        "from before this was counted."
+        "held on a CPU, libraries included, and what was allocated on a GPU. A dash: the cost is "
+        "unknown. It could not be counted, or the record is from before it was."
     )
     if sentence := _total_sentence(run):
         document.paragraph(sentence)
