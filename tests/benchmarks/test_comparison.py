@@ -1,20 +1,30 @@
 """What is called better, worse and not to be told apart; and what is not compared."""
 
+import gc
 import itertools
 import json
 import math
 import random
+import weakref
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.baselines import Baseline, between, resolve_baseline, within
+from benchmarks.baselines import (
+    Baseline,
+    between,
+    resolve_baseline,
+    verdict_sentence,
+    within,
+)
 from benchmarks.comparison import Comparison, compare, corrected, incomparable
+from benchmarks.evaluate import score_table
 from benchmarks.glue import SST2
 from benchmarks.metrics.statistics import holm
 from benchmarks.predictions import plain, write_predictions
 from benchmarks.resamples import resample
-from benchmarks.results import Result, append_result
+from benchmarks.results import Result, append_result, read_results
 from benchmarks.run_folder import read_run
 from benchmarks.scores import sample_of, scores_of, task_scores
 from benchmarks.uncertainty import Difference, Estimate
@@ -205,8 +215,34 @@ def test_scores_have_draws_where_their_predictions_stand(tmp_path):
     assert score.pretrained.median == 151 / NUM_EXAMPLES
     assert score.pretrained.range == (150 / NUM_EXAMPLES, 152 / NUM_EXAMPLES)
     [bare] = scores_of(read_run(write_evaluation(tmp_path / "b", with_lines=False)))
-    assert bare.note == "no predictions of pretrained seed 0"
+    assert bare.note == "no predictions of x, seed 0"
     assert bare.pretrained.estimate.over == "seeds"
+
+
+def test_resamples_of_a_run_are_scored_once_however_many_runs_there_are(tmp_path, monkeypatch):
+    num_resampled = Counter()
+
+    def counting(task, of_seeds):
+        num_resampled[task.name] += 1
+        return resample(task, of_seeds)
+
+    monkeypatch.setattr("benchmarks.scores.resample", counting)
+    folders = [write_evaluation(tmp_path / f"run-{n}") for n in range(12)]
+    runs = [read_run(folder) for folder in folders]
+    for _ in range(2):
+        for run in runs:
+            within(run, Baseline())
+        between(runs, [run.name for run in runs], Baseline())
+    assert num_resampled["glue-sst2"] == 2 * len(folders)  # an encoder and its twin each
+
+
+def test_what_a_run_scored_goes_with_it(tmp_path):
+    run = read_run(write_evaluation(tmp_path / "a"))
+    within(run, Baseline())
+    gone = weakref.ref(run)
+    del run
+    gc.collect()
+    assert gone() is None
 
 
 def test_predictions_cut_in_half_are_named(tmp_path):
@@ -231,6 +267,42 @@ def test_records_of_two_protocols_make_no_mean():
 def test_results_of_an_unknown_task_are_compared_by_seed():
     [score] = task_scores("evaluate", [result(task="glue-new", seed=n) for n in range(2)])
     assert score.pretrained.estimate.over == "seeds"
+
+
+@pytest.mark.parametrize(
+    ("num_right", "start"),
+    [
+        (150, "better than the same network with random weights, by 0.2450: other examples and "),
+        (50, "worse than the same network with random weights, by 0.2550: other examples and "),
+        (102, "cannot tell apart from the same network with random weights: other examples and "),
+    ],
+)
+def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
+    """In the words and by the interval of the report."""
+    folder = write_evaluation(tmp_path, num_right=num_right, model_path="/models/drawn-at-random")
+    place = folder / "evaluate"
+    *table, sentence = score_table(read_results(place / "results.jsonl"), place)
+    task, _, verdict = sentence.partition(": ")
+    assert (task, verdict[: len(start)]) == ("glue-sst2", start)
+    [against] = within(read_run(folder), Baseline())
+    assert verdict == verdict_sentence(against)
+    found = against.comparison.difference.estimate
+    assert f"95 % interval {found.low:.4f} to {found.high:.4f}" in verdict
+    assert [line.split()[2:4] for line in table[1:]] == [
+        ["drawn-at-random", f"{num_right / NUM_EXAMPLES + 0.005:.4f}"], ["random", "weights"]
+    ]  # fmt: skip
+    assert "pretrained" not in "".join(table)
+
+
+def test_the_last_table_of_one_seed_says_why_it_cannot_tell(tmp_path):
+    records = [result(model, value=0.8) for model in ("pretrained", "random-init")]
+    *table, sentence = score_table(records, tmp_path)
+    assert sentence == (
+        "glue-sst2: cannot tell apart from the same network with random weights: "
+        "fewer than two seeds."
+    )
+    assert [line.split()[-2:] for line in table[1:]] == [["–", "1"]] * 2
+    assert score_table(records[:1], tmp_path)[-1].startswith("nothing to compare with")
 
 
 # --- baselines ------------------------------------------------------------------------------------
