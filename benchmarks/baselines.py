@@ -66,6 +66,8 @@ def verdict_sentence(against: Against) -> str:
         f"p {p if p.startswith('<') else f'= {p}'}, corrected for all comparisons)"
     )
     if found.outcome == "cannot tell apart":
+        if abs(found.gain) < 5e-5:
+            return f"cannot tell apart from {other}: the means are equal to four digits."
         return (
             f"cannot tell apart from {other}: other {estimate.over} alone may make as large a "
             f"difference as {found.gain:+.4f} {sure}."

@@ -10,7 +10,7 @@ from benchmarks.comparison import METHOD, Comparison
 from benchmarks.report_sections import missing
 from benchmarks.resamples import NUM_RESAMPLES
 from benchmarks.results import RANDOM_WEIGHTS
-from benchmarks.run_folder import RunFolder
+from benchmarks.run_folder import STAGES, RunFolder
 from benchmarks.scores import TaskScore, scores_of
 from benchmarks.twin_page import TwinPage
 from benchmarks.uncertainty import Estimate, p_text
@@ -24,7 +24,8 @@ def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = N
     against = {(a.score.stage, a.score.first.task): a for a in compared}
     for score in scores:
         document.paragraph(_score_sentence(score, against.get((score.stage, score.first.task))))
-    missing(document, run, "evaluate", "Scores")
+    if not _holds_other_encoders_alone(run):
+        missing(document, run, "evaluate", "Scores")
     if scores:
         _add_score_tables(document, scores, compared)
     facts = _facts(run)
@@ -90,6 +91,8 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
 
 def _model_sentence(run: RunFolder) -> str:
     summary = run.summary
+    if _holds_other_encoders_alone(run):
+        return f"{run.name}: scores of encoders that were made elsewhere."
     if not summary:
         return f"{run.name}: not pretrained yet. Run: electrify pretrain CONFIG"
     return (
@@ -98,6 +101,11 @@ def _model_sentence(run: RunFolder) -> str:
         f"{summary['flops_paper']:.2g} FLOPs by the paper's count) in "
         f"{duration(summary['seconds'])} on {summary['device']}."
     )
+
+
+def _holds_other_encoders_alone(run: RunFolder) -> bool:
+    """Whether the folder has scores (`evaluate --model`) and no stage of a run."""
+    return bool(run.evaluations) and not STAGES.keys() & {*run.manifests, *run.unfinished}
 
 
 def _score_sentence(score: TaskScore, against: Against | None) -> str:

@@ -275,6 +275,7 @@ def test_results_of_an_unknown_task_are_compared_by_seed():
         (150, "better than the same network with random weights, by 0.2450: other examples and "),
         (50, "worse than the same network with random weights, by 0.2550: other examples and "),
         (102, "cannot tell apart from the same network with random weights: other examples and "),
+        (101, "cannot tell apart from the same network with random weights: the means are equal"),
     ],
 )
 def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
@@ -287,7 +288,8 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     [against] = within(read_run(folder), Baseline())
     assert verdict == verdict_sentence(against)
     found = against.comparison.difference.estimate
-    assert f"95 % interval {found.low:.4f} to {found.high:.4f}" in verdict
+    interval = f"95 % interval {found.low:.4f} to {found.high:.4f}"
+    assert (interval in verdict) == (num_right != 101)
     assert [line.split()[2:4] for line in table[1:]] == [
         ["drawn-at-random", f"{num_right / NUM_EXAMPLES + 0.005:.4f}"], ["random", "weights"]
     ]  # fmt: skip

@@ -493,6 +493,19 @@ def test_other_encoders_stand_beside_the_runs_own():
     assert (own.label, other.label) == ("klue-ynat", "klue-ynat (klue-bert)")
 
 
+def test_a_folder_of_other_encoders_is_no_unfinished_run(run, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (run / "evaluate").rename(other / "evaluate-drawn-at-random")
+    report([other], None)
+    markdown = (other / "report.md").read_text(encoding="utf-8")
+    scores = markdown[: markdown.index("## Published scores")]
+    assert "scores of encoders that were made elsewhere" in scores
+    assert "electrify pretrain CONFIG" not in scores
+    assert "electrify evaluate CONFIG" not in scores
+    assert "klue-ynat (drawn-at-random): macro" in scores
+
+
 def test_markdown_tables_are_well_formed(run):
     hostile = "a | b `c` <script>*x*_y_ [z](u) $m$ ~~ \\ \n\n| 가\x00"
     document = TwinPage(hostile, hostile)
