@@ -55,7 +55,7 @@ def test_flops_are_those_of_the_matrix_products(fit):
     # backward is twice the forward
     trained = sum(3 * (encoder_flops(length) + HEAD) for length in padded_lengths(features))
     assert fitted_model.train_flops == pytest.approx(trained, rel=1e-6)
-    reported = features.predicted["dev"].features.lengths
+    reported = features.predicted["dev-part"].features.lengths
     once = np.mean([encoder_flops(int(length)) + HEAD for length in reported])
     assert fitted_model.inference_flops == pytest.approx(once, rel=1e-6)
 
@@ -104,7 +104,7 @@ def test_weights_that_are_inputs_are_counted(
     options = make_config(num_epochs=1, max_train_examples=14).evaluate
     features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options)
     found = finetune(features, source, "pretrained", 0, options)
-    lengths = features.predicted["dev"].features.lengths
+    lengths = features.predicted["dev-part"].features.lengths
     products = np.mean([encoder_flops(int(length)) for length in lengths])
     assert found.inference_flops > products
     assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
@@ -121,7 +121,7 @@ def test_what_cannot_be_counted_is_said(fit, monkeypatch, sort):
     fitted_model, _ = fit()
     assert (fitted_model.train_flops, fitted_model.inference_flops) == (None, None)
     assert "FLOPs are not counted: no formula" in warnings[0]
-    assert len(fitted_model.lines["dev"]) == 42
+    assert len(fitted_model.lines["dev-part"]) == 42
 
 
 def test_a_quadratic_goes_through_its_probes_and_beyond():

@@ -231,7 +231,7 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
     assert own["beware"][0].startswith("other rows")
     scores = markdown(add_scores, replace(run, summary={}))
     assert "| dev-part | 100 of 1,043 |" in scores
-    assert score_table(part)[1].endswith("  100 of 1,043 rows of dev-part")
+    assert score_table(part, Path("none"))[1].endswith(" 100 of 1,043 rows of dev-part")
     mnli = seeds(0.4, task="glue-mnli", metric="accuracy", parts={"dev_mismatched": (9, 9_832)},
                  metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3})  # fmt: skip
     beware = {n["metric"]: n["beware"] for n in references_numbers(make_run(mnli))}
