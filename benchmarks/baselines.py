@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from benchmarks.comparison import Comparison, compare, corrected, incomparable
-from benchmarks.run_folder import RunFolder
+from benchmarks.run_folder import RunFolder, once_a_run
 from benchmarks.scores import TaskScore, encoder_name, scores_by_task, scores_of
+from benchmarks.uncertainty import p_text
 
 UNTRAINED = "random-init"
+TWIN = "untrained"  # names the same network with random weights in tables
 OWN = "export"  # names the run's own export among the encoders of a run
 
 
@@ -50,25 +51,60 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
     return Baseline(stage=stages[name])
 
 
-@lru_cache(maxsize=16)
+def verdict_sentence(against: Against) -> str:
+    """Better or worse than what, or not to be told apart from it, by how much, and why."""
+    found, other = against.comparison, against.baseline
+    if other == TWIN:
+        other = "the same network with random weights"
+    if found.difference is None or found.gain is None or found.p_corrected is None:
+        links = {"cannot tell apart": f" from {other}", "not comparable": f" with {other}"}
+        why = f": {found.why}" if found.why else ""
+        return f"{found.outcome}{links.get(found.outcome, '')}{why}."
+    estimate, p = found.difference.estimate, p_text(found.p_corrected) or ""
+    sure = (
+        f"(95 % interval {estimate.low:.4f} to {estimate.high:.4f}, "
+        f"p {p if p.startswith('<') else f'= {p}'}, corrected for all comparisons)"
+    )
+    if found.outcome == "cannot tell apart":
+        if abs(found.gain) < 5e-5:
+            return f"cannot tell apart from {other}: the means are equal to four digits."
+        return (
+            f"cannot tell apart from {other}: other {estimate.over} alone may make as large a "
+            f"difference as {found.gain:+.4f} {sure}."
+        )
+    return (
+        f"{found.outcome} than {other}, by {abs(found.gain):.4f}: other {estimate.over} alone "
+        f"would hardly make as large a difference {sure}."
+    )
+
+
+@once_a_run
 def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
     if baseline.stage is None or baseline.stage not in run.evaluations:
-        found = [
-            Against(s, "", "untrained", compare(s.pretrained, s.untrained, _higher(s)))
-            for s in scores
-            if s.untrained.values and s.pretrained.values
-        ]
-    else:
-        name = encoder_name(baseline.stage) or OWN
-        bases = {s.first.task: s for s in scores if s.stage == baseline.stage}
-        found = [
+        return against_twins(scores)
+    name = encoder_name(baseline.stage) or OWN
+    bases = {s.first.task: s for s in scores if s.stage == baseline.stage}
+    return _corrected(
+        [
             Against(s, "", name, _comparison(s, bases[s.first.task]))
             for s in scores
             if s.stage != baseline.stage and s.first.task in bases
         ]
-    return _corrected(found)
+    )
+
+
+def against_twins(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
+    """Every encoder against its own network with random weights, one family; nothing where that is
+    not scored."""
+    return _corrected(
+        [
+            Against(s, "", TWIN, compare(s.pretrained, s.untrained, _higher(s), shares_seeds=True))
+            for s in scores
+            if s.untrained.values and s.pretrained.values
+        ]
+    )
 
 
 def between(

@@ -11,20 +11,23 @@ from benchmarks.uncertainty import Difference, difference
 
 ALPHA = 0.05
 SEEDS_RULE = (
-    "The interval of a difference is of 95 %, by Student's t over seeds, which are paired where "
-    "both have the same ones. Better and worse: it does not hold 0; else the two cannot be told "
-    "apart. It takes two seeds of each. sd is the sample standard deviation over seeds."
+    "The interval of a difference is of 95 %, by Student's t over seeds. They are paired: a seed "
+    "has the same first weights and training rows on both sides. Better and worse: the interval "
+    "does not hold 0; else the two cannot be told apart. It takes two seeds of each. sd is the "
+    "sample standard deviation over seeds."
 )
 METHOD = (
-    "Intervals are of 95 %: 2,000 resamples of the reported examples, the same for all models, "
-    "together with what the seeds vary by (Student's t, so that few seeds make them wide); of "
-    "scores without files of predictions, over seeds alone. A difference is paired by example, and "
-    "by seed where both have the same ones. p says how often as large a difference comes about "
-    "where there is none; it is corrected for all comparisons of its table (Holm), and up to "
-    f"{ALPHA} of it the outcome is better or worse. Otherwise the two cannot be told apart, which "
-    "does not say that they are equal. p over examples is that of the very models at hand: exact "
-    "McNemar, or exchanging the two example by example. sd is the sample standard deviation over "
-    "seeds."
+    "Intervals are of 95 %, by Student's t. The standard error has two parts. Other examples: the "
+    "variance over 2,000 resamples of the reported examples, the same for all models. Other seeds: "
+    "the variance of their mean, and few seeds make the interval wide. Scores without files of "
+    "predictions have the second part alone. A difference is paired by example. It is paired by "
+    "seed between an encoder and the same network with random weights, for which a seed draws the "
+    "same training rows; other encoders are compared by Welch's t. p says how often as large a "
+    "difference comes about where there is none. It is corrected for all comparisons of its table "
+    f"(Holm), and up to {ALPHA} the outcome is better or worse. Otherwise the two cannot be told "
+    "apart, which does not say that they are equal. p over examples is that of the very models at "
+    "hand: exact McNemar, or exchanging the two example by example. sd is the sample standard "
+    "deviation over seeds."
 )
 
 
@@ -50,14 +53,16 @@ class Comparison:
         return f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 
-def compare(sample: Sample, other: Sample, higher_is_better: bool) -> Comparison:
-    """Of two models on the same examples; a family of one."""
+def compare(
+    sample: Sample, other: Sample, higher_is_better: bool, shares_seeds: bool = False
+) -> Comparison:
+    """Of two models on the same examples; a family of one. `shares_seeds` as `difference`."""
     if not sample.values or not other.values:
         return Comparison(None, "nothing to compare with" if sample.values else "not scored")
     if sample.draws and other.draws and sample.draws.ids != other.draws.ids:
         return Comparison(None, "not comparable", "ids of the examples differ")
     first, second = (sample, other) if higher_is_better else (other, sample)
-    found = difference(first.values, first.draws, second.values, second.draws)
+    found = difference(first.values, first.draws, second.values, second.draws, shares_seeds)
     comparison = Comparison(found.estimate.value, "cannot tell apart", "", found)
     if not all(map(math.isfinite, [*sample.values.values(), *other.values.values()])):
         return replace(comparison, why="undefined scores")

@@ -5,8 +5,10 @@ partial stage folder, so the same command continues where a stopped one left off
 """
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 
+from benchmarks.baselines import against_twins, verdict_sentence
 from benchmarks.encoder import ModelSource, open_model
 from benchmarks.extend import carry_over, is_extension
 from benchmarks.finetune import Finetuned, settle_precision
@@ -19,11 +21,11 @@ from benchmarks.results import (
     RESULTS,
     Result,
     append_result,
-    differences,
+    encoder_label,
     largest_part,
     read_results,
-    summarize,
 )
+from benchmarks.scores import task_scores
 from benchmarks.submission import write_submissions
 from benchmarks.suite_scores import overall
 from benchmarks.task import Task
@@ -68,16 +70,17 @@ def evaluate(
     rows = {name: found.sha256 for name, found in data.items()}
     stage = evaluate_stage(config, model, rows, step)
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
-    extends = not overwrite and is_extension(stage, plan_jobs(options, tasks), data)
+    name = model or DEFAULT_MODEL  # of the run's own export its place in the run
+    extends = not overwrite and is_extension(stage, plan_jobs(options, tasks, name), data)
 
     def work(partial: Path) -> dict[str, int]:
         if extends and not (partial / RESULTS).exists():
             carry_over(stage.folder, partial)
         # of the run's own export its place in the run: predictions are the same wherever that is
-        source = open_model(path if weights is None else str(weights), model or DEFAULT_MODEL)
+        source = open_model(path if weights is None else str(weights), name)
         with stop_on_signal(_PROMISE) as stop:
             results = _run_jobs(options, source, tasks, data, partial, stop)
-        for line in score_table(results):
+        for line in score_table(results, partial):
             log(line)
         if any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
@@ -98,7 +101,7 @@ def _run_jobs(
     """Do the jobs that `results.jsonl` does not have yet; all results in the order of the jobs."""
     path = partial / RESULTS
     results = {result.job: result for result in read_results(path)}
-    jobs = plan_jobs(options, tasks)
+    jobs = plan_jobs(options, tasks, source.name)
     waiting = [job for job in jobs if job.key not in results]
     if len(waiting) < len(jobs):
         log(f"evaluate: {len(jobs) - len(waiting)} of {len(jobs)} jobs are done already")
@@ -150,24 +153,37 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         warn(f"{job.label}: {note}")
 
 
-def score_table(results: Sequence[Result]) -> list[str]:
-    """The mean over seeds of each task and model, and what pre-training gained, line by line.
+def score_table(results: Sequence[Result], place: Path) -> list[str]:
+    """The mean over seeds of each task and encoder, line by line, then for each task a sentence:
+    better or worse than the same network with random weights, or cannot tell, and why.
 
-    Of those that learnt from the largest part of the training split.
+    Of those that learnt from the largest part of the training split. `place` holds their
+    predictions.
     """
     results = largest_part(results)
-    metrics = {result.task: result.metric for result in results}
-    others = {r.task: f"  {r.examples} rows of {r.split}" for r in results if "-" in r.split}
-    lines = [f"{'task':<14} {'metric':<10} {'model':<26} {'mean':>7} {'sd':>7} {'seeds':>5}"]
-    rows = list(summarize(results).items())
-    rows += [((task, "pretrained - random-init"), gain)
-             for task, gain in differences(results).items()]  # fmt: skip
-    for (task, model), summary in sorted(rows, key=lambda row: list(metrics).index(row[0][0])):
-        note = f"  {summary.num_degenerate} degenerate" if summary.num_degenerate else ""
-        note += others.get(task, "")  # not those of the official split
-        lines.append(
-            f"{task:<14} {metrics[task]:<10} {model:<26} {summary.mean:7.4f} {summary.sd:7.4f} "
-            f"{summary.num_seeds:5}{note}"
-        )
-    lines += [f"{name}, {model}: {mean:.4f}" for (name, model), mean in overall(results).items()]
+    scores = task_scores(place.name, results, place)
+    rows = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
+    for score in scores:
+        for name, sample in score.samples.items():
+            mean, sd, num_seeds, num_degenerate = astuple(sample.summary)
+            first, notes = score.first, [f"{num_degenerate} degenerate"] * bool(num_degenerate)
+            if "-" in first.split:  # not the rows of the official split
+                notes.append(f"{first.examples} rows of {first.split}")
+            spread = "–" if sd is None else f"{sd:.4f}"
+            of_sample = f"{mean:.4f}", spread, str(num_seeds), ", ".join(notes)
+            rows.append((first.task, first.metric, name, *of_sample))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        " ".join(
+            cell.ljust(width) if number in (0, 1, 2, 6) else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    compared = against_twins(scores)
+    lines += [f"{a.score.first.task}: {verdict_sentence(a)}" for a in compared]
+    if not compared:
+        lines.append("nothing to compare with: the same network with random weights is not scored")
+    for (name, model), mean in overall(results).items():
+        lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {mean:.4f}")
     return lines

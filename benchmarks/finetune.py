@@ -31,6 +31,7 @@ from benchmarks.kind import Example, Features, Line, Outputs
 from benchmarks.low_shot import low_shot_rows
 from benchmarks.predictions import plain, score_lines, undefined
 from benchmarks.recipe import HyperParameters, options_for, resolve_hyper_parameters
+from benchmarks.results import encoder_label
 from benchmarks.task import Task
 from benchmarks.training import PREDICTION_BATCH_FACTOR, OnStep, Selection, Trainer
 from electrify.config_evaluate import EvaluateConfig
@@ -99,13 +100,13 @@ def finetune(
         choose_precision(options.precision, device),
     )  # fmt: skip
     settings = replace(settings, max_sequence_length=data.max_length)
-    selection = _selection(data, options, settings)
+    selection = _selection(data, options, len(rows) / settings.batch_size)
     start_memory(device)
     with _seeded(seed, device):
         network = build_network(task, model, variant, seed, settings, device)
         trainer = Trainer(
             network, task.kind, model.tokenizer.pad_token_id, settings,
-            f"{task.name} {variant} seed {seed}",
+            f"{task.name}, {encoder_label(variant, model.name)}, seed {seed}",
             given.micro_batch_size or settings.batch_size,
             PREDICTION_BATCH_FACTOR * settings.batch_size,
         )  # fmt: skip
@@ -148,7 +149,7 @@ def build_network(
 
 
 def _selection(
-    data: TaskFeatures, options: EvaluateConfig, settings: HyperParameters
+    data: TaskFeatures, options: EvaluateConfig, steps_per_epoch: float
 ) -> Selection | None:
     """What chooses the model; None for that of the last step."""
     task, split = data.task, data.selection
@@ -159,7 +160,6 @@ def _selection(
         lines, _ = _lines(task, split, trainer.predict(split.features), None)
         return score_lines(task, lines)[task.headline]
 
-    steps_per_epoch = settings.num_steps / settings.num_epochs
     every = max(1, int(steps_per_epoch / options.evaluations_per_epoch))
     return Selection(score, every, options.patience, task.higher_is_better)
 

@@ -26,7 +26,7 @@ from benchmarks.recipe import (
     resolve_hyper_parameters,
     seeds_for,
 )
-from benchmarks.results import Result
+from benchmarks.results import Result, encoder_label
 from benchmarks.task import Task
 from benchmarks.training import OnStep
 from electrify.config_evaluate import EvaluateConfig
@@ -41,6 +41,7 @@ class Job:
     task: Task
     variant: Variant
     seed: int
+    encoder: str  # its name or path
     train_fraction: float = 1.0
 
     @property
@@ -52,18 +53,19 @@ class Job:
     def label(self) -> str:
         """As it stands in log lines."""
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
-        return f"{self.task.name} {self.variant} seed {self.seed}{part}"
+        name = encoder_label(self.variant, self.encoder)
+        return f"{self.task.name}, {name}, seed {self.seed}{part}"
 
 
-def plan_jobs(options: EvaluateConfig, tasks: Sequence[Task]) -> list[Job]:
+def plan_jobs(options: EvaluateConfig, tasks: Sequence[Task], encoder: str) -> list[Job]:
     """Every job, task by task, the largest part of the training split first, of each part the
-    pretrained model before its control."""
+    encoder before its control."""
     variants: list[Variant] = ["pretrained"]
     if options.random_init_control:
         variants.append("random-init")
     fractions = sorted(set(options.train_fractions), reverse=True)
     return [
-        Job(task, variant, seed, fraction)
+        Job(task, variant, seed, encoder, fraction)
         for task in tasks
         for fraction in fractions
         for variant in variants

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 
 from benchmarks.kind import Line
 from benchmarks.registry import TASKS
-from benchmarks.run_folder import RunFolder
+from benchmarks.run_folder import RunFolder, once_a_run
 from benchmarks.scores import TaskScore, lines_of, scores_of
 from benchmarks.task import Task
 from benchmarks.uncertainty import Estimate, estimate_lines
@@ -40,7 +39,7 @@ class ScoreWithout:
     touched: Estimate | None  # over the touched rows alone
 
 
-@lru_cache(maxsize=8)
+@once_a_run
 def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str, ...]]:
     """Scores of the tasks of which rows were found, and why there are none of others.
 

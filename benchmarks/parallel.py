@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from electrify.allocator import return_freed_memory
+from electrify.machine import num_cores
 from electrify.progress import Stopped
 
 _POLL_SECONDS = 0.2
@@ -34,9 +35,10 @@ def run_jobs(
     """(index, `function(*calls[index], report)`) as they finish, `num_processes` at a time.
 
     `function` calls `report(num_rows)` after every step; it reaches `on_step(index, num_rows)` in
-    this process, and an exception of `on_step` ends all jobs. With one process they run right
-    here, in order. Of `calls` each is dropped once it is done, with what it alone holds. Raises
-    `ValueError` if the system kills a process.
+    this process, and an exception of `on_step` ends all jobs. Processes share the cores that this
+    one may use, and each sees one GPU. With one process they run right here, in order. Of `calls`
+    each is dropped once it is done, with what it alone holds. Raises `ValueError` if the system
+    kills a process.
     """
     if num_processes == 1 or len(calls) == 1:
         for index in range(len(calls)):  # `enumerate` would hold the call until the next one
@@ -46,9 +48,12 @@ def run_jobs(
             yield index, result
         return
     context = multiprocessing.get_context("spawn")  # forked threads of torch would hang
-    steps, stop = context.Queue(), context.Event()
-    num_threads = max(1, (os.cpu_count() or 1) // num_processes)
-    with ProcessPoolExecutor(num_processes, context, _start, (steps, stop, num_threads)) as pool:
+    steps, stop, gpus = context.Queue(), context.Event(), context.Queue()
+    for slot in range(num_processes):
+        gpus.put(gpu_of(slot))
+    num_threads = max(1, num_cores() // num_processes)
+    given = (steps, stop, gpus, num_threads)
+    with ProcessPoolExecutor(num_processes, context, _start, given) as pool:
         running: dict[Future[Any], int] = {
             pool.submit(_work, function, index, call): index for index, call in enumerate(calls)
         }
@@ -81,10 +86,21 @@ def run_jobs(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _start(steps: Any, stop: Any, num_threads: int) -> None:
-    """Prepare a worker: the parent answers signals, and tells it to stop."""
+def gpu_of(slot: int) -> str | None:
+    """The one GPU that a process shall see, as `CUDA_VISIBLE_DEVICES` names it: processes take the
+    visible ones in turn. None where there is no GPU."""
+    num_gpus = torch.cuda.device_count()
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = given.split(",") if given else list(map(str, range(num_gpus)))
+    return names[slot % num_gpus] if num_gpus else None
+
+
+def _start(steps: Any, stop: Any, gpus: Any, num_threads: int) -> None:
+    """Prepare a worker: it sees one GPU; the parent answers signals, and tells it to stop."""
     global _steps, _stop
     _steps, _stop = steps, stop
+    if (gpu := gpus.get()) is not None:  # torch reads it at its first use of CUDA
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(num_threads)

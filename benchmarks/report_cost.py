@@ -8,7 +8,6 @@ from typing import Any
 from benchmarks.reference_tables import published_costs, published_scores
 from benchmarks.report_curves import curves_of, figure_until
 from benchmarks.report_references import differences_to
-from benchmarks.report_scores import ENCODERS
 from benchmarks.results import Result
 from benchmarks.run_folder import RunFolder
 from benchmarks.scores import TaskScore, scores_of
@@ -42,8 +41,8 @@ def add_score_cost(document: TwinPage, run: RunFolder) -> None:
     document.paragraph(
         "Fine-tuning FLOPs are those of forward and backward passes, padding included; FLOPs an "
         "example those of one forward pass over it, without padding. Memory is what the process "
-        "held on a CPU, libraries included, and what was allocated on a GPU. A dash: the record is "
-        "from before this was counted."
+        "held on a CPU, libraries included, and what was allocated on a GPU. A dash: the cost is "
+        "unknown. It could not be counted, or the record is from before it was."
     )
     if sentence := _total_sentence(run):
         document.paragraph(sentence)
@@ -136,7 +135,7 @@ def _finetuning_rows(score: TaskScore) -> list[tuple[object, ...]]:
         seconds = _mean(records, "train_seconds")
         sample = score.pretrained if model == "pretrained" else score.untrained
         rows.append(
-            (ENCODERS[model], sample.text(), _short(_mean(records, "train_flops")),
+            (records[0].encoder, sample.text(), _short(_mean(records, "train_flops")),
              _short(_mean(records, "inference_flops")),
              None if seconds is None else duration(seconds), _most(records), _device(records))
         )  # fmt: skip

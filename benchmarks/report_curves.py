@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report_scores import ENCODERS
 from benchmarks.results import Result
 from benchmarks.run_folder import RunFolder
 from benchmarks.scores import Sample, encoder_name, sample_of
@@ -184,10 +183,10 @@ def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -
     for task in dict.fromkeys(task for task, _, _ in parts):
         series: dict[str, list[tuple[float, float]]] = {}
         bands: dict[str, list[tuple[float, float, float]]] = {}
-        for (of, model, _), records in sorted(parts.items(), key=lambda part: part[0][2]):
+        for (of, _, _), records in sorted(parts.items(), key=lambda part: part[0][2]):
             if of == task:
                 sample, size = sample_of(records), float(records[0].num_train_examples)
-                name = ENCODERS[model]
+                name = records[0].encoder
                 series.setdefault(name, []).append((size, sample.summary.mean))
                 bands.setdefault(name, []).append((size, *sample.range))
         metric = next(r.metric for (of, _, _), (r, *_) in parts.items() if of == task)
@@ -203,7 +202,7 @@ def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -
 
 def _low_shot_rows(results: Sequence[Result]) -> list[tuple[object, ...]]:
     return [
-        (task, records[0].metric, ENCODERS[model], f"{100 * fraction:g} %",
+        (task, records[0].metric, records[0].encoder, f"{100 * fraction:g} %",
          records[0].num_train_examples, sample.text(), *sample.range, sample.summary.num_seeds)
         for (task, model, fraction), records in _by_part(results).items()
         for sample in [sample_of(records)]

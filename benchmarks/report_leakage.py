@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.leakage_scores import reported_split, scores_without, touched_lines
+from benchmarks.results import RANDOM_WEIGHTS
 from benchmarks.run_folder import RunFolder
 from benchmarks.scores import scores_of
 from benchmarks.twin_page import TwinPage
@@ -21,7 +22,7 @@ _EXCERPT = 160
 _KINDS = {"whole": "word for word", "contained": "within a sentence", "near": "edited",
           "ngram": "in part"}  # fmt: skip
 _SCRIPTS = {"wide": "East Asian", "narrow": "other"}
-_MODELS = {"pretrained": "pretrained", "random-init": "untrained"}
+_MODELS = {"pretrained": "encoder", "random-init": RANDOM_WEIGHTS}
 
 
 def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> None:
@@ -167,7 +168,7 @@ def _add_scores(document: TwinPage, run: RunFolder) -> None:
             )
             for score in scores
         ]  # fmt: skip
-        headers = ["task", "metric", "model", "rows", "all rows", "touched", "without them",
+        headers = ["task", "metric", "weights", "rows", "all rows", "touched", "without them",
                    "these alone", "possibly", "without either"]  # fmt: skip
         title = "Scores with and without the touched rows; in brackets 95 % intervals"
         document.table(headers, rows, title)

@@ -5,17 +5,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.baselines import OWN, Against, Baseline, within
+from benchmarks.baselines import OWN, TWIN, Against, Baseline, verdict_sentence, within
 from benchmarks.comparison import METHOD, Comparison
 from benchmarks.report_sections import missing
 from benchmarks.resamples import NUM_RESAMPLES
-from benchmarks.run_folder import RunFolder
+from benchmarks.results import RANDOM_WEIGHTS
+from benchmarks.run_folder import STAGES, RunFolder
 from benchmarks.scores import TaskScore, scores_of
 from benchmarks.twin_page import TwinPage
-from benchmarks.uncertainty import Estimate
+from benchmarks.uncertainty import Estimate, p_text
 from electrify.progress import duration
-
-ENCODERS = {"pretrained": "pretrained", "random-init": "untrained"}
 
 
 def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = None) -> None:
@@ -25,7 +24,8 @@ def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = N
     against = {(a.score.stage, a.score.first.task): a for a in compared}
     for score in scores:
         document.paragraph(_score_sentence(score, against.get((score.stage, score.first.task))))
-    missing(document, run, "evaluate", "Scores")
+    if not _holds_other_encoders_alone(run):
+        missing(document, run, "evaluate", "Scores")
     if scores:
         _add_score_tables(document, scores, compared)
     facts = _facts(run)
@@ -91,6 +91,8 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
 
 def _model_sentence(run: RunFolder) -> str:
     summary = run.summary
+    if _holds_other_encoders_alone(run):
+        return f"{run.name}: scores of encoders that were made elsewhere."
     if not summary:
         return f"{run.name}: not pretrained yet. Run: electrify pretrain CONFIG"
     return (
@@ -101,6 +103,11 @@ def _model_sentence(run: RunFolder) -> str:
     )
 
 
+def _holds_other_encoders_alone(run: RunFolder) -> bool:
+    """Whether the folder has scores (`evaluate --model`) and no stage of a run."""
+    return bool(run.evaluations) and not STAGES.keys() & {*run.manifests, *run.unfinished}
+
+
 def _score_sentence(score: TaskScore, against: Against | None) -> str:
     num_seeds, interval = score.pretrained.summary.num_seeds, score.pretrained.estimate
     text = f"{score.label}: {score.first.metric} {score.pretrained.text()} over {num_seeds} "
@@ -108,33 +115,20 @@ def _score_sentence(score: TaskScore, against: Against | None) -> str:
     if not math.isnan(interval.low):
         text += f", 95 % interval {interval.text()}"
     if against is not None:
-        text += f"; against {_named(against)}: {_in_words(against.comparison)}"
+        verdict = verdict_sentence(against)
+        text += f". {verdict[:1].upper()}{verdict[1:-1]}"
     found = _degenerate(score)
     return f"{text}. Beware: {found}." if found else f"{text}."
 
 
-def _named(against: Against) -> str:
-    if against.baseline != "untrained":
-        return against.baseline
-    return f"{against.score.untrained.text()} of the same network without pretraining"
-
-
-def _in_words(comparison: Comparison) -> str:
-    """'better by 0.0123 (0.0021 to 0.0225)', or the outcome alone."""
-    if comparison.outcome not in ("better", "worse") or comparison.difference is None:
-        return comparison.verdict
-    size = abs(comparison.gain or 0.0)
-    return f"{comparison.outcome} by {size:.4f} ({comparison.difference.estimate.text()})"
-
-
 def _degenerate(score: TaskScore) -> str:
-    """'2 of 3 pretrained runs are degenerate, 3 of 3 untrained'; empty if none is."""
-    counts = []
-    for model, name in ENCODERS.items():
-        runs = [result for result in score.results if result.model == model]
-        if failed := sum(result.degenerate is not None for result in runs):
-            counts.append(f"{failed} of {len(runs)} {name} runs degenerate")
-    return ", ".join(counts)
+    """'2 of 3 runs of bert degenerate, 3 of 3 runs of random weights degenerate'; empty if none
+    is."""
+    return ", ".join(
+        f"{summary.num_degenerate} of {summary.num_seeds} runs of {name} degenerate"
+        for name, sample in score.samples.items()
+        if (summary := sample.summary).num_degenerate
+    )
 
 
 def _add_score_tables(
@@ -152,7 +146,7 @@ def _add_score_tables(
         for score, place in zip(scores, places, strict=True)
     ]  # fmt: skip
     document.table(
-        [*names, "metric", "pretrained", "95 % interval", "untrained", "95 % interval",
+        [*names, "metric", "score", "95 % interval", TWIN, "95 % interval",
          "seeds", "split", "examples", "trained on", "truncated"],
         rows,
         "Scores: mean ± sd over seeds",
@@ -178,9 +172,7 @@ def _cautions(scores: Sequence[TaskScore]) -> list[str]:
             found.append(f"Degenerate: {score.label}, {text}; what each did stands below.")
         if score.note:
             found.append(f"{score.label}: intervals over seeds alone, {score.note}.")
-        for name, sample in zip(
-            ENCODERS.values(), (score.pretrained, score.untrained), strict=True
-        ):
+        for name, sample in score.samples.items():
             if undefined := sample.estimate.num_undefined:
                 found.append(
                     f"{score.label}, {name}: of {NUM_RESAMPLES:,} resamples {undefined:,} have no "
@@ -199,9 +191,9 @@ def _selection(scores: Sequence[TaskScore]) -> str:
 
 
 def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
-    samples = {"pretrained": [score.pretrained for score in scores]}
+    samples = {"encoder": [score.pretrained for score in scores]}
     if any(score.untrained.values for score in scores):
-        samples["untrained"] = [score.untrained for score in scores]
+        samples[RANDOM_WEIGHTS] = [score.untrained for score in scores]
     document.bar_plot(
         "Scores; error bars: half of the 95 % interval",
         [f"{score.label}, {score.first.metric}" for score in scores],
@@ -220,8 +212,7 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
         (*place, name, sample.summary.mean, sample.median, sample.summary.sd, *sample.range,
          sample.summary.num_seeds)
         for score, place in zip(scores, places, strict=True)
-        for name, sample in (("pretrained", score.pretrained), ("untrained", score.untrained))
-        if sample.values
+        for name, sample in score.samples.items()
     ]  # fmt: skip
     headers = [*names, "weights", "mean", "median", "sd", "lowest", "highest", "seeds"]
     document.table(headers, over_seeds, "Over seeds")
@@ -235,7 +226,7 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
                 if name != result.metric
             )
             rows.append(
-                (*place, result.model, result.seed, result.value, ", ".join(others),
+                (*place, result.encoder, result.seed, result.value, ", ".join(others),
                  duration(result.seconds), result.degenerate)
             )  # fmt: skip
     headers = [*names, "weights", "seed", "score", "other metrics", "time", "degenerate"]
@@ -257,12 +248,8 @@ def _difference_cells(found: Comparison) -> tuple[object, ...]:
     if found.difference is None:
         return found.gain, None, None, None, found.verdict
     interval = _interval(found.difference.estimate)
-    p_values = _p(found.p_corrected), _p(found.difference.p_examples)
+    p_values = p_text(found.p_corrected), p_text(found.difference.p_examples)
     return found.gain, interval, *p_values, found.verdict
-
-
-def _p(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
 
 
 def _interval(found: Estimate) -> str | None:

@@ -26,6 +26,7 @@ class Draws:
     """The headline of each seed on the same resampled examples."""
 
     ids: str  # a digest of all
+    num_examples: int
     scores: Mapping[int, Floats]  # by seed, (resamples,); nan where undefined
     items: Mapping[int, Floats] | None  # by seed, (examples,), where the headline is their mean
 
@@ -55,6 +56,7 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
     items = {seed: s.items for seed, s in scorers.items() if s.items is not None}
     return Draws(
         ids,
+        num_examples,
         {seed: np.concatenate(parts) for seed, parts in found.items()},
         items if len(items) == len(scorers) else None,
     )

@@ -51,7 +51,7 @@ def rescore(place: Path) -> int:
                     num_agree += 1
                     continue
                 num_differ += 1
-                label = f"{result.task} {result.model} seed {result.seed}"
+                label = f"{result.task}, {result.encoder}, seed {result.seed}"
                 print(f"{folder}: {label}: {name} {written} written, {computed} computed")
     print(f"{num_agree} agree, {num_differ} differ")
     return 1 if num_differ else 0
@@ -72,7 +72,7 @@ def ensemble(place: Path) -> list[Result]:
             result = _ensemble(folder, runs)
             append_result(folder / ENSEMBLES, result)
             log(
-                f"{result.task} {result.model}: {result.metric} {result.value:.4f} of "
+                f"{result.task}, {result.encoder}: {result.metric} {result.value:.4f} of "
                 f"{len(runs)} runs together"
             )
             found.append(result)

@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +20,7 @@ def _undefined(value: Any) -> Any:
 
 _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
+RANDOM_WEIGHTS = "random weights"
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
@@ -35,7 +36,7 @@ class Result(BaseModel):
     suite: str
     task: str
     task_version: str
-    model: Literal["pretrained", "random-init"]
+    model: Literal["pretrained", "random-init"]  # the weights at `model_path`, or fresh ones
     model_path: str
     seed: int
     metric: str  # the headline; `value` is its value
@@ -78,6 +79,19 @@ class Result(BaseModel):
     def job(self) -> tuple[str, str, int, float]:
         """What tells a record from the others of one evaluation."""
         return self.task, self.model, self.seed, self.train_fraction
+
+    @property
+    def encoder(self) -> str:
+        """What was scored, for readers."""
+        return encoder_label(self.model, self.model_path)
+
+
+def encoder_label(variant: str, path: str) -> str:
+    """The name of an encoder: that on the hub or that of its folder; "random weights" for the same
+    network as it is before any training."""
+    if variant == "random-init":
+        return RANDOM_WEIGHTS
+    return Path(path).name if path.count("/") > 1 else path
 
 
 def append_result(path: Path, result: Result) -> None:
@@ -150,7 +164,7 @@ class Summary:
     """A task's headline over the seeds of one model; nan in a seed makes mean and sd nan."""
 
     mean: float
-    sd: float  # sample standard deviation; nan with one seed
+    sd: float | None  # sample standard deviation; None with fewer than two seeds
     num_seeds: int
     num_degenerate: int = 0
 
@@ -166,25 +180,12 @@ def summarize(results: Iterable[Result]) -> dict[tuple[str, str], Summary]:
     }
 
 
-def differences(results: Iterable[Result]) -> dict[str, Summary]:
-    """Pretrained minus random-init by task, over the seeds that both have (paired by seed)."""
-    values: dict[str, dict[int, dict[str, Result]]] = {}
-    for result in results:
-        values.setdefault(result.task, {}).setdefault(result.seed, {})[result.model] = result
-    found = {}
-    for task, by_seed in values.items():
-        pairs = [pair for pair in by_seed.values() if len(pair) == 2]
-        if pairs:
-            gains = [pair["pretrained"].value - pair["random-init"].value for pair in pairs]
-            found[task] = _summary(gains, sum(_any_degenerate(pair) for pair in pairs))
-    return found
-
-
-def _any_degenerate(pair: Mapping[str, Result]) -> bool:
-    return any(result.degenerate is not None for result in pair.values())
-
-
 def _summary(values: list[float], num_degenerate: int) -> Summary:
-    finite = all(map(math.isfinite, values))
-    sd = statistics.stdev(values) if len(values) > 1 and finite else math.nan
-    return Summary(statistics.fmean(values), sd, len(values), num_degenerate)
+    return Summary(statistics.fmean(values), sample_sd(values), len(values), num_degenerate)
+
+
+def sample_sd(values: Sequence[float]) -> float | None:
+    """None of fewer than two values; nan where one is."""
+    if len(values) < 2:
+        return None
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan

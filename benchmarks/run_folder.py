@@ -1,10 +1,12 @@
 """Reads a run's folder, finished or in part, into plain values for the report."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 from benchmarks.results import RESULTS, Result, largest_part, read_results
 from electrify.artifacts import MANIFEST, fingerprint, read_manifest
@@ -20,6 +22,8 @@ STAGES = {
     "export": "export", "evaluate": "evaluate",
 }  # fmt: skip
 Json = Mapping[str, Any]
+Value = TypeVar("Value")
+Others = TypeVarTuple("Others")
 
 
 @dataclass(frozen=True, eq=False)  # hashed as an object: what is made of one is kept
@@ -63,6 +67,22 @@ class RunFolder:
         """The options that made a stage, empty if it is not there."""
         config: Json = self.manifests.get(stage, {}).get("config", {})
         return config
+
+
+def once_a_run(
+    work: Callable[[RunFolder, *Others], Value],
+) -> Callable[[RunFolder, *Others], Value]:
+    """`work` done once for each run and its other arguments; what comes out goes with the run."""
+    known: WeakKeyDictionary[RunFolder, dict[tuple[*Others], Value]] = WeakKeyDictionary()
+
+    @wraps(work)
+    def kept(run: RunFolder, /, *others: *Others) -> Value:
+        of_run = known.setdefault(run, {})
+        if others not in of_run:
+            of_run[others] = work(run, *others)
+        return of_run[others]
+
+    return kept
 
 
 def read_run(folder: Path) -> RunFolder:

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 from benchmarks.kind import Line
@@ -13,7 +13,7 @@ from benchmarks.registry import TASKS
 from benchmarks.resamples import Draws, resample
 from benchmarks.rescore import check_header
 from benchmarks.results import Result, Summary, summarize
-from benchmarks.run_folder import RunFolder
+from benchmarks.run_folder import RunFolder, once_a_run
 from benchmarks.uncertainty import Estimate, estimate, score_bounds
 
 
@@ -53,7 +53,7 @@ class Sample:
         """'0.8123 ± 0.0045', the value alone of one seed, a dash of none."""
         if not self.values:
             return "–"
-        spread = "" if self.summary.num_seeds < 2 else f" ± {self.summary.sd:.4f}"
+        spread = "" if self.summary.sd is None else f" ± {self.summary.sd:.4f}"
         return f"{self.summary.mean:.4f}{spread}"
 
 
@@ -69,7 +69,7 @@ class TaskScore:
 
     stage: str
     results: tuple[Result, ...]
-    pretrained: Sample  # the encoder as pretrained
+    pretrained: Sample  # the encoder as it was given
     untrained: Sample  # the same network with random weights
     note: str = ""
 
@@ -77,6 +77,13 @@ class TaskScore:
     def first(self) -> Result:
         """Any one record: task, metric, split and protocol are the same in all."""
         return self.results[0]
+
+    @property
+    def samples(self) -> dict[str, Sample]:
+        """Of the encoder and of random weights, by their names, those that are there."""
+        both = {"pretrained": self.pretrained, "random-init": self.untrained}
+        names = {result.model: result.encoder for result in self.results}
+        return {names[model]: sample for model, sample in both.items() if model in names}
 
     @property
     def encoder(self) -> str:
@@ -96,7 +103,7 @@ def encoder_name(stage: str) -> str:
 
 def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
     """The seeds of one task and one encoder; of no results, an empty sample."""
-    nothing = Summary(math.nan, math.nan, 0)
+    nothing = Summary(math.nan, None, 0)
     values = {result.seed: result.value for result in results}
     summary = next(iter(summarize(results).values()), nothing)
     return Sample(values, summary, draws, results[0].metric if results else "")
@@ -115,7 +122,7 @@ def task_scores(
     return [_task_score(stage, [r for r in results if r.task == task], place) for task in tasks]
 
 
-@lru_cache(maxsize=8)
+@once_a_run
 def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
     """The scores of the run's own export first, then those of other encoders."""
     return tuple(
@@ -180,7 +187,7 @@ def lines_of(
             place, result.task, result.model, result.seed, "", result.train_fraction
         )
         if not path.is_file():
-            return {}, f"no predictions of {result.model} seed {result.seed}"
+            return {}, f"no predictions of {result.encoder}, seed {result.seed}"
         header, found[result.model, result.seed] = read_predictions(path)
         check_header(path, header, result)
     return found, ""

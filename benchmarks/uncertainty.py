@@ -1,12 +1,10 @@
-"""How sure a score over several seeds is, and a difference of two: intervals on two levels.
+"""How sure a score over several seeds is, and a difference of two: Student's t on two levels.
 
-Examples are resampled (`resamples`), with the same draws for every seed and every model, so that a
-difference is paired by example. Seeds are few, and three of them resampled would show a third of
-their variance too little: what their mean may be off by is drawn from a normal distribution of
-their sample sd instead. The deviations of both together are stretched from the quantiles of a
-normal distribution to those of Student's t, of as many degrees of freedom as the variance of
-examples and that of seeds have together (Welch 1947, Satterthwaite 1946): that is the plain
-percentile interval where examples decide, and the t interval where seeds alone are known.
+The standard error has two parts. Examples: the variance of the score over resampled examples
+(`resamples`), with the same draws for every seed and every model, so that a difference is paired by
+example. Seeds: the variance of their mean. The two variances are added, and the degrees of freedom
+of the sum are those of Welch (1947) and Satterthwaite (1946). The interval and p are of the same t:
+the 95 % interval holds 0 where p is above .05, and nowhere else.
 """
 
 import math
@@ -24,7 +22,6 @@ from benchmarks.resamples import AT_ONCE, NUM_RESAMPLES, Draws, generator_of, re
 from benchmarks.task import Task
 
 MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
-_TAILS = (2.5, 97.5)  # percent
 _ROUNDING = 1e-20  # of a variance of scores
 _CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
 
@@ -39,7 +36,7 @@ class Estimate:
     low: float  # nan where nothing is known of it
     high: float
     over: str  # "examples and seeds", "examples", "seeds" or "" for none
-    num_undefined: int = 0  # of the resamples; they count for neither bound
+    num_undefined: int = 0  # of the resamples; they are left out
 
     def text(self) -> str:
         """'0.8021 to 0.8189', a dash where there is no interval."""
@@ -54,7 +51,7 @@ class Difference:
     """A score less another one, and how likely as much would be if there were none."""
 
     estimate: Estimate
-    p: float | None  # two-sided, from the resamples; None where there are none
+    p: float | None  # two-sided; None where there is no interval
     paired_by_seed: bool
     p_examples: float | None = None  # these very models on other examples
     test: str = ""  # of `p_examples`
@@ -74,7 +71,7 @@ def estimate(
     """
     value = statistics.fmean(values.values()) if values else math.nan
     scores = None if draws is None else draws.mean(list(values))
-    found = _estimate(value, scores, [_seed_variance(list(values.values()))], "seeds")[0]
+    found, _ = _estimate(value, scores, draws, [_seed_variance(list(values.values()))])
     low, high = (float(np.clip(side, *bounds)) for side in (found.low, found.high))
     is_inside = bounds[0] <= value <= bounds[1]
     return replace(found, low=low, high=high) if is_inside else found
@@ -87,18 +84,24 @@ def estimate_lines(task: Task, runs: Mapping[int, Sequence[Line]]) -> Estimate:
 
 
 def difference(
-    values: Values, draws: Draws | None, other: Values, other_draws: Draws | None
+    values: Values,
+    draws: Draws | None,
+    other: Values,
+    other_draws: Draws | None,
+    shares_seeds: bool = False,
 ) -> Difference:
     """The mean of `values` less that of `other`, which are of the same examples.
 
-    Seeds are paired where both have the same ones, unless their differences are all equal though
-    the scores are not: few values of few rows, not certainty. Of one seed on either side nothing is
-    known of what another would score, and the interval is over examples alone. Without the draws of
-    both it is over seeds alone.
+    `shares_seeds`: a seed draws the same for both, such as for an encoder and the same network with
+    random weights. Then they are paired by seed, if both have the same seeds, unless the
+    differences are all equal though the scores are not: few values of few rows, not certainty.
+    Others are compared by Welch's t. Of one seed on either side nothing is known of what another
+    would score, and the interval is over examples alone. Without the draws of both it is over seeds
+    alone.
     """
     value = statistics.fmean(values.values()) - statistics.fmean(other.values())
     variances = [_seed_variance(list(side.values())) for side in (values, other)]
-    is_paired = values.keys() == other.keys()
+    is_paired = shares_seeds and values.keys() == other.keys()
     if is_paired:
         of_gains = _seed_variance([values[seed] - other[seed] for seed in values])
         is_paired = of_gains[0] > _ROUNDING or not any(variance for variance, _ in variances)
@@ -108,12 +111,29 @@ def difference(
         assert draws.ids == other_draws.ids
         scores = draws.mean(list(values)) - other_draws.mean(list(other))
         p_examples, test = _examples_test(draws, other_draws)
-    found, deviations = _estimate(value, scores, variances, "other seeds")
-    p = None if math.isnan(found.low) else _sign_p(value + deviations)
+    found, p = _estimate(value, scores, draws, variances)
     return Difference(found, p, is_paired, p_examples, test)
 
 
-_Variance = tuple[float, int]  # of a mean over seeds, and its degrees of freedom
+def student(value: float, error: float, degrees: float) -> tuple[float, float]:
+    """Half of the 95 % interval around a value of that standard error, and the two-sided p of as
+    large a value where the true one is 0."""
+    from scipy.stats import t
+
+    if not error:
+        return 0.0, float(abs(value) < math.sqrt(_ROUNDING))
+    half_width = float(t.ppf(0.975, degrees)) * error
+    return half_width, 2 * float(t.sf(abs(value) / error, degrees))
+
+
+def p_text(p: float | None) -> str | None:
+    """'0.032' or '< 0.001'; None where p is not known."""
+    if p is None or math.isnan(p):
+        return None
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+_Variance = tuple[float, int]  # of a mean, and its degrees of freedom
 
 
 def _seed_variance(values: Sequence[float]) -> _Variance:
@@ -124,57 +144,26 @@ def _seed_variance(values: Sequence[float]) -> _Variance:
 
 
 def _estimate(
-    value: float, scores: Floats | None, variances: Sequence[_Variance], key: str
-) -> tuple[Estimate, Floats]:
-    """An estimate, and how far off it may be: (resamples,), nan where a resample has no score."""
-    has_seeds = all(degrees for _, degrees in variances)
-    levels = (["examples"] if scores is not None else []) + (["seeds"] if has_seeds else [])
-    of_examples = np.zeros(NUM_RESAMPLES) if scores is None else scores - value
-    deviations = _deviations(of_examples, variances if has_seeds else [], key)
-    num_undefined = int(np.isnan(deviations).sum())
-    known = bool(levels) and math.isfinite(value)
-    if not known or num_undefined > MAX_UNDEFINED * len(deviations):
-        return Estimate(value, math.nan, math.nan, "", num_undefined), deviations
-    defined = deviations[~np.isnan(deviations)]
-    # "hazen" has the k-th of n at (k - 1/2) / n, where `_stretched` puts it
-    low, high = value + np.percentile(defined, _TAILS, method="hazen")
-    over = " and ".join(levels)
-    return Estimate(value, float(low), float(high), over, num_undefined), deviations
-
-
-def _deviations(of_examples: Floats, variances: Sequence[_Variance], key: str) -> Floats:
+    value: float, scores: Floats | None, draws: Draws | None, of_seeds: Sequence[_Variance]
+) -> tuple[Estimate, float | None]:
+    """An estimate and its p; `scores` are the value on resampled examples, (resamples,)."""
+    variances = list(of_seeds) if all(degrees for _, degrees in of_seeds) else []
+    levels, num_undefined = ["seeds"] if variances else [], 0
+    if scores is not None and draws is not None:
+        num_undefined = int(np.isnan(scores).sum())
+        if num_undefined > MAX_UNDEFINED * len(scores):
+            return Estimate(value, math.nan, math.nan, "", num_undefined), None
+        degrees = min(draws.num_examples, len(scores)) - 1
+        variances.append((float(np.nanvar(scores)), degrees))
+        levels.insert(0, "examples")
+    if not levels or not math.isfinite(value):
+        return Estimate(value, math.nan, math.nan, "", num_undefined), None
     total = sum(variance for variance, _ in variances)
-    if not total:
-        return of_examples
-    size = len(of_examples)
-    normal = statistics.NormalDist()
-    # evenly over the quantiles, in an order of their own
-    quantiles = np.array([normal.inv_cdf((i + 0.5) / size) for i in range(size)])
-    found = of_examples + math.sqrt(total) * generator_of(key).permutation(quantiles)
-    defined = of_examples[~np.isnan(of_examples)]
-    of_all = (float(np.var(defined)) if len(defined) else 0.0) + total
-    degrees = of_all**2 / sum(variance**2 / n for variance, n in variances)
-    return _stretched(found, degrees)
-
-
-def _stretched(deviations: Floats, degrees: float) -> Floats:
-    """Each at its rank times the quantile of Student's t over that of a normal distribution."""
-    from scipy.stats import norm, t
-
-    order = np.argsort(deviations, kind="stable")  # nan last
-    size = int(np.sum(~np.isnan(deviations)))
-    ranks = (np.arange(size) + 0.5) / size
-    ranks[np.abs(ranks - 0.5) < 1e-6] = 0.5 - 1e-4  # 0 / 0 in the middle
-    found = deviations.copy()
-    found[order[:size]] *= t.ppf(ranks, degrees) / norm.ppf(ranks)
-    return found
-
-
-def _sign_p(differences: Floats) -> float:
-    """Twice the smaller share of resamples on either side of 0; undefined ones count for both."""
-    undefined = int(np.isnan(differences).sum())
-    smaller = min(int(np.sum(differences <= 0)), int(np.sum(differences >= 0)))
-    return min(1.0, 2 * (1 + smaller + undefined) / (1 + len(differences)))
+    error = math.sqrt(total) if total > _ROUNDING else 0.0
+    squares = sum(variance**2 / n for variance, n in variances if variance)
+    half_width, p = student(value, error, total**2 / squares if error else math.nan)
+    over = " and ".join(levels)
+    return Estimate(value, value - half_width, value + half_width, over, num_undefined), p
 
 
 def _examples_test(draws: Draws, other: Draws) -> tuple[float | None, str]:

@@ -143,7 +143,8 @@ def _run(parsed: argparse.Namespace) -> int:
     if config.evaluate.suites or config.evaluate.tasks:
         evaluate(config, None, parsed.overwrite)
         update_cards(config)
-        print("\n".join(["", *score_table(read_results(folder / "evaluate" / RESULTS))]))
+        scored = folder / "evaluate"
+        print("\n".join(["", *score_table(read_results(scored / RESULTS), scored)]))
     else:
         log("evaluate: the config names no suites and no tasks")
     bring_figures(folder)

@@ -59,4 +59,5 @@ class EvaluateConfig(FinetuneOptions):
     tasks_options: dict[_Task, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    num_processes: Count = 1  # jobs at once; small models on a CPU are fastest with one a core
+    # jobs at once; small models on a CPU are fastest with one a core; GPUs are taken in turn
+    num_processes: Count = 1

@@ -57,7 +57,7 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     assert {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")} == before
     printed = capsys.readouterr().out
     assert "report:" in printed
-    assert "klue-ynat      macro_f1   pretrained - random-init" in printed
+    assert "the same network with random weights" in printed
     assert "금리" in printed  # the sentence with a replaced word
 
 

@@ -8,6 +8,7 @@ from benchmarks.ablate.intervals import Difference, Fit, Verdict, judge
 from benchmarks.ablate.scores import GridScores
 from benchmarks.comparison import ALPHA
 from benchmarks.twin_page import TwinPage
+from benchmarks.uncertainty import p_text
 
 METHOD = (
     "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
@@ -81,7 +82,7 @@ def _row(grid: Grid, verdict: Verdict) -> tuple[object, ...]:
     return (
         verdict.claim.text, grid.experiments[experiment].source or experiment,
         None if difference is None else defined(difference.value), _interval(difference),
-        _p(verdict.p_corrected), verdict.outcome,
+        p_text(verdict.p_corrected), verdict.outcome,
     )  # fmt: skip
 
 
@@ -113,7 +114,3 @@ def plus_minus(difference: Difference) -> str | None:
         return None
     half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
     return f"{difference.value:+.4f}{half}"
-
-
-def _p(p: float) -> str | None:
-    return None if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"

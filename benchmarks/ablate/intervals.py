@@ -20,6 +20,7 @@ import numpy.typing as npt
 from benchmarks.ablate.grid import Claim
 from benchmarks.comparison import ALPHA
 from benchmarks.metrics.statistics import holm
+from benchmarks.uncertainty import student
 
 Values = Mapping[str, Mapping[int, float]]  # by variant and seed: a score
 _Floats = npt.NDArray[np.float64]
@@ -81,20 +82,17 @@ class Fit:
     @property
     def half_width_of_a_run(self) -> float:
         """Of the 95 % interval of one score, what seeds do to all variants alike left out."""
-        return self._quantile * self.sd
+        return student(0.0, self.sd, self.degrees)[0]
 
     def difference(self, variant: str, other: str) -> Difference:
         """With its interval and p; nan where the grid has too few seeds, or no two that link the
         variants, and where nothing varies, of which nothing can be learnt."""
-        from scipy.stats import t
-
         contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
         value = self._estimate(contrast)
         if math.isnan(value) or not self.degrees or not self.sd:
             return Difference(value, math.nan, math.nan)
         error = self.sd * math.sqrt(float(contrast @ self._inverse @ contrast))
-        p = 2 * float(t.sf(abs(value) / error, self.degrees))
-        return Difference(value, self._quantile * error, p)
+        return Difference(value, *student(value, error, self.degrees))
 
     def _estimate(self, contrast: _Floats) -> float:
         """Of the effects; nan if the scores do not determine it (it is no sum of their rows)."""
@@ -114,12 +112,6 @@ class Fit:
         rest = self._scores - self._design @ self._effects
         squares = float(rest @ rest)
         return math.sqrt(squares / self.degrees) if squares > _ROUNDING else 0.0
-
-    @cached_property
-    def _quantile(self) -> float:
-        from scipy.stats import t
-
-        return float(t.ppf(0.975, self.degrees)) if self.degrees else math.nan
 
     def _row(self, variant: str, seed: int) -> _Floats:
         """(variants + seeds,): one in the place of each."""

@@ -82,6 +82,8 @@ def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tup
 def job_of(grid: Grid, run: Run, slot: int, overwrite: bool) -> Job:
     """Of one run at a time the progress is shown; several write it to their logs, and each has its
     share of the cores and, where there are several GPUs, one of these."""
+    from benchmarks.parallel import gpu_of
+
     log(f"{run.label}: {run.config.pretrain.num_steps:,} steps, {run.config.output_dir}")
     words = [str(grid.base), *(f"--set={word}" for word in run.overrides)]
     words += ["--overwrite"] if overwrite else []
@@ -95,15 +97,9 @@ def job_of(grid: Grid, run: Run, slot: int, overwrite: bool) -> Job:
     cores = num_cores()
     if environment.get("OMP_NUM_THREADS") in (None, str(cores)):  # `prepare_threads`, not the user
         environment["OMP_NUM_THREADS"] = str(max(1, cores // grid.num_processes))
-    if (num_gpus := _num_gpus()) > 1:
-        environment.setdefault("CUDA_VISIBLE_DEVICES", str(slot % num_gpus))
+    if (gpu := gpu_of(slot)) is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = gpu
     return Job(run, commands, environment, log_path(run).open("ab"))
-
-
-def _num_gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()
 
 
 def log_path(run: Run) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from benchmarks.comparison import Comparison, compare
-from benchmarks.results import Summary
+from benchmarks.results import Summary, sample_sd
 from benchmarks.scores import Sample
 from benchmarks.throughput.figures import FORMAT_VERSION, Goal, machine
 from benchmarks.throughput.goals import at_least
@@ -58,9 +58,8 @@ class System:
     def scores(self) -> Sample:
         """Headline by seed."""
         values = {run.seed: run.value for run in self.runs}
-        has_sd = len(values) > 1 and all(map(math.isfinite, values.values()))
-        sd = statistics.stdev(values.values()) if has_sd else math.nan
-        return Sample(values, Summary(statistics.fmean(values.values()), sd, len(values)))
+        scores = list(values.values())
+        return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class TaskFigures:
         ours, other = self.system(OURS), self.system(name)
         if ours is None or other is None:
             return None
-        return compare(ours.scores, other.scores, higher_is_better=True)
+        return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
 
 
 @dataclass
@@ -147,5 +146,5 @@ def _is_equal(found: Comparison | None) -> bool | None:
     return found.outcome == "cannot tell apart"
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value

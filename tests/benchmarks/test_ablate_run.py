@@ -96,7 +96,7 @@ def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_p
 
 def test_runs_at_once_share_cores_and_gpus(grid, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ablate_jobs, "_num_gpus", lambda: 2)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr(ablate_jobs, "num_cores", lambda: 8)
     for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)

@@ -3,7 +3,13 @@ import math
 
 import pytest
 
-from benchmarks.results import Result, append_result, differences, read_results, summarize
+from benchmarks.results import (
+    Result,
+    append_result,
+    encoder_label,
+    read_results,
+    summarize,
+)
 from benchmarks.suite_scores import overall
 
 FIELDS = {
@@ -90,24 +96,13 @@ def test_summaries_are_mean_and_sample_sd_by_task_and_model():
     assert (both[0].mean, both[0].num_seeds) == (pytest.approx(0.5), 3)
     assert both[0].sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))
     assert (both[1].mean, both[1].num_seeds, both[1].num_degenerate) == (0.1, 1, 1)
-    assert math.isnan(both[1].sd)
+    assert both[1].sd is None
 
 
 def test_a_nan_in_one_seed_is_not_averaged_away():
     summary = summarize([result(), result(seed=1, value=math.nan, degenerate="loss is nan")])
     assert math.isnan(summary["klue-nli", "pretrained"].mean)
     assert math.isnan(summary["klue-nli", "pretrained"].sd)
-
-
-def test_differences_are_paired_by_seed():
-    records = [result(seed=s, value=v) for s, v in ((0, 0.5), (1, 0.9), (2, 0.8))]
-    records += [
-        result(model="random-init", seed=s, value=v) for s, v in ((1, 0.4), (0, 0.2), (7, 0.9))
-    ]
-    gain = differences(records)["klue-nli"]
-    assert (gain.mean, gain.num_seeds) == (pytest.approx(0.4), 2)
-    assert gain.sd == pytest.approx(math.sqrt(0.02))
-    assert differences(records[:3]) == {}
 
 
 def glue(task, model="pretrained", **metrics):
@@ -130,3 +125,16 @@ def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
     assert overall(records)["GLUE, 9 tasks", "pretrained"] == pytest.approx(nine)
     assert overall(records[:-2]) == {}
     assert overall([result()]) == {}
+
+
+@pytest.mark.parametrize(
+    ("variant", "path", "label"),
+    [
+        ("pretrained", "klue/bert-base", "klue/bert-base"),
+        ("pretrained", "export/discriminator", "export/discriminator"),
+        ("pretrained", "/data/models/drawn/", "drawn"),
+        ("random-init", "klue/bert-base", "random weights"),
+    ],
+)
+def test_an_encoder_is_called_by_its_name(variant, path, label):
+    assert encoder_label(variant, path) == label

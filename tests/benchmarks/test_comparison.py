@@ -1,20 +1,30 @@
 """What is called better, worse and not to be told apart; and what is not compared."""
 
+import gc
 import itertools
 import json
 import math
 import random
+import weakref
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.baselines import Baseline, between, resolve_baseline, within
+from benchmarks.baselines import (
+    Baseline,
+    between,
+    resolve_baseline,
+    verdict_sentence,
+    within,
+)
 from benchmarks.comparison import Comparison, compare, corrected, incomparable
+from benchmarks.evaluate import score_table
 from benchmarks.glue import SST2
 from benchmarks.metrics.statistics import holm
 from benchmarks.predictions import plain, write_predictions
 from benchmarks.resamples import resample
-from benchmarks.results import Result, append_result
+from benchmarks.results import Result, append_result, read_results
 from benchmarks.run_folder import read_run
 from benchmarks.scores import sample_of, scores_of, task_scores
 from benchmarks.uncertainty import Difference, Estimate
@@ -48,14 +58,17 @@ def sample(*values, **changes):
 
 
 def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, **changes):
-    """Three seeds of an encoder and of its untrained twin, which has half of the rows right."""
+    """Three seeds of an encoder, and of its untrained twin, which has half of the rows right and
+    learns twice as much from a seed."""
     place = folder / stage
     place.mkdir(parents=True)
     manifest = {"files": {}, "inputs": {}, "config": {}, "digest": ""}
     (place / "manifest.json").write_text(json.dumps(manifest))
-    for model, right in (("pretrained", num_right), ("random-init", NUM_EXAMPLES // 2)):
+    sides = ("pretrained", num_right, 1), ("random-init", NUM_EXAMPLES // 2, 2)
+    for model, of_first, of_seed in sides:
         for seed in range(3):
-            record = result(model, seed, (right + seed) / NUM_EXAMPLES, **changes)
+            right = of_first + of_seed * seed
+            record = result(model, seed, right / NUM_EXAMPLES, **changes)
             append_result(place / "results.jsonl", record)
             if with_lines:
                 about = {
@@ -63,7 +76,7 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
                     "seed": seed, "data_sha256": record.data_sha256,
                 }  # fmt: skip
                 path = place / "predictions" / "glue-sst2" / f"{model}-{seed}.jsonl"
-                write_predictions(path, about, plain(lines(right + seed, seed=seed)))
+                write_predictions(path, about, plain(lines(right, seed=seed)))
     return folder
 
 
@@ -96,13 +109,28 @@ def test_holm_is_the_closed_test_of_bonferroni():
 
 def test_a_family_asks_more_of_each_member():
     values = (0.78, 0.80, 0.83), (0.75, 0.757, 0.77)
-    alone = compare(sample(*values[0]), sample(*values[1]), True)
+    alone = compare(sample(*values[0]), sample(*values[1]), True, shares_seeds=True)
     assert alone.outcome == "better"
     even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
     family = corrected([alone, *[even] * 8])
     assert family[0].outcome == "cannot tell apart"
     assert family[0].difference == alone.difference
     assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
+
+
+def test_a_large_family_can_still_be_decided():
+    """Five seeds at 0.9 and 0.6 are apart among however many comparisons."""
+    sides = []
+    for right in (180, 120):
+        runs = {seed: lines(right + seed, seed=seed) for seed in range(5)}
+        records = [result(seed=n, value=(right + n) / NUM_EXAMPLES) for n in runs]
+        sides.append(sample_of(records, resample(SST2, runs)))
+    found = compare(*sides, True)
+    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
+    for decided in (found, compare(sample(*[0.9] * 5), sample(*[0.6] * 5), True)):
+        family = corrected([decided, *[even] * 500])
+        assert family[0].outcome == "better"
+        assert {member.outcome for member in family[1:]} == {"cannot tell apart"}
 
 
 def test_what_cannot_be_told_is_no_member_of_the_family():
@@ -187,8 +215,34 @@ def test_scores_have_draws_where_their_predictions_stand(tmp_path):
     assert score.pretrained.median == 151 / NUM_EXAMPLES
     assert score.pretrained.range == (150 / NUM_EXAMPLES, 152 / NUM_EXAMPLES)
     [bare] = scores_of(read_run(write_evaluation(tmp_path / "b", with_lines=False)))
-    assert bare.note == "no predictions of pretrained seed 0"
+    assert bare.note == "no predictions of x, seed 0"
     assert bare.pretrained.estimate.over == "seeds"
+
+
+def test_resamples_of_a_run_are_scored_once_however_many_runs_there_are(tmp_path, monkeypatch):
+    num_resampled = Counter()
+
+    def counting(task, of_seeds):
+        num_resampled[task.name] += 1
+        return resample(task, of_seeds)
+
+    monkeypatch.setattr("benchmarks.scores.resample", counting)
+    folders = [write_evaluation(tmp_path / f"run-{n}") for n in range(12)]
+    runs = [read_run(folder) for folder in folders]
+    for _ in range(2):
+        for run in runs:
+            within(run, Baseline())
+        between(runs, [run.name for run in runs], Baseline())
+    assert num_resampled["glue-sst2"] == 2 * len(folders)  # an encoder and its twin each
+
+
+def test_what_a_run_scored_goes_with_it(tmp_path):
+    run = read_run(write_evaluation(tmp_path / "a"))
+    within(run, Baseline())
+    gone = weakref.ref(run)
+    del run
+    gc.collect()
+    assert gone() is None
 
 
 def test_predictions_cut_in_half_are_named(tmp_path):
@@ -213,6 +267,44 @@ def test_records_of_two_protocols_make_no_mean():
 def test_results_of_an_unknown_task_are_compared_by_seed():
     [score] = task_scores("evaluate", [result(task="glue-new", seed=n) for n in range(2)])
     assert score.pretrained.estimate.over == "seeds"
+
+
+@pytest.mark.parametrize(
+    ("num_right", "start"),
+    [
+        (150, "better than the same network with random weights, by 0.2450: other examples and "),
+        (50, "worse than the same network with random weights, by 0.2550: other examples and "),
+        (102, "cannot tell apart from the same network with random weights: other examples and "),
+        (101, "cannot tell apart from the same network with random weights: the means are equal"),
+    ],
+)
+def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
+    """In the words and by the interval of the report."""
+    folder = write_evaluation(tmp_path, num_right=num_right, model_path="/models/drawn-at-random")
+    place = folder / "evaluate"
+    *table, sentence = score_table(read_results(place / "results.jsonl"), place)
+    task, _, verdict = sentence.partition(": ")
+    assert (task, verdict[: len(start)]) == ("glue-sst2", start)
+    [against] = within(read_run(folder), Baseline())
+    assert verdict == verdict_sentence(against)
+    found = against.comparison.difference.estimate
+    interval = f"95 % interval {found.low:.4f} to {found.high:.4f}"
+    assert (interval in verdict) == (num_right != 101)
+    assert [line.split()[2:4] for line in table[1:]] == [
+        ["drawn-at-random", f"{num_right / NUM_EXAMPLES + 0.005:.4f}"], ["random", "weights"]
+    ]  # fmt: skip
+    assert "pretrained" not in "".join(table)
+
+
+def test_the_last_table_of_one_seed_says_why_it_cannot_tell(tmp_path):
+    records = [result(model, value=0.8) for model in ("pretrained", "random-init")]
+    *table, sentence = score_table(records, tmp_path)
+    assert sentence == (
+        "glue-sst2: cannot tell apart from the same network with random weights: "
+        "fewer than two seeds."
+    )
+    assert [line.split()[-2:] for line in table[1:]] == [["–", "1"]] * 2
+    assert score_table(records[:1], tmp_path)[-1].startswith("nothing to compare with")
 
 
 # --- baselines ------------------------------------------------------------------------------------
@@ -248,7 +340,9 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
     assert other.score.label == "glue-sst2 (bert)"
     # one family of two
     assert own.comparison.p_corrected == pytest.approx(2 * own.comparison.difference.p)
+    assert own.comparison.difference.paired_by_seed
     [against] = within(runs[0], Baseline(stage="evaluate-bert"))
+    assert not against.comparison.difference.paired_by_seed
     assert (against.baseline, against.comparison.gain) == ("bert", pytest.approx(0.1))
     [bert] = within(runs[0], Baseline(stage="evaluate"))
     assert (bert.score.stage, bert.comparison.gain) == ("evaluate-bert", pytest.approx(-0.1))
@@ -260,6 +354,7 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
 def test_runs_against_the_first_or_the_one_that_is_named(runs):
     [found] = between(runs, ["a", "b"], Baseline())
     assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
+    assert not found.comparison.difference.paired_by_seed
     assert found.comparison.outcome == "better"
     [back] = between(runs, ["a", "b"], Baseline(run=1))
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))

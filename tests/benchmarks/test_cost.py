@@ -5,6 +5,7 @@ import mmap
 import numpy as np
 import pytest
 import torch
+from transformers import DebertaConfig, DebertaModel, DebertaV2Config, DebertaV2Model
 
 from benchmarks.cost import fitted, peak_memory, probe_rows, start_memory
 from benchmarks.encoder import open_model
@@ -54,7 +55,7 @@ def test_flops_are_those_of_the_matrix_products(fit):
     # backward is twice the forward
     trained = sum(3 * (encoder_flops(length) + HEAD) for length in padded_lengths(features))
     assert fitted_model.train_flops == pytest.approx(trained, rel=1e-6)
-    reported = features.predicted["dev"].features.lengths
+    reported = features.predicted["dev-part"].features.lengths
     once = np.mean([encoder_flops(int(length)) + HEAD for length in reported])
     assert fitted_model.inference_flops == pytest.approx(once, rel=1e-6)
 
@@ -83,9 +84,36 @@ def test_counting_changes_no_prediction(fit, monkeypatch):
     assert uncounted.lines == counted.lines
 
 
-def test_what_cannot_be_counted_is_said(fit, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "settings", "pos_att_type"),
+    [(DebertaModel, DebertaConfig, "c2p|p2c"), (DebertaV2Model, DebertaV2Config, ["c2p", "p2c"])],
+)
+def test_weights_that_are_inputs_are_counted(
+    make_config, ynat_folder, tokenizer, tmp_path, monkeypatch, kind, settings, pos_att_type
+):
+    """DeBERTa's relative positions come on top of the products of BERT's layers."""
+    monkeypatch.setattr("benchmarks.cost.warn", pytest.fail)
+    config = settings(
+        vocab_size=len(tokenizer), hidden_size=HIDDEN, num_hidden_layers=LAYERS,
+        num_attention_heads=2, intermediate_size=INTERMEDIATE, max_position_embeddings=32,
+        relative_attention=True, pos_att_type=pos_att_type,
+    )  # fmt: skip
+    kind(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    source = open_model(str(tmp_path))
+    options = make_config(num_epochs=1, max_train_examples=14).evaluate
+    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options)
+    found = finetune(features, source, "pretrained", 0, options)
+    lengths = features.predicted["dev-part"].features.lengths
+    products = np.mean([encoder_flops(int(length)) for length in lengths])
+    assert found.inference_flops > products
+    assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
+
+
+@pytest.mark.parametrize("sort", [NotImplementedError, AssertionError, TypeError])
+def test_what_cannot_be_counted_is_said(fit, monkeypatch, sort):
     def refuse(*_):
-        raise NotImplementedError("no formula")
+        raise sort("no formula")
 
     warnings: list[str] = []
     monkeypatch.setattr("benchmarks.cost.fitted", refuse)
@@ -93,7 +121,7 @@ def test_what_cannot_be_counted_is_said(fit, monkeypatch):
     fitted_model, _ = fit()
     assert (fitted_model.train_flops, fitted_model.inference_flops) == (None, None)
     assert "FLOPs are not counted: no formula" in warnings[0]
-    assert len(fitted_model.lines["dev"]) == 42
+    assert len(fitted_model.lines["dev-part"]) == 42
 
 
 def test_a_quadratic_goes_through_its_probes_and_beyond():

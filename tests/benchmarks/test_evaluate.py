@@ -219,7 +219,7 @@ def test_the_protocol_stands_in_the_record(make_config, model_folder):
 
 def test_jobs_are_task_by_task_without_doubles(make_config):
     options = make_config(seeds=[2, 0, 2], random_init_control=True).evaluate
-    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"]))
+    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"]), "bert")
     assert [job.key for job in jobs[:4]] == [
         ("klue-ynat", "pretrained", 2, 1.0),
         ("klue-ynat", "pretrained", 0, 1.0),

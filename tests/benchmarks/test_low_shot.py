@@ -100,16 +100,16 @@ def test_every_part_is_a_job_with_predictions_of_its_own(evaluated, capsys):
 def test_the_headline_is_of_the_largest_part(evaluated):
     results = read_results(evaluated / "results.jsonl")
     assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
-    assert score_table(results) == score_table(results[:2])
+    assert score_table(results, evaluated) == score_table(results[:2], evaluated)
 
 
 def test_parts_come_after_the_whole(make_config):
     options = make_config(train_fractions=[0.1, 1.0, 0.1], random_init_control=True).evaluate
-    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat"]))
+    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat"]), "out/demo/bert")
     assert [(job.variant, job.train_fraction) for job in jobs] == [
         ("pretrained", 1.0), ("random-init", 1.0), ("pretrained", 0.1), ("random-init", 0.1),
     ]  # fmt: skip
-    assert jobs[2].label == "klue-ynat pretrained seed 0 on 10 %"
+    assert jobs[2].label == "klue-ynat, bert, seed 0 on 10 %"
 
 
 @pytest.mark.parametrize("value", [0.0, 1.5])

@@ -6,6 +6,7 @@ import time
 import weakref
 
 import pytest
+import torch
 
 from benchmarks.evaluate import evaluate
 from benchmarks.parallel import run_jobs
@@ -71,6 +72,31 @@ def test_what_a_call_holds_goes_once_it_is_done(num_processes):
         assert calls[index] == ()
         if num_processes == 1:  # a pool lets go of its copies in its own time
             assert [ref() is None for ref in held] == [n <= index for n in range(3)]
+
+
+def meet(folder, name, report):
+    """What this process may use, once as many are here as there are calls."""
+    (folder / name).touch()
+    while len(list(folder.iterdir())) < 3:
+        time.sleep(0.01)
+    return os.environ["CUDA_VISIBLE_DEVICES"], torch.get_num_threads()
+
+
+@pytest.mark.parametrize(
+    ("visible", "num_gpus", "expected"),
+    [(None, 3, ["0", "1", "2"]), ("5,2", 2, ["2", "5", "5"]), ("GPU-a", 1, ["GPU-a"] * 3)],
+)
+def test_each_process_has_a_gpu_and_its_share_of_the_cores(
+    tmp_path, monkeypatch, visible, num_gpus, expected
+):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
+    monkeypatch.setattr("benchmarks.parallel.num_cores", lambda: 7)
+    calls = [(tmp_path, str(number)) for number in range(3)]
+    found = [result for _, result in run_jobs(meet, calls, 3, lambda index, num_rows: None)]
+    assert sorted(found) == [(gpu, 2) for gpu in expected]
 
 
 def test_a_stop_ends_every_process():

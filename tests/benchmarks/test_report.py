@@ -247,8 +247,8 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert (low, high) == pytest.approx((mean - half, mean + half), abs=2e-4)
     assert row[6:] == ["3", "dev", "140", "560", "5.0 %"]
     over_seeds = markdown[markdown.index("Over seeds") :]
-    assert cells(over_seeds, "klue-ynat | pretrained") == [
-        "klue-ynat", "pretrained",
+    assert cells(over_seeds, "klue-ynat | export/discriminator") == [
+        "klue-ynat", "export/discriminator",
         *(f"{x:.4g}" for x in (mean, statistics.median(PRETRAINED), sd, min(PRETRAINED),
                                max(PRETRAINED))),
         "3",
@@ -270,13 +270,14 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert float(gain[2]) == pytest.approx(mean - control, abs=1e-4)
     assert gain[-1] == "better"
     assert "Comparisons: 1, of which 1 better." in markdown
-    assert "intervals over seeds alone, no predictions of pretrained seed 0" in markdown
+    assert "Better than the same network with random weights, by 0." in markdown
+    assert "intervals over seeds alone, no predictions of export/discriminator, seed 0" in markdown
     assert score["degenerate"] == [
         {"model": "random-init", "seed": 2, "what": "all 140 predictions are '정치'"}
     ]
-    assert "Beware: 1 of 3 untrained runs degenerate." in markdown
-    assert cells(markdown, "klue-ynat | random-init | 2")[-1] == "all 140 predictions are '정치'"
-    assert cells(markdown, "klue-ynat | random-init | 1")[-1] == "–"
+    assert "Beware: 1 of 3 runs of random weights degenerate." in markdown
+    assert cells(markdown, "klue-ynat | random weights | 2")[-1] == "all 140 predictions are '정치'"
+    assert cells(markdown, "klue-ynat | random weights | 1")[-1] == "–"
 
 
 def test_the_same_folder_gives_the_same_report(run):
@@ -370,6 +371,16 @@ def test_an_undefined_score_is_nan_and_never_zero(tmp_path):
     assert score["difference"]["why"] == "undefined scores"
     assert score["pretrained"]["interval"] == [None, None]
     assert cells((run / "report.md").read_text(encoding="utf-8"), "klue-ynat")[2] == "nan ± nan"
+
+
+def test_one_seed_has_no_sd_in_any_table(tmp_path):
+    run = make_run(tmp_path / "one")
+    put_results(run, "".join(json.dumps(r) + "\n" for r in results() if r["seed"] == 0))
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    over_seeds = markdown[markdown.index("Over seeds") :]
+    assert cells(over_seeds, "klue-ynat | export/discriminator")[4] == "–"
+    assert "nan" not in markdown
 
 
 def test_several_runs_stand_side_by_side(tmp_path):
@@ -480,6 +491,19 @@ def test_other_encoders_stand_beside_the_runs_own():
     rows = [Result(**record("pretrained", 0, 0.5))]
     [own], [other] = task_scores("evaluate", rows), task_scores("evaluate-klue-bert", rows)
     assert (own.label, other.label) == ("klue-ynat", "klue-ynat (klue-bert)")
+
+
+def test_a_folder_of_other_encoders_is_no_unfinished_run(run, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (run / "evaluate").rename(other / "evaluate-drawn-at-random")
+    report([other], None)
+    markdown = (other / "report.md").read_text(encoding="utf-8")
+    scores = markdown[: markdown.index("## Published scores")]
+    assert "scores of encoders that were made elsewhere" in scores
+    assert "electrify pretrain CONFIG" not in scores
+    assert "electrify evaluate CONFIG" not in scores
+    assert "klue-ynat (drawn-at-random): macro" in scores
 
 
 def test_markdown_tables_are_well_formed(run):

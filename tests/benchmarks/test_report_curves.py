@@ -136,15 +136,20 @@ def test_scores_of_parts_stand_by_their_size():
     ]  # fmt: skip
     run = make_run(parts[:2], low_shot=parts)
     lines = low_shot_lines(run)
-    assert lines[3].startswith("| glue-cola | mcc | pretrained | 10 % | 855 | 0.2000 ± 0.1414 |")
-    assert lines[4].startswith("| glue-cola | mcc | untrained | 10 % | 855 |")
+    assert lines[3].startswith(
+        "| glue-cola | mcc | export/discriminator | 10 % | 855 | 0.2000 ± 0.1414 |"
+    )
+    assert lines[4].startswith("| glue-cola | mcc | random weights | 10 % | 855 |")
     assert all(line in markdown(add_curves, run) for line in lines)
     assert [n["train_fraction"] for n in curves_numbers(run)["low_shot"]] == [1.0, 0.1, 0.1]
 
 
 def test_cost_stands_beside_the_score(on_the_way):
     text = markdown(add_score_cost, on_the_way)
-    assert "| glue-cola | pretrained | 0.4500 ± 0.0707 | 2e+12 | 3e+08 | 10 s | 500 | cpu |" in text
+    row = (
+        "| glue-cola | export/discriminator | 0.4500 ± 0.0707 | 2e+12 | 3e+08 | 10 s | 500 | cpu |"
+    )
+    assert row in text
     assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
     assert cost_numbers(on_the_way)["fine_tuning"][0]["train_flops"] == 2e12
     assert cost_numbers(on_the_way)["pretraining"]["flops_matmul"] == 2e12
@@ -154,9 +159,8 @@ def test_records_of_before_costs_were_counted_have_dashes():
     unknown = {"train_seconds": None, "train_flops": None, "inference_flops": None,
                "peak_memory_mb": None, "device": None}  # fmt: skip
     run = make_run([*seeds(0.4), result(0.5, 1, **unknown)])
-    assert (
-        cost_lines(run)[2] == "| glue-cola | pretrained | 0.4500 ± 0.0707 | – | – | – | – | cpu |"
-    )
+    row = "| glue-cola | export/discriminator | 0.4500 ± 0.0707 | – | – | – | – | cpu |"
+    assert cost_lines(run)[2] == row
     assert "fine-tunings together" not in markdown(add_score_cost, run)
 
 
@@ -227,7 +231,7 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
     assert own["beware"][0].startswith("other rows")
     scores = markdown(add_scores, replace(run, summary={}))
     assert "| dev-part | 100 of 1,043 |" in scores
-    assert score_table(part)[1].endswith("  100 of 1,043 rows of dev-part")
+    assert score_table(part, Path("none"))[1].endswith(" 100 of 1,043 rows of dev-part")
     mnli = seeds(0.4, task="glue-mnli", metric="accuracy", parts={"dev_mismatched": (9, 9_832)},
                  metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3})  # fmt: skip
     beware = {n["metric"]: n["beware"] for n in references_numbers(make_run(mnli))}

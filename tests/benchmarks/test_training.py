@@ -230,6 +230,20 @@ def test_reported_rows_choose_nothing(model, features, make_config):
     assert 0 < first.selected["step"] <= first.hyper_parameters.num_steps
 
 
+def test_an_epoch_is_once_through_the_rows_however_many_steps_there_are(
+    model, features, make_config
+):
+    options = make_config(
+        num_epochs=1, min_steps=40, selection="best-on-a-split-of-train", evaluations_per_epoch=2
+    ).evaluate
+    found = finetune(features, model, "pretrained", 0, options)
+    settings = found.hyper_parameters
+    every = int(found.num_train_examples / settings.batch_size / 2)
+    assert settings.num_steps == 40
+    assert every > 1
+    assert found.selected["num_evaluations"] == math.ceil(40 / every)
+
+
 def changed(model, before, options, features):
     """Names of the encoder's weights that fine-tuning changed."""
     kept = {}

@@ -54,15 +54,15 @@ def test_the_interval_of_one_seed_is_that_of_its_examples():
     assert (found.low, found.high) == pytest.approx((0.75 - half, 0.75 + half), abs=0.006)
 
 
-def test_the_draws_are_percentiles_of_scores_of_resampled_examples():
+def test_the_error_over_examples_is_that_of_resampled_scores():
     draws = resample(SST2, {0: first_right(50, 30)})
     assert draws.scores[0].shape == (NUM_RESAMPLES,)
     # the number of right ones in a resample is binomial
     assert draws.scores[0].mean() == pytest.approx(0.6, abs=0.01)
     assert draws.scores[0].std() == pytest.approx(math.sqrt(0.6 * 0.4 / 50), rel=0.05)
     found = estimate({0: 0.6}, draws)
-    low, high = np.percentile(draws.scores[0], [2.5, 97.5], method="hazen")
-    assert (found.low, found.high) == pytest.approx((low, high))
+    expected = stats.t.interval(0.95, 50 - 1, 0.6, draws.scores[0].std())
+    assert (found.low, found.high) == pytest.approx(expected)
 
 
 def test_a_perfect_score_stays_within_what_a_score_can_be():
@@ -81,8 +81,8 @@ def test_without_predictions_it_is_the_t_interval_over_seeds(values):
     found = estimate(dict(enumerate(values)), None)
     half_width = t_half_width(values)
     assert found.over == "seeds"
-    assert found.high - found.value == pytest.approx(half_width, rel=5e-3)
-    assert found.value - found.low == pytest.approx(half_width, rel=5e-3)
+    assert found.high - found.value == pytest.approx(half_width)
+    assert found.value - found.low == pytest.approx(half_width)
 
 
 def test_nothing_is_known_of_one_seed_without_predictions():
@@ -100,32 +100,46 @@ def test_an_undefined_seed_makes_all_undefined():
     assert found.over == ""
 
 
-def test_paired_seeds_are_those_of_the_paired_t_test():
+def by_seed(values):
+    return dict(enumerate(values))
+
+
+def test_seeds_that_are_shared_are_those_of_the_paired_t_test():
     first, second = (0.81, 0.80, 0.83, 0.82), (0.79, 0.785, 0.80, 0.81)
-    found = difference(dict(enumerate(first)), None, dict(enumerate(second)), None)
+    found = difference(by_seed(first), None, by_seed(second), None, shares_seeds=True)
     expected = stats.ttest_rel(first, second)
     bounds = expected.confidence_interval()
     assert found.paired_by_seed
-    assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(bounds), rel=5e-3)
-    assert found.p == pytest.approx(expected.pvalue, abs=2e-3)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(bounds))
+    assert found.p == pytest.approx(expected.pvalue)
 
 
-def test_seeds_apart_are_those_of_welch():
-    first, second = (0.81, 0.80, 0.83, 0.82), (0.79, 0.77, 0.80)
-    found = difference(dict(enumerate(first)), None, dict(enumerate(second)), None)
+@pytest.mark.parametrize("second", [(0.79, 0.77, 0.80), (0.79, 0.785, 0.80, 0.81)])
+def test_unrelated_seeds_are_those_of_welch_whatever_their_numbers(second):
+    first = (0.81, 0.80, 0.83, 0.82)
+    found = difference(by_seed(first), None, by_seed(second), None)
     expected = stats.ttest_ind(first, second, equal_var=False)
     bounds = expected.confidence_interval()
     assert not found.paired_by_seed
-    assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(bounds), rel=5e-3)
-    assert found.p == pytest.approx(expected.pvalue, abs=2e-3)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(bounds))
+    assert found.p == pytest.approx(expected.pvalue)
+
+
+def test_p_is_as_small_as_the_scores_say():
+    """No number of resamples bounds it from below."""
+    first, second = (0.90, 0.91, 0.89, 0.90, 0.90), (0.60, 0.61, 0.60, 0.59, 0.61)
+    found = difference(by_seed(first), None, by_seed(second), None)
+    assert found.p == pytest.approx(stats.ttest_ind(first, second, equal_var=False).pvalue)
+    assert found.p < 1e-8
 
 
 def test_seeds_that_differ_by_the_same_by_chance_are_apart():
-    found = difference({0: 0.80, 1: 0.82}, None, {0: 0.81, 1: 0.83}, None)
+    found = difference({0: 0.80, 1: 0.82}, None, {0: 0.81, 1: 0.83}, None, shares_seeds=True)
     assert not found.paired_by_seed
     assert found.estimate.low < 0 < found.estimate.high
-    constant = difference({0: 0.8, 1: 0.8}, None, {0: 0.7, 1: 0.7}, None)
+    constant = difference({0: 0.8, 1: 0.8}, None, {0: 0.7, 1: 0.7}, None, shares_seeds=True)
     assert constant.estimate.low == constant.estimate.high == pytest.approx(0.1)
+    assert constant.p == 0.0
 
 
 # --- both -----------------------------------------------------------------------------------------
@@ -137,10 +151,10 @@ def test_both_levels_add_up():
     found = estimate(values, draws)
     of_seeds = np.var(list(values.values()), ddof=1) / len(values)
     of_examples = np.var(draws.mean(list(values)))
-    degrees = (of_seeds + of_examples) ** 2 / (of_seeds**2 / 5)
+    degrees = (of_seeds + of_examples) ** 2 / (of_seeds**2 / 5 + of_examples**2 / 499)
     half = stats.t.ppf(0.975, degrees) * math.sqrt(of_seeds + of_examples)
     assert found.over == "examples and seeds"
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.05)
+    assert (found.high - found.low) / 2 == pytest.approx(half)
 
 
 def test_equal_seeds_are_as_one():
@@ -149,18 +163,40 @@ def test_equal_seeds_are_as_one():
     assert (three.low, three.high) == pytest.approx((one.low, one.high))
 
 
-@pytest.mark.parametrize(("sd", "num_seeds"), [(0.0, 3), (0.02, 3), (0.1, 3), (0.1, 5)])
+LEVELS = [(0.0, 3), (0.02, 3), (0.1, 3), (0.1, 5)]
+
+
+def models(rng, sd, num_seeds, num_examples=100):
+    """Scores and draws of a model whose seeds vary by `sd`, and of others of its kind."""
+    hardness = rng.random(num_examples)  # of an example, for every seed of every model alike
+    while True:
+        rates = np.clip(rng.normal(0.7, sd, num_seeds), 0, 1)
+        # seeds slip on examples of their own
+        slips = rng.random((num_seeds, num_examples)) < 0.1
+        yield two_level({n: lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)})
+
+
+@pytest.mark.parametrize(("sd", "num_seeds"), LEVELS)
 def test_the_interval_covers_the_truth_as_often_as_it_says(sd, num_seeds):
     """Over models and over examples, whichever of them varies more."""
     rng = np.random.default_rng(17)
-    num_covered, num_trials, num_examples = 0, 60, 100
+    num_covered, num_trials, truth = 0, 60, 0.7 * 0.9 + 0.3 * 0.1
     for _ in range(num_trials):
-        rates = np.clip(rng.normal(0.7, sd, num_seeds), 0, 1)
-        shared = rng.random(num_examples)  # how hard an example is, for every seed alike
-        runs = {seed: lines(shared < rate) for seed, rate in enumerate(rates)}
-        found = estimate(*two_level(runs))
-        num_covered += found.low <= 0.7 <= found.high
+        found = estimate(*next(models(rng, sd, num_seeds)))
+        num_covered += found.low <= truth <= found.high
     assert num_covered / num_trials >= 0.88  # 0.95 less 2.5 standard errors
+
+
+@pytest.mark.parametrize(("sd", "num_seeds"), LEVELS)
+def test_p_of_equal_models_is_small_no_more_often_than_it_says(sd, num_seeds):
+    rng = np.random.default_rng(5)
+    num_small, num_trials = 0, 60
+    for _ in range(num_trials):
+        pair = models(rng, sd, num_seeds)
+        found = difference(*next(pair), *next(pair))
+        num_small += found.p <= 0.05
+        assert (found.p <= 0.05) == (not found.estimate.low <= 0 <= found.estimate.high)
+    assert num_small / num_trials <= 0.12  # 0.05 and 2.5 standard errors
 
 
 # --- differences ----------------------------------------------------------------------------------
@@ -254,13 +290,14 @@ def test_resamples_without_a_score_are_counted():
     assert equal.estimate.num_undefined == found.num_undefined
 
 
-def test_a_difference_counts_undefined_resamples_against_itself():
-    draws = resample(SST2, {0: first_right(50, 45)})
+def test_resamples_without_a_score_are_left_out_of_a_difference():
+    draws, other = (resample(SST2, {0: first_right(50, right)}) for right in (45, 30))
     holed = draws.scores[0].copy()
     holed[:60] = math.nan
-    worse = resample(SST2, {0: first_right(50, 5)})
-    found = difference({0: 0.9}, replace(draws, scores={0: holed}), {0: 0.1}, worse)
-    assert found.p == pytest.approx(2 * 61 / (NUM_RESAMPLES + 1))
+    found = difference({0: 0.9}, replace(draws, scores={0: holed}), {0: 0.6}, other)
+    error = np.std((draws.scores[0] - other.scores[0])[60:])
+    assert found.estimate.num_undefined == 60
+    assert found.p == pytest.approx(2 * stats.t.sf(0.3 / error, 49))
 
 
 class OneByOne(Classification):
@@ -279,7 +316,7 @@ def test_a_sort_of_task_without_a_fast_way_is_scored_line_by_line():
     for seed in runs:
         np.testing.assert_allclose(slow.scores[seed], fast.scores[seed][:NUM_SLOW_RESAMPLES])
     found = difference({0: 0.7, 1: 0.8}, slow, {0: 0.7, 1: 0.8}, slow)
-    assert found.p == 1.0
+    assert found.p == pytest.approx(1.0)
 
 
 def test_an_estimate_as_text():
