@@ -250,7 +250,7 @@ def test_counting_apart_gives_the_same_bytes_and_passes_errors_on(
     apart = tmp_path / "b.parquet"
     count_words_apart(paths, apart, NOMINAL, "local")
     assert apart.read_bytes() == here
-    with pytest.raises(ValueError, match="Beam cannot start the runner 'Nowhere'"):
+    with pytest.raises(ValueError, match="'Nowhere' is no Beam runner"):
         count_words_apart(paths, apart, NOMINAL, "Nowhere")
     with pytest.raises(FileNotFoundError, match=r"none\.parquet"):
         count_words_apart([tmp_path / "none.parquet"], apart, NOMINAL, "local")
