@@ -140,7 +140,10 @@ class CleanConfig(CleanRules):
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
     decontaminate_data_dir: str | None = None  # a folder or "hub"; none: evaluate.data_dir
     max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
-    strict: bool = False  # a malformed row or unreadable file stops the run
+    strict: bool = False  # a malformed row stops the run
+    # a file that is damaged from some place on (a .gz cut short, a table without its footer), so
+    # that nobody knows what is lost; keep: what comes before the damage
+    damaged_files: Literal["stop", "keep"] = "stop"
     # the folder in which workers share files while they work, local or any fsspec address
     # (gs://bucket/tmp); none: in the output folder. Runners other than local need one.
     work_dir: str | None = None

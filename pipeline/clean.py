@@ -39,8 +39,8 @@ def clean(
     """Make the `clean` folder of a run.
 
     `benchmark_texts` is a folder of the texts that `clean.decontaminate_against` names. Raises
-    `ValueError` for a glob that matches nothing, for a corpus of which nothing is left and, if
-    `clean.strict`, for the first row that cannot be read.
+    `ValueError` for a glob that matches nothing, for a file that cannot be read, for a corpus of
+    which nothing is left and, if `clean.strict`, for the first row that cannot be read.
     """
     if config.clean.decontaminate_against and benchmark_texts is None:
         raise ValueError(
@@ -108,8 +108,9 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
             run_pipeline(pipeline)
     except Exception as error:
         there = set(work.names())
-        faults = [name for g in groups if (name := error_name(g.index)) in there]
-        if faults:
+        # a group that a runner tried again may have been read in the end
+        unread = [g.index for g in groups if tally_name("read", g.index) not in there]
+        if faults := [name for group in unread if (name := error_name(group)) in there]:
             raise ValueError(next(work.read_texts(faults[:1]))) from error
         raise
 

@@ -31,7 +31,8 @@ class Hashes:
 def clean_group(group: InputGroup, config: CleanConfig, work: WorkFolder) -> Hashes:
     """Rows of a group of files into the work folder; hashes of documents and lines.
 
-    Raises `ValueError` with file and row if the config is strict and a row cannot be read.
+    Raises `ValueError` with file and row for a file or, if the config is strict, a row that
+    cannot be read.
     """
     tally = Tally()
     hashes: list[bytes] = []
@@ -57,7 +58,7 @@ def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[
     for item in read_file(file, source, config.max_line_bytes):
         if isinstance(item, Fault):
             num_malformed += 1
-            yield _malformed_row(file, source, item, config.strict, tally)
+            yield _malformed_row(file, source, item, config, tally)
         else:
             num_documents += 1
             yield _clean_row(file, source, item, rules, tally)
@@ -65,10 +66,16 @@ def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[
 
 
 def _malformed_row(
-    file: InputFile, source: Source, fault: Fault, strict: bool, tally: Tally
+    file: InputFile, source: Source, fault: Fault, config: CleanConfig, tally: Tally
 ) -> Row:
     where, detail = file.where(fault.row, fault.offset), _storable(fault.detail)
-    if strict:
+    if fault.reason == "unreadable_file":
+        if config.damaged_files == "stop":
+            raise ValueError(
+                f"{where}: {detail}. The file cannot be read from here on: repair it, take it out "
+                'of the sources, or set clean.damaged_files = "keep" to take what comes before'
+            )
+    elif config.strict:
         raise ValueError(
             f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
         )

@@ -55,7 +55,7 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         yield from read_arrow(file, source, max_line_bytes)
         return
     try:
-        rows = _rows(file.path, source.name, source.split, _hub_revision(file))
+        rows = _rows(*_place(file), source.name, source.split)
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded
@@ -99,7 +99,7 @@ def _saved_files(source: Source, where: str) -> list[InputFile]:
         raise ValueError(f"{where} cannot be opened: {_explain(error)}") from error
     label = _label(source)
     return [
-        InputFile(f"{folder}/{name}", size, 0, 0, label=label)
+        InputFile(f"{folder}/{name}", size, 0, 0, label=label, file_bytes=size)
         for name, size in zip(names, sizes, strict=True)
     ]
 
@@ -119,7 +119,7 @@ def _load_builder(path: str, name: str | None, revision: str | None) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _rows(path: str, name: str | None, split: str, revision: str | None) -> Any:
+def _rows(path: str, revision: str | None, name: str | None, split: str) -> Any:
     """Asking the hub for a data set's files takes seconds, and a worker reads several shards."""
     return _load_builder(path, name, revision).as_streaming_dataset(split)
 
@@ -131,8 +131,11 @@ def _revision(builder: Any, split: str) -> str:
     return "files:" + digest_of([fingerprint(str(p)) for p in builder.config.data_files[split]])
 
 
-def _hub_revision(file: InputFile) -> str | None:
-    return None if file.revision.startswith("files:") else file.revision
+def _place(file: InputFile) -> tuple[str, str | None]:
+    """A local folder of files, or a name on the hub and its revision."""
+    if file.revision.startswith("files:"):
+        return file.address, None
+    return file.path, file.revision
 
 
 def _label(source: Source) -> str:

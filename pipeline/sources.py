@@ -12,6 +12,7 @@ from electrify.config_clean import CleanConfig, Source
 from electrify.config_tasks import TEXT_NAMES, unknown_texts
 from pipeline.hub import hub_files
 from pipeline.input_file import FILE_BITS, InputFile, InputGroup, document_id
+from pipeline.source_bytes import reading
 from pipeline.splits import split_file
 
 __all__ = [
@@ -40,6 +41,7 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
         raise ValueError(
             f"{len(sources)} sources; at most {_MAX_SOURCES}: let a glob match several files"
         )
+    folder = str(Path.cwd())
     files: list[InputFile] = []
     for source_index, source in enumerate(sources):
         found = list(_files_of(source, source_index))
@@ -48,7 +50,9 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
             raise ValueError(
                 f"{where} has {len(found):,} files or parts; at most {1 << FILE_BITS:,}"
             )
-        files.extend(replace(f, file_index=index) for index, f in enumerate(found))
+        files.extend(
+            replace(file, file_index=index, folder=folder) for index, file in enumerate(found)
+        )
     return files
 
 
@@ -87,7 +91,8 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
     for path, label, revision in marks:
-        mark = digest_of([path, label, revision]) if revision else fingerprint(path)
+        with reading(path):
+            mark = digest_of([path, label, revision]) if revision else fingerprint(path)
         found.setdefault(path, set()).add(mark)
     return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in found.items()}
 
@@ -99,7 +104,8 @@ def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
             yield replace(file, source_index=source_index)
         return
     for path, num_bytes in _match(source.path, where):
-        yield from split_file(InputFile(path, num_bytes, source_index, 0), source)
+        file = InputFile(path, num_bytes, source_index, 0, file_bytes=num_bytes)
+        yield from split_file(file, source)
 
 
 def _where(source: Source, source_index: int) -> str:

@@ -54,7 +54,7 @@ class _Stream:
 
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
-    stream = _Stream(read_chunks(file.path))
+    stream = _Stream(read_chunks(file))
     row = 0
     line = stream.line()
     while line is not None:
@@ -91,7 +91,7 @@ def _record(
         return too_long(row, TooLong(length, data), max_bytes)
     if len(data) < length:
         detail = f"the file ends {length - len(data):,} bytes before the record does"
-        return bad_row(row, "malformed_warc", detail, data)
+        return bad_row(row, "unreadable_file", detail, data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

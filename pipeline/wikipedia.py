@@ -105,7 +105,7 @@ class _Dump:
 
 def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """The articles of a dump: title, then the text. The row counts pages of every kind."""
-    chunks: Iterable[bytes] = read_chunks(file.path)
+    chunks: Iterable[bytes] = read_chunks(file)
     if not is_utf8(source.encoding):
         chunks = to_utf8(chunks, source.encoding)
     dump = _Dump(max_line_bytes)

@@ -48,7 +48,7 @@ def tally_name(of_pass: Pass, group: int) -> str:
 
 
 def error_name(group: int) -> str:
-    """The fault that stopped a strict run."""
+    """Why a group of files could not be read."""
     return f"error-{group:06d}.txt"
 
 

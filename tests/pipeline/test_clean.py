@@ -83,7 +83,7 @@ def corpus(tmp_path):
 
 
 def test_documents_removed_and_report(tmp_path, corpus):
-    clean(_config(tmp_path, [corpus / "*"]), [], overwrite=False)
+    clean(_config(tmp_path, [corpus / "*"], damaged_files="keep"), [], overwrite=False)
     folder = tmp_path / "out" / "clean"
     documents, removed = _documents(folder), _removed(folder)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
@@ -185,7 +185,7 @@ def test_a_glob_without_match_is_an_error_before_any_work(tmp_path):
 
 
 def test_an_interrupted_stage_leaves_no_folder_and_runs_again(tmp_path, corpus, monkeypatch):
-    config = _config(tmp_path, [corpus / "*"])
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -211,7 +211,7 @@ def test_done_already_is_not_done_again(tmp_path):
 
 
 def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatch):
-    config = _config(tmp_path, [corpus / "*"])
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
     one_group = _documents(_clean_afresh(config))
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     folder = _clean_afresh(config)
@@ -221,7 +221,7 @@ def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatc
 
 def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    config = _config(tmp_path, [corpus / "*"])
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
     alone = _contents(_clean_afresh(config, ["--direct_num_workers=1"]))
     assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
     assert sum(name.startswith("documents-") for name in alone[0]) == 3
@@ -253,12 +253,12 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
 ):
     """Two processes that share nothing with this one but a bucket."""
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"])))
+    alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"], damaged_files="keep")))
     options = [
         "--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=EXTERNAL",
         f"--environment_config={worker_pool}", "--sdk_worker_parallelism=2",
     ]  # fmt: skip
-    config = _config(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp")
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep", work_dir="gs://corpus/tmp")
     assert _contents(_clean_afresh(config, options)) == alone
     assert bucket.find("corpus/tmp") == []
 

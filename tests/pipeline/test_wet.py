@@ -102,7 +102,7 @@ def test_a_file_that_ends_within_a_record(tmp_path):
     path = tmp_path / "a.warc.wet"
     path.write_bytes(_record("첫") + _record("글" * 1000)[:-500])
     first, fault = _read(path)
-    assert (first.text, fault.reason) == ("첫", "malformed_warc")
+    assert (first.text, fault.reason) == ("첫", "unreadable_file")
 
 
 def test_a_record_that_is_too_long_is_not_held(tmp_path):
