@@ -99,6 +99,8 @@ class ParquetParts:
                 self.close()
         finally:
             if self._file is not None:
+                if self._writer is not None:
+                    self._writer.is_open = False  # else it would end a file that is closed
                 self._file.close()
                 self._temporary.unlink()
             return_memory()  # it would hold 60 MB until the next file
