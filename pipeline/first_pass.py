@@ -1,7 +1,7 @@
 """The first pass over a group of files: read, clean, filter, and hash what the others compare."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ from pipeline.normalize import remove_lost_characters
 from pipeline.raw import Fault, Raw
 from pipeline.readers import read_file
 from pipeline.tally import Tally
-from pipeline.work_files import cleaned_parts, write_tally
+from pipeline.work_files import PassProgress, cleaned_parts, write_tally
 from pipeline.work_folder import WorkFolder
 
 Row = dict[str, Any]
@@ -38,8 +38,10 @@ def clean_group(group: InputGroup, config: CleanConfig, work: WorkFolder) -> Has
     hashes: list[bytes] = []
     ranks: list[int] = []
     lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
+    progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
+    files = (replace(file, on_read=progress.add) for file in group.files)
     with cleaned_parts(work, group.index) as rows:
-        for row in chain.from_iterable(_clean_file(file, config, tally) for file in group.files):
+        for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
             rows.write(row)
             if row["reason"] is None:
                 hashes.append(text_hash(row["text"]))

@@ -1,7 +1,8 @@
 """One raw file of the corpus, or one part of a big one, and the ids of its documents."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
@@ -33,6 +34,8 @@ class InputFile:
     revision: str = ""  # of a data set
     file_bytes: int = 0  # of the whole file when it was listed; 0: not known
     folder: str = ""  # from which a relative path starts, for workers start elsewhere
+    # called with the number of stored bytes just read
+    on_read: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def address(self) -> str:

@@ -74,6 +74,8 @@ class _Stored(io.RawIOBase):
                 )
         view[: len(data)] = data
         self._position += len(data)
+        if self._input.on_read is not None:
+            self._input.on_read(len(data))
         return len(data)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -14,9 +15,10 @@ import pytest
 
 from electrify.config_file import parse_config
 from pipeline import clean as clean_module
-from pipeline import sources
+from pipeline import sources, work_files
 from pipeline.clean import clean
 from pipeline.documents import document_paths, read_rows
+from pipeline.work_folder import WorkFolder
 
 
 def _config(tmp_path, paths, source=None, **options):
@@ -225,6 +227,33 @@ def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
     alone = _contents(_clean_afresh(config, ["--direct_num_workers=1"]))
     assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
     assert sum(name.startswith("documents-") for name in alone[0]) == 3
+
+
+def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
+    """The bar follows the packed bytes of a file, and the rows of its documents afterwards."""
+    texts = [random.Random(number).randbytes(400).hex() for number in range(1500)]
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(rows.encode()))
+    monkeypatch.setattr(work_files, "_SHARE_SECONDS", 0.0)
+    written = []
+    write_text = WorkFolder.write_text
+
+    def record(work, name, text):
+        written.append(name)
+        if text:  # a share is all in its name
+            write_text(work, name, text)
+
+    monkeypatch.setattr(WorkFolder, "write_text", record)
+    options = {"near_dedup": {"enabled": False}, "line_dedup": {"enabled": False}}
+    clean(_config(tmp_path, [path], min_language_fraction=0.0, **options), [], overwrite=False)
+    for of_pass in work_files.PASSES:
+        marker = work_files.tally_name(of_pass, 0)
+        shares = [int(name.rpartition(".")[2]) for name in written if name.startswith(f"{marker}.")]
+        assert shares == sorted(shares)
+        assert len(set(shares)) >= 5
+        assert shares[-1] == 1000
+    assert not list((tmp_path / "out" / "clean").glob("*.json.*"))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import lzma
 import random
 import shutil
+from dataclasses import replace
 from typing import ClassVar
 
 import fsspec
@@ -243,6 +244,19 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(tmp_
     manifest = json.loads((tmp_path / "out" / "clean" / "manifest.json").read_text())
     assert manifest["counts"]["malformed"] == 1
     assert 500 < manifest["counts"]["documents_in"] < len(TEXTS)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_was_read_is_told_in_stored_bytes(faulty, name):
+    source = _source(faulty, name)
+    told = []
+    files = [replace(file, on_read=told.append) for file in expand_sources([source])]
+    _read(files, source)
+    size = len(faulty.cat(f"/set/{name}"))
+    if name == "a.parquet":  # its footer is read first, and parts of it again
+        assert size <= sum(told) < 2 * size
+    else:
+        assert sum(told) == size
 
 
 def test_bytes_read_say_nothing_of_their_contents(tmp_path):
