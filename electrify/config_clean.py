@@ -14,11 +14,13 @@ Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
 Kind = Literal["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"]
 
+DEFAULT_ID_FIELD = "id"
 # options of a source that not every kind has
 _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "split": ("huggingface",),
     "text_field": ("jsonl", "parquet", "huggingface"),
     "thread_field": ("jsonl", "parquet", "huggingface"),
+    "id_field": ("jsonl", "parquet", "huggingface"),
     "document": ("text",),
     "encoding": ("jsonl", "text", "wikipedia"),
 }
@@ -50,6 +52,9 @@ class Source(Section):
     text_field: str = "text"  # jsonl, parquet and huggingface
     # jsonl, parquet, huggingface: rows that follow one another with the same value are one document
     thread_field: str | None = None
+    # jsonl, parquet, huggingface: the id that the source gives a row, a string or an integer; none:
+    # `id`, where the rows have it
+    id_field: str | None = None
     # text: a document is the whole file, a line, or a block between blank lines
     document: Literal["file", "line", "block"] = "block"
     # jsonl, text and wikipedia: any codec of Python

@@ -91,6 +91,7 @@ def _malformed_row(
         "source": name,
         "url": None,
         "licence": None,
+        "source_id": _storable(fault.source_id or "") or None,
         "reason": fault.reason,
         "detail": f"{where}: {detail}",
     }
@@ -107,6 +108,7 @@ def _clean_row(
         "source": name,
         "url": _storable(raw.url or "") or None,
         "licence": _storable(raw.licence or source.licence or "") or None,
+        "source_id": _storable(raw.source_id or "") or None,
         "reason": None,
         "detail": None,
     }

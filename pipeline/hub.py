@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 
 from electrify.artifacts import digest_of, fingerprint
-from electrify.config_clean import Source
+from electrify.config_clean import DEFAULT_ID_FIELD, Source
 from pipeline.input_file import InputFile
 from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
 from pipeline.splits import PART_BYTES
@@ -37,7 +37,7 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
         revision = _revision(builder, source.split)
     except Exception as error:  # of the network, the hub, the data set's files: all kinds
         raise ValueError(f"{where} cannot be opened: {_explain(error)}") from error
-    for field in (source.text_field, source.thread_field):
+    for field in (source.text_field, source.thread_field, source.id_field):
         if columns is not None and field is not None and field not in columns:
             raise ValueError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
@@ -59,7 +59,10 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded
-            wanted = {source.text_field, source.thread_field, "source", "url", "licence", "license"}
+            wanted = {
+                source.text_field, source.thread_field, source.id_field or DEFAULT_ID_FIELD,
+                "source", "url", "licence", "license",
+            }  # fmt: skip
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
             yield _item(row, value, source, max_line_bytes)
@@ -70,12 +73,13 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
 
 def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Raw | Fault:
     item = take_fields(row, value, source)
-    if not isinstance(item, Raw):
-        return Fault(row, *item)
+    if isinstance(item, Fault):
+        return item
     if len(item.text) * 4 > max_bytes:  # UTF-8 takes at most four bytes a character
         data = item.text.encode("utf-8", "surrogatepass")
         if len(data) > max_bytes:
-            return too_long(row, TooLong(len(data), data[:HEAD_BYTES]), max_bytes)
+            line = TooLong(len(data), data[:HEAD_BYTES])
+            return too_long(row, line, max_bytes, source_id=item.source_id)
     return item
 
 

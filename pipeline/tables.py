@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from electrify.config_clean import Source
+from electrify.config_clean import DEFAULT_ID_FIELD, Source
 from pipeline.input_file import InputFile
 from pipeline.lines import CHUNK_BYTES
-from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, raw_of, too_long
+from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
 from pipeline.source_bytes import open_source
 
 # Of the columns read, held at a time: twice, as Arrow has them and as Python does.
@@ -72,26 +72,30 @@ def _rows_of_bytes(num_bytes: int, num_rows: int) -> int:
 
 def _check_schema(schema: pa.Schema, source: Source) -> None:
     """`pa.ArrowInvalid` where no row of the table can be read."""
-    for name in (source.text_field, source.thread_field):
+    for name in (source.text_field, source.thread_field, source.id_field):
         if name is not None and name not in schema.names:
             there = ", ".join(schema.names[:20])
             raise pa.ArrowInvalid(f"no column {name!r} (there are: {there}); name one of them")
     kind = schema.field(source.text_field).type
     if not _is_string(kind):
         raise pa.ArrowInvalid(f"column {source.text_field!r} is {kind}, not a string")
-    if source.thread_field is None:
-        return
-    kind = schema.field(source.thread_field).type
-    if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        raise pa.ArrowInvalid(
-            f"column {source.thread_field!r} is {kind}, not a string or an integer"
-        )
+    for name in (source.thread_field, source.id_field):
+        if name is not None and not _is_name(kind := schema.field(name).type):
+            raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
 
 
 def _columns(schema: pa.Schema, source: Source) -> list[str]:
     extra = [n for n in _KNOWN if n in schema.names and _is_string(schema.field(n).type)]
     wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
+    name = source.id_field or DEFAULT_ID_FIELD
+    if name in schema.names and _is_name(schema.field(name).type):
+        wanted.append(name)
     return list(dict.fromkeys(wanted))
+
+
+def _is_name(kind: pa.DataType) -> bool:
+    """Whether the values can name a thread or a document."""
+    return bool(_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
 
 def _is_string(kind: pa.DataType) -> bool:
@@ -128,18 +132,21 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: int) -> Raw | Fault:
     name = source.text_field
     data = record[name]
-    if data is None:
-        return Fault(row, "wrong_type", f"column {name!r} is null, not a string")
-    if len(data) > max_bytes:
-        return too_long(row, TooLong(len(data), data[:HEAD_BYTES]), max_bytes)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return bad_row(row, "invalid_utf8", str(error), data)
     rest = {
         column: value.decode("utf-8", "replace")
         for column, value in record.items()
         if value is not None and column != name
     }
+    source_id = id_of(rest.get(source.id_field or DEFAULT_ID_FIELD))
+    if data is None:
+        detail = f"column {name!r} is null, not a string"
+        return Fault(row, "wrong_type", detail, source_id=source_id)
+    if len(data) > max_bytes:
+        line = TooLong(len(data), data[:HEAD_BYTES])
+        return too_long(row, line, max_bytes, source_id=source_id)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
     thread = rest.get(source.thread_field) if source.thread_field else None
-    return raw_of(row, text, rest, thread)
+    return raw_of(row, text, rest, thread, source_id)

@@ -93,7 +93,7 @@ def test_documents_removed_and_report(tmp_path, corpus):
     # each sentence once, from the first place where it stood, in order
     assert documents[0] == {
         "id": "00-00000-000000001", "text": _sentence(0), "language": "ko", "source": "첫째",
-        "url": None, "licence": "CC0-1.0",
+        "url": None, "licence": "CC0-1.0", "source_id": None,
     }  # fmt: skip
     texts = [document["text"] for document in documents]
     assert texts[:500] == [_sentence(i) for i in range(500)]
@@ -254,6 +254,30 @@ def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
         assert len(set(shares)) >= 5
         assert shares[-1] == 1000
     assert not list((tmp_path / "out" / "clean").glob("*.json.*"))
+
+
+def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):
+    rows = [
+        {"id": f"글-{number}", "text": text}
+        for number, text in enumerate([_sentence(1), _sentence(1), "짧다", _long_text(2), None])
+    ]
+    near = _long_text(2) + "\n" + _sentence(1100)
+    rows += [
+        {"id": 7, "text": near},
+        {"text": _sentence(3)},
+        {"id": "\ud800", "text": _sentence(4)},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    clean(_config(tmp_path, [path]), [], overwrite=False)
+    folder = tmp_path / "out" / "clean"
+    assert [(row["id"][-1], row["source_id"]) for row in _documents(folder)] == [
+        ("1", "글-0"), ("6", "7"), ("7", None), ("8", None)
+    ]  # fmt: skip
+    assert [(row["reason"], row["source_id"]) for row in _removed(folder)] == [
+        ("duplicate", "글-1"), ("too_short", "글-2"), ("near_duplicate", "글-3"),
+        ("wrong_type", "글-4"),
+    ]  # fmt: skip
 
 
 @pytest.fixture

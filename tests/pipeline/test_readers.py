@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from electrify.config_clean import Source
 from pipeline.input_file import InputFile
 from pipeline.readers import Fault, Raw, TooLong, read_file, read_lines
+from pipeline.sources import expand_sources
 
 LINE_BYTES = 1_000_000
 
@@ -111,7 +112,7 @@ def test_fields_of_a_row(tmp_path):
         encoding="utf-8",
     )
     assert _read(path, _source(text_field="body")) == [
-        Raw(1, "가", "s", "u", "l"),
+        Raw(1, "가", "s", "u", "l", source_id="x"),
         Raw(3, "나", None, None, "m"),
     ]
 
@@ -250,3 +251,37 @@ def test_parquet_faults(tmp_path):
     assert [(i.row, i.reason) for i in items[1:]] == [
         (2, "wrong_type"), (3, "invalid_utf8"), (4, "line_too_long")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow", "files"])
+def test_the_id_of_a_row(tmp_path, kind):
+    """`id` where the rows have it, or the field that `id_field` names, which must be there."""
+    rows = [{"text": "가", "id": 3, "key": "a"}, {"text": None, "id": None, "key": "b"}]
+    path, source = tmp_path / f"a.{kind}", {"kind": kind, "language": "ko"}
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        source["kind"] = "huggingface"
+        path.mkdir()
+        table = datasets.Dataset.from_list(rows)
+        if kind == "arrow":
+            table.save_to_disk(path)
+        else:
+            table.to_parquet(path / "a.parquet")
+
+    def read(**options):
+        one = Source(path=str(path), **source, **options)
+        return [item for f in expand_sources([one]) for item in read_file(f, one, LINE_BYTES)]
+
+    assert [item.source_id for item in read()] == ["3", None]
+    assert [item.source_id for item in read(id_field="key")] == ["a", "b"]
+    if kind == "files":
+        with pytest.raises(ValueError, match="has no field 'none'"):
+            read(id_field="none")
+    else:
+        what = "field" if kind == "jsonl" else "column"
+        assert all(f"no {what} 'none'" in fault.detail for fault in read(id_field="none"))
