@@ -56,8 +56,7 @@ class InputFile:
         """The file's name without folders and endings: "news.2020" of "a/news.2020.jsonl.gz"."""
         if self.label:
             return self.label
-        name = PurePosixPath(self.path)
-        return (name.with_suffix("") if self.path.endswith(PACKED_ENDINGS) else name).stem
+        return _unpacked(self.path).stem
 
     @property
     def text_bytes(self) -> int:
@@ -80,6 +79,16 @@ class InputGroup:
 
     index: int
     files: tuple[InputFile, ...]
+
+
+def text_ending(path: str) -> str:
+    """A file's ending in small letters, without that of its packing: ".txt" of "a/b.TXT.gz"."""
+    return _unpacked(path).suffix.lower()
+
+
+def _unpacked(path: str) -> PurePosixPath:
+    name = PurePosixPath(path)
+    return name.with_suffix("") if path.endswith(PACKED_ENDINGS) else name
 
 
 def document_id(rank: int) -> str:

@@ -11,7 +11,7 @@ from electrify.artifacts import digest_of, fingerprint
 from electrify.config_clean import CleanConfig, Source
 from electrify.config_tasks import TEXT_NAMES, unknown_texts
 from pipeline.hub import hub_files
-from pipeline.input_file import FILE_BITS, InputFile, InputGroup, document_id
+from pipeline.input_file import FILE_BITS, InputFile, InputGroup, document_id, text_ending
 from pipeline.source_bytes import reading
 from pipeline.splits import split_file
 
@@ -30,6 +30,23 @@ __all__ = [
 # element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
 GROUP_BYTES = 32_000_000
 _MAX_SOURCES = 512
+_TABLE = (
+    'a table: put it into a folder of its own and write kind = "huggingface", path = that folder '
+    "and text_field = the column of the text"
+)
+_SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE}"
+_OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
+_ARCHIVE = "an archive: unpack it"
+# formats that no kind of source reads, and what to do with them
+_REFUSED = {
+    ".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _SHEET, ".xls": _SHEET, ".ods": _SHEET,
+    ".docx": _OFFICE, ".odt": _OFFICE, ".rtf": _OFFICE, ".epub": _OFFICE,
+    ".doc": "a document: save it as text in Word or LibreOffice",
+    ".hwp": "a document: write its text out, for example hwp5txt FILE > FILE.txt",
+    ".hwpx": "a document: save it as text in Hancom Office",
+    ".pdf": "a PDF: write its text out, for example pdftotext FILE FILE.txt",
+    ".zip": _ARCHIVE, ".tar": _ARCHIVE, ".tgz": _ARCHIVE, ".7z": _ARCHIVE, ".rar": _ARCHIVE,
+}  # fmt: skip
 
 
 def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
@@ -104,6 +121,8 @@ def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
             yield replace(file, source_index=source_index)
         return
     for path, num_bytes in _match(source.path, where):
+        if advice := _REFUSED.get(text_ending(path)):
+            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
         file = InputFile(path, num_bytes, source_index, 0, file_bytes=num_bytes)
         yield from split_file(file, source)
 
