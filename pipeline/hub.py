@@ -59,10 +59,8 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded
-            wanted = {
-                source.text_field, source.thread_field, source.id_field or DEFAULT_ID_FIELD,
-                "source", "url", "licence", "license",
-            }  # fmt: skip
+            wanted = {source.text_field, source.thread_field, source.id_field or DEFAULT_ID_FIELD}
+            wanted |= {"source", "url", "licence", "license"}
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
             yield _item(row, value, source, max_line_bytes)

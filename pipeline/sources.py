@@ -39,14 +39,15 @@ _OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o
 _ARCHIVE = "an archive: unpack it"
 # formats that no kind of source reads, and what to do with them
 _REFUSED = {
-    ".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _SHEET, ".xls": _SHEET, ".ods": _SHEET,
-    ".docx": _OFFICE, ".odt": _OFFICE, ".rtf": _OFFICE, ".epub": _OFFICE,
+    **dict.fromkeys((".csv", ".tsv"), _TABLE),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
+    **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
     ".doc": "a document: save it as text in Word or LibreOffice",
     ".hwp": "a document: write its text out, for example hwp5txt FILE > FILE.txt",
     ".hwpx": "a document: save it as text in Hancom Office",
     ".pdf": "a PDF: write its text out, for example pdftotext FILE FILE.txt",
-    ".zip": _ARCHIVE, ".tar": _ARCHIVE, ".tgz": _ARCHIVE, ".7z": _ARCHIVE, ".rar": _ARCHIVE,
-}  # fmt: skip
+}
 
 
 def expand_sources(sources: Sequence[Source]) -> list[InputFile]:

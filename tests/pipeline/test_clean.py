@@ -272,12 +272,17 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
     clean(_config(tmp_path, [path]), [], overwrite=False)
     folder = tmp_path / "out" / "clean"
     assert [(row["id"][-1], row["source_id"]) for row in _documents(folder)] == [
-        ("1", "글-0"), ("6", "7"), ("7", None), ("8", None)
-    ]  # fmt: skip
+        ("1", "글-0"),
+        ("6", "7"),
+        ("7", None),
+        ("8", None),
+    ]
     assert [(row["reason"], row["source_id"]) for row in _removed(folder)] == [
-        ("duplicate", "글-1"), ("too_short", "글-2"), ("near_duplicate", "글-3"),
+        ("duplicate", "글-1"),
+        ("too_short", "글-2"),
+        ("near_duplicate", "글-3"),
         ("wrong_type", "글-4"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture

@@ -83,9 +83,9 @@ def _xml():
 
 
 def _wet():
-    heads = (f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {len(t.encode())}\r\n\r\n{t}"
-             for t in TEXTS)  # fmt: skip
-    return "\r\n\r\n".join(heads).encode()
+    head = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: "
+    records = (f"{head}{len(text.encode())}\r\n\r\n{text}" for text in TEXTS)
+    return "\r\n\r\n".join(records).encode()
 
 
 def _table():

@@ -88,8 +88,8 @@ def test_a_broken_record_is_a_fault_and_the_next_is_found(read):
 
 def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
     named = b"WARC-Type: conversion", b"WARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1-2>"
-    items = read(*(_record(text).replace(*named) for text in ("글", b"\xff", "a" * 50)),
-                 max_line_bytes=40)  # fmt: skip
+    records = [_record(text).replace(*named) for text in ("글", b"\xff", "a" * 50)]
+    items = read(*records, max_line_bytes=40)
     assert [type(item) for item in items] == [Raw, Fault, Fault]
     assert {item.source_id for item in items} == {"<urn:uuid:1-2>"}
 
