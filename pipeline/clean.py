@@ -152,10 +152,15 @@ def _summary(tally: Tally) -> dict[str, int]:
         f"clean: {counts['documents']:,} of {counts['documents_in']:,} documents kept, "
         f"{counts['characters']:,} characters"
     )
-    if counts["malformed"]:
+    num_damaged = tally.by("malformed", 1).get("unreadable_file", 0)
+    if num_damaged:
         warn(
-            f"{counts['malformed']:,} row(s) could not be read, the first {tally.examples[0]}; "
-            "see report.html"
+            f"{num_damaged:,} damaged file(s) were read up to the damage; nobody knows how much is "
+            "lost: see unreadable_file in report.html"
+        )
+    if num_rows := counts["malformed"] - num_damaged:
+        warn(
+            f"{num_rows:,} row(s) could not be read, the first {tally.examples[0]}; see report.html"
         )
     if empty := [f["path"] for f in tally.files if not f["documents"] + f["malformed"]]:
         warn(f"{len(empty):,} file(s) hold no document, the first {empty[0]}")

@@ -33,9 +33,10 @@ def reading(address: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
         raise SourceError(
-            f"{address} cannot be read: {type(error).__name__}: {error}. No part of a source is "
-            "left out: see that every worker can open it, then run the stage again"
+            f"{address} cannot be read: {reason}. No part of a source is left out: see that every "
+            "worker can open it, then run the stage again"
         ) from error
 
 

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import logging
 import lzma
 import random
 import shutil
@@ -231,7 +232,10 @@ def test_a_worker_that_cannot_open_a_local_file_stops_the_stage(tmp_path, monkey
         clean(_config(tmp_path, path), ["--direct_num_workers=2"], overwrite=False)
 
 
-def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(tmp_path):
+def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(FILES["a.jsonl.gz"]()[:80_000])
     (tmp_path / "b.jsonl").write_text('{"text": "온전한 글 하나가 여기에 있다."}\n')
@@ -243,6 +247,7 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(tmp_
     clean(_config(tmp_path, globbed, **options), [], overwrite=False)
     manifest = json.loads((tmp_path / "out" / "clean" / "manifest.json").read_text())
     assert manifest["counts"]["malformed"] == 1
+    assert "1 damaged file(s) were read up to the damage" in caplog.text
     assert 500 < manifest["counts"]["documents_in"] < len(TEXTS)
 
 
