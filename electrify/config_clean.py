@@ -14,11 +14,13 @@ Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
 Kind = Literal["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"]
 
+DEFAULT_ID_FIELD = "id"
 # options of a source that not every kind has
 _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "split": ("huggingface",),
     "text_field": ("jsonl", "parquet", "huggingface"),
     "thread_field": ("jsonl", "parquet", "huggingface"),
+    "id_field": ("jsonl", "parquet", "huggingface"),
     "document": ("text",),
     "encoding": ("jsonl", "text", "wikipedia"),
 }
@@ -50,6 +52,9 @@ class Source(Section):
     text_field: str = "text"  # jsonl, parquet and huggingface
     # jsonl, parquet, huggingface: rows that follow one another with the same value are one document
     thread_field: str | None = None
+    # jsonl, parquet, huggingface: the id that the source gives a row, a string or an integer; none:
+    # `id`, where the rows have it
+    id_field: str | None = None
     # text: a document is the whole file, a line, or a block between blank lines
     document: Literal["file", "line", "block"] = "block"
     # jsonl, text and wikipedia: any codec of Python
@@ -140,7 +145,10 @@ class CleanConfig(CleanRules):
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
     decontaminate_data_dir: str | None = None  # a folder or "hub"; none: evaluate.data_dir
     max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
-    strict: bool = False  # a malformed row or unreadable file stops the run
+    strict: bool = False  # a malformed row stops the run
+    # a file that is damaged from some place on (a .gz cut short, a table without its footer), so
+    # that nobody knows what is lost; keep: what comes before the damage
+    damaged_files: Literal["stop", "keep"] = "stop"
     # the folder in which workers share files while they work, local or any fsspec address
     # (gs://bucket/tmp); none: in the output folder. Runners other than local need one.
     work_dir: str | None = None

@@ -39,8 +39,8 @@ def clean(
     """Make the `clean` folder of a run.
 
     `benchmark_texts` is a folder of the texts that `clean.decontaminate_against` names. Raises
-    `ValueError` for a glob that matches nothing, for a corpus of which nothing is left and, if
-    `clean.strict`, for the first row that cannot be read.
+    `ValueError` for a glob that matches nothing, for a file that cannot be read, for a corpus of
+    which nothing is left and, if `clean.strict`, for the first row that cannot be read.
     """
     if config.clean.decontaminate_against and benchmark_texts is None:
         raise ValueError(
@@ -108,8 +108,9 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
             run_pipeline(pipeline)
     except Exception as error:
         there = set(work.names())
-        faults = [name for g in groups if (name := error_name(g.index)) in there]
-        if faults:
+        # a group that a runner tried again may have been read in the end
+        unread = [g.index for g in groups if tally_name("read", g.index) not in there]
+        if faults := [name for group in unread if (name := error_name(group)) in there]:
             raise ValueError(next(work.read_texts(faults[:1]))) from error
         raise
 
@@ -151,10 +152,15 @@ def _summary(tally: Tally) -> dict[str, int]:
         f"clean: {counts['documents']:,} of {counts['documents_in']:,} documents kept, "
         f"{counts['characters']:,} characters"
     )
-    if counts["malformed"]:
+    num_damaged = tally.by("malformed", 1).get("unreadable_file", 0)
+    if num_damaged:
         warn(
-            f"{counts['malformed']:,} row(s) could not be read, the first {tally.examples[0]}; "
-            "see report.html"
+            f"{num_damaged:,} damaged file(s) were read up to the damage; nobody knows how much is "
+            "lost: see unreadable_file in report.html"
+        )
+    if num_rows := counts["malformed"] - num_damaged:
+        warn(
+            f"{num_rows:,} row(s) could not be read, the first {tally.examples[0]}; see report.html"
         )
     if empty := [f["path"] for f in tally.files if not f["documents"] + f["malformed"]]:
         warn(f"{len(empty):,} file(s) hold no document, the first {empty[0]}")

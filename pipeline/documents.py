@@ -19,6 +19,7 @@ DOCUMENT_SCHEMA = pa.schema(
         pa.field("source", pa.string(), nullable=False),
         pa.field("url", pa.string()),
         pa.field("licence", pa.string()),
+        pa.field("source_id", pa.string()),  # the id that the source itself gives, if any
     ]
 )
 REMOVED_SCHEMA = pa.schema(
@@ -31,6 +32,7 @@ REMOVED_SCHEMA = pa.schema(
         # as it was read (of a duplicate: as it was cleaned); of a row that could not be read, its
         # first characters
         pa.field("text", pa.string(), nullable=False),
+        pa.field("source_id", pa.string()),
     ]
 )
 ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
@@ -52,6 +54,7 @@ class Document:
     source: str
     url: str | None
     licence: str | None
+    source_id: str | None = None
 
     def row(self) -> dict[str, Any]:
         """As a row of `DOCUMENT_SCHEMA`."""
@@ -99,6 +102,8 @@ class ParquetParts:
                 self.close()
         finally:
             if self._file is not None:
+                if self._writer is not None:
+                    self._writer.is_open = False  # else it would end a file that is closed
                 self._file.close()
                 self._temporary.unlink()
             return_memory()  # it would hold 60 MB until the next file

@@ -1,7 +1,7 @@
 """The first pass over a group of files: read, clean, filter, and hash what the others compare."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ from pipeline.normalize import remove_lost_characters
 from pipeline.raw import Fault, Raw
 from pipeline.readers import read_file
 from pipeline.tally import Tally
-from pipeline.work_files import cleaned_parts, write_tally
+from pipeline.work_files import PassProgress, cleaned_parts, write_tally
 from pipeline.work_folder import WorkFolder
 
 Row = dict[str, Any]
@@ -31,14 +31,17 @@ class Hashes:
 def clean_group(group: InputGroup, config: CleanConfig, work: WorkFolder) -> Hashes:
     """Rows of a group of files into the work folder; hashes of documents and lines.
 
-    Raises `ValueError` with file and row if the config is strict and a row cannot be read.
+    Raises `ValueError` with file and row for a file or, if the config is strict, a row that
+    cannot be read.
     """
     tally = Tally()
     hashes: list[bytes] = []
     ranks: list[int] = []
     lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
+    progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
+    files = (replace(file, on_read=progress.add) for file in group.files)
     with cleaned_parts(work, group.index) as rows:
-        for row in chain.from_iterable(_clean_file(file, config, tally) for file in group.files):
+        for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
             rows.write(row)
             if row["reason"] is None:
                 hashes.append(text_hash(row["text"]))
@@ -57,7 +60,7 @@ def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[
     for item in read_file(file, source, config.max_line_bytes):
         if isinstance(item, Fault):
             num_malformed += 1
-            yield _malformed_row(file, source, item, config.strict, tally)
+            yield _malformed_row(file, source, item, config, tally)
         else:
             num_documents += 1
             yield _clean_row(file, source, item, rules, tally)
@@ -65,10 +68,16 @@ def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[
 
 
 def _malformed_row(
-    file: InputFile, source: Source, fault: Fault, strict: bool, tally: Tally
+    file: InputFile, source: Source, fault: Fault, config: CleanConfig, tally: Tally
 ) -> Row:
     where, detail = file.where(fault.row, fault.offset), _storable(fault.detail)
-    if strict:
+    if fault.reason == "unreadable_file":
+        if config.damaged_files == "stop":
+            raise ValueError(
+                f"{where}: {detail}. The file cannot be read from here on: repair it, take it out "
+                'of the sources, or set clean.damaged_files = "keep" to take what comes before'
+            )
+    elif config.strict:
         raise ValueError(
             f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
         )
@@ -82,6 +91,7 @@ def _malformed_row(
         "source": name,
         "url": None,
         "licence": None,
+        "source_id": _storable(fault.source_id or "") or None,
         "reason": fault.reason,
         "detail": f"{where}: {detail}",
     }
@@ -98,6 +108,7 @@ def _clean_row(
         "source": name,
         "url": _storable(raw.url or "") or None,
         "licence": _storable(raw.licence or source.licence or "") or None,
+        "source_id": _storable(raw.source_id or "") or None,
         "reason": None,
         "detail": None,
     }

@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 
 from electrify.artifacts import digest_of, fingerprint
-from electrify.config_clean import Source
+from electrify.config_clean import DEFAULT_ID_FIELD, Source
 from pipeline.input_file import InputFile
 from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
 from pipeline.splits import PART_BYTES
@@ -37,7 +37,7 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
         revision = _revision(builder, source.split)
     except Exception as error:  # of the network, the hub, the data set's files: all kinds
         raise ValueError(f"{where} cannot be opened: {_explain(error)}") from error
-    for field in (source.text_field, source.thread_field):
+    for field in (source.text_field, source.thread_field, source.id_field):
         if columns is not None and field is not None and field not in columns:
             raise ValueError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
@@ -55,11 +55,12 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         yield from read_arrow(file, source, max_line_bytes)
         return
     try:
-        rows = _rows(file.path, source.name, source.split, _hub_revision(file))
+        rows = _rows(*_place(file), source.name, source.split)
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded
-            wanted = {source.text_field, source.thread_field, "source", "url", "licence", "license"}
+            wanted = {source.text_field, source.thread_field, source.id_field or DEFAULT_ID_FIELD}
+            wanted |= {"source", "url", "licence", "license"}
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
             yield _item(row, value, source, max_line_bytes)
@@ -70,12 +71,13 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
 
 def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Raw | Fault:
     item = take_fields(row, value, source)
-    if not isinstance(item, Raw):
-        return Fault(row, *item)
+    if isinstance(item, Fault):
+        return item
     if len(item.text) * 4 > max_bytes:  # UTF-8 takes at most four bytes a character
         data = item.text.encode("utf-8", "surrogatepass")
         if len(data) > max_bytes:
-            return too_long(row, TooLong(len(data), data[:HEAD_BYTES]), max_bytes)
+            line = TooLong(len(data), data[:HEAD_BYTES])
+            return too_long(row, line, max_bytes, source_id=item.source_id)
     return item
 
 
@@ -99,7 +101,7 @@ def _saved_files(source: Source, where: str) -> list[InputFile]:
         raise ValueError(f"{where} cannot be opened: {_explain(error)}") from error
     label = _label(source)
     return [
-        InputFile(f"{folder}/{name}", size, 0, 0, label=label)
+        InputFile(f"{folder}/{name}", size, 0, 0, label=label, file_bytes=size)
         for name, size in zip(names, sizes, strict=True)
     ]
 
@@ -119,7 +121,7 @@ def _load_builder(path: str, name: str | None, revision: str | None) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _rows(path: str, name: str | None, split: str, revision: str | None) -> Any:
+def _rows(path: str, revision: str | None, name: str | None, split: str) -> Any:
     """Asking the hub for a data set's files takes seconds, and a worker reads several shards."""
     return _load_builder(path, name, revision).as_streaming_dataset(split)
 
@@ -131,8 +133,11 @@ def _revision(builder: Any, split: str) -> str:
     return "files:" + digest_of([fingerprint(str(p)) for p in builder.config.data_files[split]])
 
 
-def _hub_revision(file: InputFile) -> str | None:
-    return None if file.revision.startswith("files:") else file.revision
+def _place(file: InputFile) -> tuple[str, str | None]:
+    """A local folder of files, or a name on the hub and its revision."""
+    if file.revision.startswith("files:"):
+        return file.address, None
+    return file.path, file.revision
 
 
 def _label(source: Source) -> str:

@@ -1,9 +1,11 @@
 """One raw file of the corpus, or one part of a big one, and the ids of its documents."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2")
+PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
 FILE_BITS, ROW_BITS = 22, 32
@@ -16,7 +18,8 @@ class InputFile:
     `source_index` counts the config's sources; `file_index` a source's files, each part as one.
     """
 
-    path: str  # local path, address with ://, or the name of a data set on the hub
+    # local path as the config has it, address with ://, or the name of a data set on the hub
+    path: str
     num_bytes: int  # of the part
     source_index: int
     file_index: int
@@ -29,6 +32,15 @@ class InputFile:
     first_row: int = 0  # parquet: rows before the part, for they count through
     label: str = ""  # stands for the file's name as the `source` of its documents
     revision: str = ""  # of a data set
+    file_bytes: int = 0  # of the whole file when it was listed; 0: not known
+    folder: str = ""  # from which a relative path starts, for workers start elsewhere
+    # called with the number of stored bytes just read
+    on_read: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def address(self) -> str:
+        """Where any worker finds the file."""
+        return self.path if "://" in self.path else os.path.join(self.folder, self.path)
 
     def document_id(self, row: int) -> str:
         """The id of the document in one row (1: the first)."""
@@ -44,8 +56,7 @@ class InputFile:
         """The file's name without folders and endings: "news.2020" of "a/news.2020.jsonl.gz"."""
         if self.label:
             return self.label
-        name = PurePosixPath(self.path)
-        return (name.with_suffix("") if self.path.endswith(PACKED_ENDINGS) else name).stem
+        return _unpacked(self.path).stem
 
     @property
     def text_bytes(self) -> int:
@@ -68,6 +79,16 @@ class InputGroup:
 
     index: int
     files: tuple[InputFile, ...]
+
+
+def text_ending(path: str) -> str:
+    """A file's ending in small letters, without that of its packing: ".txt" of "a/b.TXT.gz"."""
+    return _unpacked(path).suffix.lower()
+
+
+def _unpacked(path: str) -> PurePosixPath:
+    name = PurePosixPath(path)
+    return name.with_suffix("") if path.endswith(PACKED_ENDINGS) else name
 
 
 def document_id(rank: int) -> str:

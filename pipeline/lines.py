@@ -3,20 +3,26 @@
 import bz2
 import gzip
 import itertools
+import lzma
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import IO
+from typing import Any
 
-import fsspec
 import pyarrow as pa
 
 from pipeline.encodings import is_utf8, to_utf8
 from pipeline.input_file import InputFile
 from pipeline.raw import HEAD_BYTES, TooLong
+from pipeline.source_bytes import open_source
 
 CHUNK_BYTES = 1 << 20
 # Arrow loses the piece in which it meets a fault, so the pieces are small
 _ZSTD_CHUNK_BYTES = 1 << 14
+_UNPACKERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -36,29 +42,25 @@ def read_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | TooL
         yield _joined(pieces, num_bytes, max_bytes)
 
 
-def read_chunks(path: str) -> Generator[bytes, None, None]:
-    """The bytes of a file, unpacked as its ending says: .gz, .bz2, .zst, .zstd or as they are."""
-    with fsspec.open(path, "rb") as packed:
-        read: Callable[[int], bytes]
+def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
+    """The bytes of a file, unpacked as its ending says (`PACKED_ENDINGS`), or as they are."""
+    with open_source(file) as packed:
+        if not packed.peek(1):  # .bz2 and .xz take an empty file for a broken one
+            return
+        read: Callable[[int], bytes] = packed.read
         size = CHUNK_BYTES
-        if path.endswith(".gz"):
-            read = gzip.GzipFile(fileobj=packed).read1  # all there is before a fault
-        elif path.endswith(".bz2"):
-            if not packed.read(1):  # the one packing that takes an empty file for a broken one
-                return
-            packed.seek(0)
-            read = bz2.BZ2File(packed).read1
-        elif path.endswith((".zst", ".zstd")):
+        if file.path.endswith((".zst", ".zstd")):
             read, size = pa.CompressedInputStream(packed, "zstd").read, _ZSTD_CHUNK_BYTES
-        else:
-            read = packed.read
+        for ending, unpack in _UNPACKERS.items():
+            if file.path.endswith(ending):
+                read = unpack(packed).read1  # all there is before a fault
         while chunk := read(size):
             yield chunk
 
 
-def head_of(path: str) -> bytes:
-    """The first bytes of a file, unpacked; empty where it cannot be read."""
-    chunks = read_chunks(path)
+def head_of(file: InputFile) -> bytes:
+    """The first bytes of a file, unpacked."""
+    chunks = read_chunks(file)
     try:
         return next(chunks, b"")
     finally:
@@ -75,9 +77,9 @@ def read_text_lines(
     """
     chunks: Iterator[bytes]
     if file.num_parts > 1:
-        chunks, offset = _part_chunks(file.path, file.start, file.stop or sys.maxsize)
+        chunks, offset = _part_chunks(file)
     else:
-        chunks, offset = read_chunks(file.path), 0
+        chunks, offset = read_chunks(file), 0
     if not is_utf8(encoding):
         chunks = to_utf8(chunks, encoding)
     for line in read_lines(chunks, max_bytes):
@@ -88,11 +90,12 @@ def read_text_lines(
             return
 
 
-def _part_chunks(path: str, start: int, stop: int) -> tuple[Iterator[bytes], int]:
+def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
     """The bytes from the first line that begins in the part on, and where that line begins."""
+    start, stop = file.start, file.stop or sys.maxsize
     if not start:
-        return _raw_chunks(path, 0), 0
-    chunks = _raw_chunks(path, start - 1)  # a line may begin at `start` itself
+        return _raw_chunks(file, 0), 0
+    chunks = _raw_chunks(file, start - 1)  # a line may begin at `start` itself
     offset = start - 1
     for chunk in chunks:
         newline = chunk.find(b"\n")
@@ -105,15 +108,11 @@ def _part_chunks(path: str, start: int, stop: int) -> tuple[Iterator[bytes], int
     return iter(()), stop
 
 
-def _raw_chunks(path: str, start: int) -> Iterator[bytes]:
-    with fsspec.open(path, "rb") as file:
-        file.seek(start)
-        yield from _chunks_of(file)
-
-
-def _chunks_of(file: IO[bytes]) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK_BYTES):
-        yield chunk
+def _raw_chunks(file: InputFile, start: int) -> Iterator[bytes]:
+    with open_source(file) as opened:
+        opened.seek(start)
+        while chunk := opened.read(CHUNK_BYTES):
+            yield chunk
 
 
 def _joined(pieces: list[bytes], num_bytes: int, max_bytes: int) -> bytes | TooLong:

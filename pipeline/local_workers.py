@@ -30,9 +30,12 @@ GRACE_SECONDS = 60.0
 
 
 def worker_environment() -> SubprocessSDKEnvironment:
-    """Processes of this Python for the local runner; each writes its number where it is found."""
+    """Processes of this Python for the local runner; each writes its number where it is found.
+
+    Ctrl-C at a terminal reaches all of them. They leave it to this process, which ends them.
+    """
     number = f"echo $$ > {shlex.quote(str(_folder()))}/$WORKER_ID"
-    command = f"{number} && exec {shlex.quote(sys.executable)} -m pipeline.worker"
+    command = f"trap '' INT; {number} && exec {shlex.quote(sys.executable)} -m pipeline.worker"
     return SubprocessSDKEnvironment.from_command_string(command_string=command)
 
 

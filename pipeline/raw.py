@@ -17,6 +17,7 @@ class Raw:
     url: str | None = None
     licence: str | None = None
     thread: str | None = None  # rows that follow one another with the same value are one document
+    source_id: str | None = None  # the id that the source itself gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Fault:
     detail: str
     text: str = ""
     offset: int | None = None  # of the row's first byte in its file, where lines are read
+    source_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,45 @@ class TooLong:
     head: bytes
 
 
-def bad_row(row: int, reason: str, detail: str, data: bytes, offset: int | None = None) -> Fault:
+def bad_row(
+    row: int,
+    reason: str,
+    detail: str,
+    data: bytes,
+    offset: int | None = None,
+    source_id: str | None = None,
+) -> Fault:
     """A fault that shows how the row begins."""
-    return Fault(row, reason, detail, data[:HEAD_BYTES].decode("utf-8", "replace"), offset)
+    head = data[:HEAD_BYTES].decode("utf-8", "replace")
+    return Fault(row, reason, detail, head, offset, source_id)
 
 
-def too_long(row: int, line: TooLong, max_bytes: int, offset: int | None = None) -> Fault:
+def too_long(
+    row: int,
+    line: TooLong,
+    max_bytes: int,
+    offset: int | None = None,
+    source_id: str | None = None,
+) -> Fault:
     """The fault of a row that was read past."""
     detail = f"{line.num_bytes:,} bytes; clean.max_line_bytes = {max_bytes:,}"
-    return bad_row(row, "line_too_long", detail, line.head, offset)
+    return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
 
 
-def raw_of(row: int, text: str, fields: Mapping[str, Any], thread: str | None = None) -> Raw:
+def raw_of(
+    row: int, text: str, fields: Mapping[str, Any], thread: str | None, source_id: str | None
+) -> Raw:
     """A document with what its row says of where it is from and under which licence."""
     licence = _string(fields, "licence") or _string(fields, "license")
-    return Raw(row, text, _string(fields, "source"), _string(fields, "url"), licence, thread)
+    named, url = _string(fields, "source"), _string(fields, "url")
+    return Raw(row, text, named, url, licence, thread, source_id)
+
+
+def id_of(value: object) -> str | None:
+    """The id that a row has: a string or an integer, as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
 
 
 def thread_of(value: object) -> str | None:

@@ -1,8 +1,10 @@
 """Documents of one raw file, of any kind and size, in bounded memory.
 
-A row that cannot be read is yielded as a `Fault`, never passed over in silence.
+A row that cannot be read is yielded as a `Fault`, never passed over in silence. A storage that
+fails is no fault of the data: it raises `SourceError`.
 """
 
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,9 +26,11 @@ from pipeline.wikipedia import read_wikipedia
 
 __all__ = ["Fault", "Raw", "TooLong", "read_file", "read_lines"]
 
-# UnicodeDecodeError: names of columns; MemoryError: a damaged size that nobody can allocate
-_READ_ERRORS = (
-    OSError, EOFError, zlib.error, pa.ArrowException, ExpatError, UnicodeDecodeError, MemoryError,
+# What the contents of a file raise. UnicodeDecodeError: names of columns; MemoryError: a damaged
+# size that nobody can allocate
+_DAMAGES = (
+    OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, ExpatError,
+    UnicodeDecodeError, MemoryError,
 )  # fmt: skip
 _ENCODING_ROWS = 100  # so many rows at the head of a file tell whether its encoding is wrong
 
@@ -43,9 +47,9 @@ _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] =
 def read_file(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """The documents of one file in order, at most `source.max_documents`, and its faults.
 
-    A fault of the file itself (`unreadable_file`) comes last; what was read before it stands. A
-    text document is then given up if it was not yet at its end. Raises `ValueError` where the
-    hub fails.
+    A damaged file ends with a fault (`unreadable_file`) in place of its remaining rows. A text
+    document is then given up if it was not yet at its end. Raises `SourceError` where the storage
+    fails, `ValueError` where the hub does.
     """
     rows = _until_unreadable(file, source, max_line_bytes)
     if source.kind in ("jsonl", "text"):
@@ -68,13 +72,8 @@ def _until_unreadable(
         for item in _READERS[source.kind](file, source, max_line_bytes):
             row = item.row
             yield item
-    except _errors_of(file) as error:
+    except _DAMAGES as error:
         yield Fault(row + 1, "unreadable_file", f"{type(error).__name__}: {error}")
-
-
-def _errors_of(file: InputFile) -> tuple[type[Exception], ...]:
-    """What reading raises; every remote file system has error types of its own."""
-    return (Exception,) if "://" in file.path else _READ_ERRORS
 
 
 def _with_encoding_hint(
@@ -98,7 +97,7 @@ def _with_encoding_hint(
 
 def _encoding_hint(file: InputFile, source: Source) -> str:
     try:
-        guess = guess_encoding(head_of(file.path), source.language)
-    except _errors_of(file):
+        guess = guess_encoding(head_of(file), source.language)
+    except _DAMAGES:
         guess = None
     return f"; the file reads as {guess}: set source.encoding" if guess else ""

@@ -93,25 +93,15 @@ def script_counts(text: str) -> dict[str, int]:
     return {SCRIPTS[index]: int(counts[index]) for index in np.flatnonzero(counts)}
 
 
-_SHORT = 300  # characters, below which numpy takes longer to start than a pattern to finish
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
 @lru_cache(maxsize=1)  # several rules ask it of a text
 def own_letters(text: str, scripts: frozenset[str]) -> int:
     """How many letters of the text are of the scripts."""
-    if len(text) < _SHORT:
-        return len("".join(letter_of(scripts, "+").findall(text)))
-    of_character = classes(text)
-    wanted = (FIRST_SCRIPT + SCRIPTS.index(name) for name in scripts)
-    return sum(int(np.count_nonzero(of_character == index)) for index in wanted)
+    return int(np.count_nonzero(_is_of(scripts).take(classes(text))))
 
 
 @lru_cache(maxsize=1)
 def num_letters(text: str) -> int:
     """Letters of all scripts."""
-    if len(text) < _SHORT:
-        return len("".join(_LETTERS.findall(text)))
     return int(np.count_nonzero(classes(text) >= FIRST_SCRIPT))
 
 
@@ -132,16 +122,18 @@ def line_counts(text: str) -> NDArray[np.int64]:
 
 
 @lru_cache
-def letter_of(scripts: frozenset[str], many: str = "") -> re.Pattern[str]:
-    """A pattern that finds any letter of the scripts, and `many` ("+") in a row."""
-    ranges = [pair for script in sorted(scripts) for pair in _BLOCKS.get(script, ())]
-    inside = "".join(map(_letters_between, *zip(*ranges, strict=True))) if ranges else ""
-    return re.compile(f"[{inside}]{many}" if inside else r"(?!)")
+def letter_of(scripts: frozenset[str]) -> re.Pattern[str]:
+    """A pattern that finds any letter of the scripts."""
+    is_letter = _is_of(scripts).take(_class_of_code_point())
+    edges = np.flatnonzero(np.diff(is_letter, prepend=False, append=False))
+    ranges = zip(edges[::2], edges[1::2] - 1, strict=True)
+    inside = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+    return re.compile(f"[{inside}]" if inside else r"(?!)")
 
 
-def _letters_between(first: int, last: int) -> str:
-    """For a class of characters: marks spell vowels; a danda or an Arabic comma is no letter."""
-    if first >= 0x2E80:  # of Han, kana and Hangul nearly all
-        return f"\\U{first:08x}-\\U{last:08x}"
-    between = map(chr, range(first, last + 1))
-    return "".join(one for one in between if unicodedata.category(one)[0] in "LM")
+@lru_cache
+def _is_of(scripts: frozenset[str]) -> NDArray[np.bool_]:
+    """By class of character: whether it is a letter of the scripts."""
+    is_of = np.zeros(NUM_CLASSES, dtype=bool)
+    is_of[[FIRST_SCRIPT + SCRIPTS.index(name) for name in scripts]] = True
+    return is_of

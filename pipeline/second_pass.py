@@ -48,7 +48,7 @@ def compare_group(
     quotas = unpack_quotas(packed_quotas)
     bands: defaultdict[int, list[bytes]] = defaultdict(list)
     with changed_parts(work, group) as changes:
-        for batch in _batches(enumerate(cleaned_rows(work, group, _COMPARED))):
+        for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
             rows = [row for _, row in live]
             texts = [row["text"] for row in rows]

@@ -11,7 +11,8 @@ from electrify.artifacts import digest_of, fingerprint
 from electrify.config_clean import CleanConfig, Source
 from electrify.config_tasks import TEXT_NAMES, unknown_texts
 from pipeline.hub import hub_files
-from pipeline.input_file import FILE_BITS, InputFile, InputGroup, document_id
+from pipeline.input_file import FILE_BITS, InputFile, InputGroup, document_id, text_ending
+from pipeline.source_bytes import reading
 from pipeline.splits import split_file
 
 __all__ = [
@@ -29,6 +30,24 @@ __all__ = [
 # element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
 GROUP_BYTES = 32_000_000
 _MAX_SOURCES = 512
+_TABLE = (
+    'a table: put it into a folder of its own and write kind = "huggingface", path = that folder '
+    "and text_field = the column of the text"
+)
+_SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE}"
+_OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
+_ARCHIVE = "an archive: unpack it"
+# formats that no kind of source reads, and what to do with them
+_REFUSED = {
+    **dict.fromkeys((".csv", ".tsv"), _TABLE),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
+    **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
+    ".doc": "a document: save it as text in Word or LibreOffice",
+    ".hwp": "a document: write its text out, for example hwp5txt FILE > FILE.txt",
+    ".hwpx": "a document: save it as text in Hancom Office",
+    ".pdf": "a PDF: write its text out, for example pdftotext FILE FILE.txt",
+}
 
 
 def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
@@ -40,6 +59,7 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
         raise ValueError(
             f"{len(sources)} sources; at most {_MAX_SOURCES}: let a glob match several files"
         )
+    folder = str(Path.cwd())
     files: list[InputFile] = []
     for source_index, source in enumerate(sources):
         found = list(_files_of(source, source_index))
@@ -48,7 +68,9 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
             raise ValueError(
                 f"{where} has {len(found):,} files or parts; at most {1 << FILE_BITS:,}"
             )
-        files.extend(replace(f, file_index=index) for index, f in enumerate(found))
+        files.extend(
+            replace(file, file_index=index, folder=folder) for index, file in enumerate(found)
+        )
     return files
 
 
@@ -87,7 +109,8 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
     for path, label, revision in marks:
-        mark = digest_of([path, label, revision]) if revision else fingerprint(path)
+        with reading(path):
+            mark = digest_of([path, label, revision]) if revision else fingerprint(path)
         found.setdefault(path, set()).add(mark)
     return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in found.items()}
 
@@ -99,7 +122,10 @@ def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
             yield replace(file, source_index=source_index)
         return
     for path, num_bytes in _match(source.path, where):
-        yield from split_file(InputFile(path, num_bytes, source_index, 0), source)
+        if advice := _REFUSED.get(text_ending(path)):
+            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
+        file = InputFile(path, num_bytes, source_index, 0, file_bytes=num_bytes)
+        yield from split_file(file, source)
 
 
 def _where(source: Source, source_index: int) -> str:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config_clean import Source
 from pipeline.encodings import is_utf8
 from pipeline.input_file import PACKED_ENDINGS, InputFile
+from pipeline.source_bytes import open_source
 
 # Of text: large beside the cost of opening a file, small beside a worker's memory.
 PART_BYTES = 32_000_000
@@ -51,7 +51,7 @@ def line_parts(file: InputFile, part_bytes: int) -> list[InputFile]:
 
 def _parquet_parts(file: InputFile, column: str, part_bytes: int) -> list[InputFile]:
     try:
-        with fsspec.open(file.path, "rb") as opened, pq.ParquetFile(opened) as table:
+        with open_source(file) as opened, pq.ParquetFile(opened) as table:
             if column not in table.schema_arrow.names:
                 return [file]
             groups = list(_row_groups(table.metadata, file.num_bytes))

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from electrify.config_clean import Source
+from electrify.config_clean import DEFAULT_ID_FIELD, Source
 from pipeline.input_file import InputFile
 from pipeline.lines import CHUNK_BYTES
-from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, raw_of, too_long
+from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
+from pipeline.source_bytes import open_source
 
 # Of the columns read, held at a time: twice, as Arrow has them and as Python does.
 _BATCH_BYTES = 4_000_000
@@ -24,14 +24,12 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
     # for a buffer it takes what a damaged page says that it has, up to 2 GB
     is_small = 0 < file.num_bytes <= _SMALL_BYTES
     with (
-        fsspec.open(file.path, "rb") as opened,
+        open_source(file) as opened,
         pq.ParquetFile(
             opened, buffer_size=0 if is_small else CHUNK_BYTES, pre_buffer=False
         ) as table,
     ):
-        if fault := _schema_fault(table.schema_arrow, source):
-            yield fault
-            return
+        _check_schema(table.schema_arrow, source)
         columns = _columns(table.schema_arrow, source)
         groups = range(file.start, file.stop or table.metadata.num_row_groups)
         batches = table.iter_batches(
@@ -44,10 +42,8 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
 
 def read_arrow(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a row of a file in Arrow's stream format."""
-    with fsspec.open(file.path, "rb") as opened, pa.ipc.open_stream(opened) as stream:
-        if fault := _schema_fault(stream.schema, source):
-            yield fault
-            return
+    with open_source(file) as opened, pa.ipc.open_stream(opened) as stream:
+        _check_schema(stream.schema, source)
         columns = _columns(stream.schema, source)
         slices = (part for batch in stream for part in _slices(batch.select(columns)))
         yield from _rows(slices, columns, source, max_line_bytes, 0)
@@ -74,27 +70,32 @@ def _rows_of_bytes(num_bytes: int, num_rows: int) -> int:
     return max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES * num_rows // max(1, num_bytes)))
 
 
-def _schema_fault(schema: pa.Schema, source: Source) -> Fault | None:
-    for name in (source.text_field, source.thread_field):
+def _check_schema(schema: pa.Schema, source: Source) -> None:
+    """`pa.ArrowInvalid` where no row of the table can be read."""
+    for name in (source.text_field, source.thread_field, source.id_field):
         if name is not None and name not in schema.names:
             there = ", ".join(schema.names[:20])
-            return Fault(1, "missing_field", f"no column {name!r} (there are: {there})")
+            raise pa.ArrowInvalid(f"no column {name!r} (there are: {there}); name one of them")
     kind = schema.field(source.text_field).type
     if not _is_string(kind):
-        return Fault(1, "wrong_type", f"column {source.text_field!r} is {kind}, not a string")
-    if source.thread_field is None:
-        return None
-    kind = schema.field(source.thread_field).type
-    if _is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind):
-        return None
-    detail = f"column {source.thread_field!r} is {kind}, not a string or an integer"
-    return Fault(1, "wrong_type", detail)
+        raise pa.ArrowInvalid(f"column {source.text_field!r} is {kind}, not a string")
+    for name in (source.thread_field, source.id_field):
+        if name is not None and not _is_name(kind := schema.field(name).type):
+            raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
 
 
 def _columns(schema: pa.Schema, source: Source) -> list[str]:
     extra = [n for n in _KNOWN if n in schema.names and _is_string(schema.field(n).type)]
     wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
+    name = source.id_field or DEFAULT_ID_FIELD
+    if name in schema.names and _is_name(schema.field(name).type):
+        wanted.append(name)
     return list(dict.fromkeys(wanted))
+
+
+def _is_name(kind: pa.DataType) -> bool:
+    """Whether the values can name a thread or a document."""
+    return bool(_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
 
 def _is_string(kind: pa.DataType) -> bool:
@@ -131,18 +132,21 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: int) -> Raw | Fault:
     name = source.text_field
     data = record[name]
-    if data is None:
-        return Fault(row, "wrong_type", f"column {name!r} is null, not a string")
-    if len(data) > max_bytes:
-        return too_long(row, TooLong(len(data), data[:HEAD_BYTES]), max_bytes)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return bad_row(row, "invalid_utf8", str(error), data)
     rest = {
         column: value.decode("utf-8", "replace")
         for column, value in record.items()
         if value is not None and column != name
     }
+    source_id = id_of(rest.get(source.id_field or DEFAULT_ID_FIELD))
+    if data is None:
+        detail = f"column {name!r} is null, not a string"
+        return Fault(row, "wrong_type", detail, source_id=source_id)
+    if len(data) > max_bytes:
+        line = TooLong(len(data), data[:HEAD_BYTES])
+        return too_long(row, line, max_bytes, source_id=source_id)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
     thread = rest.get(source.thread_field) if source.thread_field else None
-    return raw_of(row, text, rest, thread)
+    return raw_of(row, text, rest, thread, source_id)

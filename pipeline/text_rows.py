@@ -6,11 +6,21 @@ from typing import Any, cast
 
 import orjson
 
-from electrify.config_clean import Source
+from electrify.config_clean import DEFAULT_ID_FIELD, Source
 from pipeline.encodings import is_utf8
 from pipeline.input_file import InputFile
 from pipeline.lines import read_text_lines
-from pipeline.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, raw_of, thread_of, too_long
+from pipeline.raw import (
+    HEAD_BYTES,
+    Fault,
+    Raw,
+    TooLong,
+    bad_row,
+    id_of,
+    raw_of,
+    thread_of,
+    too_long,
+)
 
 _Lines = Iterable[tuple[int, bytes | TooLong]]  # with the byte at which each begins
 _Documents = Iterator[tuple[int, int, bytes | TooLong]]  # row, that byte, bytes
@@ -26,11 +36,12 @@ def read_jsonl(file: InputFile, source: Source, max_line_bytes: int) -> Iterator
             yield too_long(row, line, max_line_bytes, offset)
         elif line and not line.isspace():
             item = _parse_json(row, line, source)
-            yield item if isinstance(item, Raw) else bad_row(row, *item, line, offset)
+            if isinstance(item, Fault):
+                item = bad_row(row, item.reason, item.detail, line, offset, item.source_id)
+            yield item
 
 
-def _parse_json(row: int, line: bytes, source: Source) -> Raw | tuple[str, str]:
-    """The document, or reason and detail of the fault."""
+def _parse_json(row: int, line: bytes, source: Source) -> Raw | Fault:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -38,30 +49,35 @@ def _parse_json(row: int, line: bytes, source: Source) -> Raw | tuple[str, str]:
         try:
             value = json.loads(line.decode("utf-8"))
         except UnicodeDecodeError as bad:
-            return encoding_fault(bad, source.encoding)
+            return Fault(row, *encoding_fault(bad, source.encoding))
         except (ValueError, RecursionError):
-            return "malformed_json", str(error)
+            return Fault(row, "malformed_json", str(error))
     if not isinstance(value, dict):
-        return "malformed_json", f"a {type(value).__name__}, not an object"
+        return Fault(row, "malformed_json", f"a {type(value).__name__}, not an object")
     return take_fields(row, value, source)
 
 
-def take_fields(row: int, value: dict[str, Any], source: Source) -> Raw | tuple[str, str]:
-    """The document that a row's fields make, or reason and detail of the fault."""
+def take_fields(row: int, value: dict[str, Any], source: Source) -> Raw | Fault:
+    """The document that a row's fields make."""
     name, thread_name = source.text_field, source.thread_field
-    for field in (name, thread_name):
+    source_id = id_of(value.get(source.id_field or DEFAULT_ID_FIELD))
+
+    def fault(reason: str, detail: str) -> Fault:
+        return Fault(row, reason, detail, source_id=source_id)
+
+    for field in (name, thread_name, source.id_field):
         if field is not None and field not in value:
             keys = ", ".join(list(value)[:20])
-            return "missing_field", f"no field {field!r} (there are: {keys})"
+            return fault("missing_field", f"no field {field!r} (there are: {keys})")
     text = value[name]
     if not isinstance(text, str):
-        return "wrong_type", f"field {name!r} is {type(text).__name__}, not a string"
-    if thread_name is None:
-        return raw_of(row, text, value)
+        return fault("wrong_type", f"field {name!r} is {type(text).__name__}, not a string")
     try:
-        return raw_of(row, text, value, thread_of(value[thread_name]))
+        thread = None if thread_name is None else thread_of(value[thread_name])
     except TypeError as error:
-        return "wrong_type", f"field {thread_name!r} is {error}, not a string or an integer"
+        detail = f"field {thread_name!r} is {error}, not a string or an integer"
+        return fault("wrong_type", detail)
+    return raw_of(row, text, value, thread, source_id)
 
 
 def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:

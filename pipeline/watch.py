@@ -1,7 +1,10 @@
-"""Progress of work that other processes do, seen by the files that appear when a part is done."""
+"""Progress of work that other processes do, seen by the names of files that they leave.
+
+A part that is done leaves its marker file. On the way it may leave others, named `share_name`.
+"""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from electrify.progress import Progress
@@ -9,6 +12,11 @@ from electrify.progress import Progress
 POLL_SECONDS = 0.5
 Phase = tuple[str, Mapping[str, float]]  # label, amount of work by the name of its marker file
 List = Callable[[], Collection[str]]
+
+
+def share_name(marker: str, share: float) -> str:
+    """The name of a file that says which share of a part, from 0 to 1, is done."""
+    return f"{marker}.{int(1000 * share):04d}"
 
 
 @contextmanager
@@ -42,11 +50,21 @@ def _follow(
                 is_last = stop.is_set()  # what is done by now is listed below
                 if not there.issuperset(amounts):
                     there |= _listed(list_names)
-                left = sum(amount for name, amount in amounts.items() if name not in there)
-                progress.update(round(total - left) - progress.done)
+                progress.update(round(_amount_done(amounts, there)) - progress.done)
                 if is_last or there.issuperset(amounts):
                     break
                 stop.wait(poll_seconds)
+
+
+def _amount_done(amounts: Mapping[str, float], names: Iterable[str]) -> float:
+    shares = dict.fromkeys(amounts, 0.0)
+    for name in names:
+        marker, _, thousandths = name.rpartition(".")
+        if name in shares:
+            shares[name] = 1.0
+        elif marker in shares and thousandths.isdigit():
+            shares[marker] = max(shares[marker], int(thousandths) / 1000)
+    return sum(amount * shares[name] for name, amount in amounts.items())
 
 
 def _listed(list_names: List) -> set[str]:

@@ -54,7 +54,7 @@ class _Stream:
 
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
-    stream = _Stream(read_chunks(file.path))
+    stream = _Stream(read_chunks(file))
     row = 0
     line = stream.line()
     while line is not None:
@@ -85,19 +85,25 @@ def _record(
     is_long = length > max_bytes
     keep = 0 if not wanted else HEAD_BYTES if is_long else length
     data = stream.take(length, keep)
+    source_id = _header(headers, b"warc-record-id")
     if not wanted:
         return None
     if is_long:
-        return too_long(row, TooLong(length, data), max_bytes)
+        return too_long(row, TooLong(length, data), max_bytes, source_id=source_id)
     if len(data) < length:
         detail = f"the file ends {length - len(data):,} bytes before the record does"
-        return bad_row(row, "malformed_warc", detail, data)
+        return bad_row(row, "unreadable_file", detail, data, source_id=source_id)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return bad_row(row, "invalid_utf8", str(error), data)
-    url = headers.get(b"warc-target-uri", b"").decode("utf-8", "replace")
-    return Raw(row, text, url=url or None) if text.strip() else None
+        return bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
+    if not text.strip():
+        return None
+    return Raw(row, text, url=_header(headers, b"warc-target-uri"), source_id=source_id)
+
+
+def _header(headers: dict[bytes, bytes], name: bytes) -> str | None:
+    return headers.get(name, b"").decode("utf-8", "replace") or None
 
 
 def _headers(stream: _Stream) -> dict[bytes, bytes]:

@@ -17,6 +17,7 @@ LICENCE = "CC-BY-SA-4.0"  # of the texts of all Wikipedias since 2023
 _MAX_TITLE_BYTES = 1 << 16
 _MAX_TAG_BYTES = 1 << 24  # of a tag or comment, which expat holds whole
 _MAX_NAMESPACES = 1000
+_SHORT_ELEMENTS = ("title", "ns", "id", "base", "namespace")
 _ARTICLE = "0"  # the namespace
 _MEDIA_KEYS, _CATEGORY_KEYS = ("6", "-2"), ("14",)
 
@@ -27,6 +28,8 @@ class _Page:
     namespace: str = ""
     text: str | TooLong = ""
     is_redirect: bool = False
+    id: str = ""
+    in_revision: bool = False  # which has an id of its own, and so has its contributor
 
 
 class _Dump:
@@ -52,11 +55,13 @@ class _Dump:
         self.root = self.root or name
         if name == "page":
             self._page = _Page()
+        elif name == "revision":
+            self._page.in_revision = True
         elif name == "redirect":
             self._page.is_redirect = True
         elif name == "namespace":
             self._key = attributes.get("key", "")
-        if name in ("title", "ns", "base", "namespace"):
+        if name in _SHORT_ELEMENTS:
             self._begin(_MAX_TITLE_BYTES)
         elif name == "text":
             self._begin(self._max_bytes)
@@ -73,13 +78,16 @@ class _Dump:
             self.pages.append(self._page)
         elif name == "text":
             self._page.text = self._element()
-        elif name in ("title", "ns", "base", "namespace"):
+        elif name in _SHORT_ELEMENTS:
             value = self._element()
             value = value.strip() if isinstance(value, str) else ""
             if name == "title":
                 self._page.title = value
             elif name == "ns":
                 self._page.namespace = value
+            elif name == "id":
+                if not self._page.in_revision:
+                    self._page.id = value
             elif name == "base":
                 self.base = value
             elif self._key in _MEDIA_KEYS and len(self.media) < _MAX_NAMESPACES:
@@ -105,7 +113,7 @@ class _Dump:
 
 def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """The articles of a dump: title, then the text. The row counts pages of every kind."""
-    chunks: Iterable[bytes] = read_chunks(file.path)
+    chunks: Iterable[bytes] = read_chunks(file)
     if not is_utf8(source.encoding):
         chunks = to_utf8(chunks, source.encoding)
     dump = _Dump(max_line_bytes)
@@ -116,13 +124,14 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
         if page.namespace != _ARTICLE or _is_redirect(page):
             continue
         if isinstance(page.text, TooLong):
-            yield too_long(row, page.text, max_line_bytes)
+            yield too_long(row, page.text, max_line_bytes, source_id=page.id or None)
             continue
         if words is None:
             words = WikiWords(MEDIA | dump.media, CATEGORY | dump.category)
         text = f"{page.title}\n{plain_text(page.text, words)}".strip()
         licence = source.licence or LICENCE
-        yield Raw(row, text, url=_url(dump.base, page.title), licence=licence)
+        url = _url(dump.base, page.title)
+        yield Raw(row, text, url=url, licence=licence, source_id=page.id or None)
 
 
 def _pages(chunks: Iterable[bytes], dump: _Dump) -> Iterator[_Page]:

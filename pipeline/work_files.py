@@ -5,8 +5,9 @@ changed or removed. Every file is written under a name of its own and then renam
 repeat a pass, or run it twice at once: the second copy has the same bytes.
 """
 
+import time
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, read_batches, read_rows
-from pipeline.tally import Tally
+from pipeline.tally import Tally, tally_from_json
+from pipeline.watch import share_name
 from pipeline.work_folder import WorkFolder
 
 # rows kept and removed as they were read; `reason` is null where a row is kept so far
@@ -39,6 +41,7 @@ Pass = Literal["read", "compared", "written"]
 PASSES: tuple[Pass, ...] = ("read", "compared", "written")
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 _MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
+_SHARE_SECONDS = 5.0  # between two files that say how far a pass is
 _ROW_GROUP_CHARACTERS = 1_000_000  # read once or twice and soon gone: small in memory
 
 
@@ -48,13 +51,32 @@ def tally_name(of_pass: Pass, group: int) -> str:
 
 
 def error_name(group: int) -> str:
-    """The fault that stopped a strict run."""
+    """Why a group of files could not be read."""
     return f"error-{group:06d}.txt"
 
 
 def write_tally(work: WorkFolder, of_pass: Pass, group: int, tally: Tally) -> None:
     """Say that the pass is done; its other files are there before."""
     work.write_text(tally_name(of_pass, group), tally.to_json())
+
+
+class PassProgress:
+    """Says in the work folder how far a pass over a group is, for a group may be one big file."""
+
+    def __init__(self, work: WorkFolder, of_pass: Pass, group: int, total: float) -> None:
+        self._work, self._marker, self._total = work, tally_name(of_pass, group), total
+        self._done = 0.0
+        self._next_seconds = time.monotonic() + _SHARE_SECONDS
+
+    def add(self, amount: float) -> None:
+        """Add finished work, in the unit of `total`."""
+        self._done += amount
+        if (now := time.monotonic()) < self._next_seconds:
+            return
+        self._next_seconds = now + _SHARE_SECONDS
+        name = share_name(self._marker, min(1.0, self._done / max(self._total, 1.0)))
+        with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
+            self._work.write_text(name, "")
 
 
 @contextmanager
@@ -84,17 +106,22 @@ def final_parts(
 
 
 def cleaned_rows(
-    work: WorkFolder, group: int, columns: Sequence[str] | None = None
+    work: WorkFolder, group: int, of_pass: Pass, columns: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Rows as the first pass left them, in order."""
+    """Rows as the first pass left them, in order, for a later pass, whose progress they are."""
+    progress: PassProgress | None = None
     for path in _paths(work, "cleaned", group):
-        yield from read_rows([path], columns)
+        if progress is None:
+            progress = PassProgress(work, of_pass, group, _num_rows(work, group))
+        for row in read_rows([path], columns):
+            yield row
+            progress.add(1)
 
 
 def current_rows(work: WorkFolder, group: int) -> Iterator[dict[str, Any]]:
     """Rows as the second pass left them, in the same order."""
     changes = _Changes(work, group)
-    for row in cleaned_rows(work, group):
+    for row in cleaned_rows(work, group, "written"):
         yield changes.apply(row)
 
 
@@ -147,6 +174,12 @@ def _work_parts(work: WorkFolder, prefix: str, schema: pa.Schema) -> Iterator[Pa
         ) as parts,
     ):
         yield parts
+
+
+def _num_rows(work: WorkFolder, group: int) -> int:
+    (text,) = work.read_texts([tally_name("read", group)])
+    tally = tally_from_json(text)
+    return tally.total("documents_in") + tally.total("malformed")
 
 
 def _paths(work: WorkFolder, prefix: Literal["cleaned", "changed"], group: int) -> Iterator[Path]:

@@ -25,6 +25,7 @@ def _source(kind, **options):
         ("huggingface", {"encoding": "utf-16"}),
         ("wet", {"encoding": "utf-16"}),
         ("wet", {"thread_field": "url"}),
+        ("wikipedia", {"id_field": "title"}),
     ],
 )
 def test_an_option_of_another_kind_is_refused_with_both_names(kind, options):
@@ -42,6 +43,7 @@ def test_a_source_printed_in_full_can_be_read_again(kind):
     ("kind", "options"),
     [
         ("jsonl", {"text_field": "a", "thread_field": "b", "encoding": "cp949"}),
+        ("parquet", {"text_field": "a", "id_field": "b"}),
         ("text", {"document": "file", "encoding": "shift_jis"}),
         ("parquet", {"text_field": "a", "thread_field": "b"}),
         ("huggingface", {"name": "a", "split": "b", "text_field": "c", "thread_field": "d"}),

@@ -125,13 +125,6 @@ def test_a_folder_in_place_of_files_is_an_error_with_the_next_step(tmp_path):
         expand_sources([_source("jsonl", tmp_path)])
 
 
-def test_a_file_that_went_away_is_a_fault(tmp_path):
-    (fault,) = read_file(InputFile(str(tmp_path / "a.jsonl"), 1, 0, 0), _source("jsonl"), 10)
-    assert isinstance(fault, Fault)
-    assert (fault.row, fault.reason) == (1, "unreadable_file")
-    assert "FileNotFoundError" in fault.detail
-
-
 def test_a_parquet_file_of_long_rows_is_read_in_small_pieces(tmp_path):
     path = tmp_path / "a.parquet"
     numbers = random.Random(0)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -14,9 +15,10 @@ import pytest
 
 from electrify.config_file import parse_config
 from pipeline import clean as clean_module
-from pipeline import sources
+from pipeline import sources, work_files
 from pipeline.clean import clean
 from pipeline.documents import document_paths, read_rows
+from pipeline.work_folder import WorkFolder
 
 
 def _config(tmp_path, paths, source=None, **options):
@@ -83,7 +85,7 @@ def corpus(tmp_path):
 
 
 def test_documents_removed_and_report(tmp_path, corpus):
-    clean(_config(tmp_path, [corpus / "*"]), [], overwrite=False)
+    clean(_config(tmp_path, [corpus / "*"], damaged_files="keep"), [], overwrite=False)
     folder = tmp_path / "out" / "clean"
     documents, removed = _documents(folder), _removed(folder)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
@@ -91,7 +93,7 @@ def test_documents_removed_and_report(tmp_path, corpus):
     # each sentence once, from the first place where it stood, in order
     assert documents[0] == {
         "id": "00-00000-000000001", "text": _sentence(0), "language": "ko", "source": "첫째",
-        "url": None, "licence": "CC0-1.0",
+        "url": None, "licence": "CC0-1.0", "source_id": None,
     }  # fmt: skip
     texts = [document["text"] for document in documents]
     assert texts[:500] == [_sentence(i) for i in range(500)]
@@ -185,7 +187,7 @@ def test_a_glob_without_match_is_an_error_before_any_work(tmp_path):
 
 
 def test_an_interrupted_stage_leaves_no_folder_and_runs_again(tmp_path, corpus, monkeypatch):
-    config = _config(tmp_path, [corpus / "*"])
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -211,7 +213,7 @@ def test_done_already_is_not_done_again(tmp_path):
 
 
 def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatch):
-    config = _config(tmp_path, [corpus / "*"])
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
     one_group = _documents(_clean_afresh(config))
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     folder = _clean_afresh(config)
@@ -221,10 +223,66 @@ def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatc
 
 def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    config = _config(tmp_path, [corpus / "*"])
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
     alone = _contents(_clean_afresh(config, ["--direct_num_workers=1"]))
     assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
     assert sum(name.startswith("documents-") for name in alone[0]) == 3
+
+
+def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
+    """The bar follows the packed bytes of a file, and the rows of its documents afterwards."""
+    texts = [random.Random(number).randbytes(400).hex() for number in range(1500)]
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(rows.encode()))
+    monkeypatch.setattr(work_files, "_SHARE_SECONDS", 0.0)
+    written = []
+    write_text = WorkFolder.write_text
+
+    def record(work, name, text):
+        written.append(name)
+        if text:  # a share is all in its name
+            write_text(work, name, text)
+
+    monkeypatch.setattr(WorkFolder, "write_text", record)
+    options = {"near_dedup": {"enabled": False}, "line_dedup": {"enabled": False}}
+    clean(_config(tmp_path, [path], min_language_fraction=0.0, **options), [], overwrite=False)
+    for of_pass in work_files.PASSES:
+        marker = work_files.tally_name(of_pass, 0)
+        shares = [int(name.rpartition(".")[2]) for name in written if name.startswith(f"{marker}.")]
+        assert shares == sorted(shares)
+        assert len(set(shares)) >= 5
+        assert shares[-1] == 1000
+    assert not list((tmp_path / "out" / "clean").glob("*.json.*"))
+
+
+def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):
+    rows = [
+        {"id": f"글-{number}", "text": text}
+        for number, text in enumerate([_sentence(1), _sentence(1), "짧다", _long_text(2), None])
+    ]
+    near = _long_text(2) + "\n" + _sentence(1100)
+    rows += [
+        {"id": 7, "text": near},
+        {"text": _sentence(3)},
+        {"id": "\ud800", "text": _sentence(4)},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    clean(_config(tmp_path, [path]), [], overwrite=False)
+    folder = tmp_path / "out" / "clean"
+    assert [(row["id"][-1], row["source_id"]) for row in _documents(folder)] == [
+        ("1", "글-0"),
+        ("6", "7"),
+        ("7", None),
+        ("8", None),
+    ]
+    assert [(row["reason"], row["source_id"]) for row in _removed(folder)] == [
+        ("duplicate", "글-1"),
+        ("too_short", "글-2"),
+        ("near_duplicate", "글-3"),
+        ("wrong_type", "글-4"),
+    ]
 
 
 @pytest.fixture
@@ -253,12 +311,12 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
 ):
     """Two processes that share nothing with this one but a bucket."""
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"])))
+    alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"], damaged_files="keep")))
     options = [
         "--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=EXTERNAL",
         f"--environment_config={worker_pool}", "--sdk_worker_parallelism=2",
     ]  # fmt: skip
-    config = _config(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp")
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep", work_dir="gs://corpus/tmp")
     assert _contents(_clean_afresh(config, options)) == alone
     assert bucket.find("corpus/tmp") == []
 

@@ -1,5 +1,8 @@
 """Parquet files of documents: whole, in order, the same bytes each time."""
 
+import gc
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -55,6 +58,21 @@ def test_a_missing_text_is_refused(tmp_path):
     row = _rows(1)[0] | {"source": None}
     with pytest.raises((pa.ArrowInvalid, ValueError), match="source"):
         _write(tmp_path / "a", [row])
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_an_interrupted_file_goes_without_a_word(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    def interrupted():
+        yield from _rows(100)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _write(tmp_path / "a", interrupted(), row_group_characters=100)
+    gc.collect()
+    assert said == []
     assert list((tmp_path / "a").iterdir()) == []
 
 

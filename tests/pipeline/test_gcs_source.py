@@ -10,6 +10,7 @@ import pytest
 from electrify.config_clean import Source
 from pipeline.raw import Fault, Raw
 from pipeline.readers import read_file
+from pipeline.source_bytes import SourceError
 from pipeline.sources import expand_sources, fingerprints
 from pipeline.splits import split_file
 
@@ -70,14 +71,13 @@ def test_an_address_with_nothing_behind_it(bucket, path, message):
         expand_sources([_source("jsonl", path)])
 
 
-def test_a_file_that_went_away_is_a_fault(bucket):
+def test_a_file_that_went_away_is_an_error(bucket):
     bucket.pipe("corpus/gone.jsonl", b'{"text": "a"}\n')
     source = _source("jsonl", "gs://corpus/gone.jsonl")
     (file,) = expand_sources([source])
     bucket.rm("corpus/gone.jsonl")
-    (fault,) = read_file(file, source, LINE_BYTES)
-    assert isinstance(fault, Fault)
-    assert (fault.reason, fault.row) == ("unreadable_file", 1)
+    with pytest.raises(SourceError, match=r"gs://corpus/gone\.jsonl cannot be read: FileNotFound"):
+        list(read_file(file, source, LINE_BYTES))
 
 
 def test_a_server_that_refuses_is_an_error(monkeypatch):

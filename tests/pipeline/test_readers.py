@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import lzma
 import random
 import tracemalloc
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from electrify.config_clean import Source
 from pipeline.input_file import InputFile
 from pipeline.readers import Fault, Raw, TooLong, read_file, read_lines
+from pipeline.sources import expand_sources
 
 LINE_BYTES = 1_000_000
 
@@ -54,6 +56,7 @@ _PACKERS = {
     ".jsonl": bytes,
     ".jsonl.gz": gzip.compress,
     ".jsonl.bz2": bz2.compress,
+    ".jsonl.xz": lambda data: lzma.compress(data, preset=0),
     ".jsonl.zst": zstandard.ZstdCompressor().compress,
 }
 
@@ -86,7 +89,7 @@ def test_truncated_file_keeps_what_came_before(tmp_path, ending):
 
 
 def test_file_that_is_not_what_its_name_says(tmp_path):
-    for ending in (".jsonl.gz", ".jsonl.bz2", ".jsonl.zst", ".parquet"):
+    for ending in (".jsonl.gz", ".jsonl.bz2", ".jsonl.xz", ".jsonl.zst", ".parquet"):
         path = tmp_path / f"a{ending}"
         path.write_bytes(b"no such thing\n" * 10)
         (fault,) = _read(path, _source("parquet" if ending == ".parquet" else "jsonl"))
@@ -109,7 +112,7 @@ def test_fields_of_a_row(tmp_path):
         encoding="utf-8",
     )
     assert _read(path, _source(text_field="body")) == [
-        Raw(1, "가", "s", "u", "l"),
+        Raw(1, "가", "s", "u", "l", source_id="x"),
         Raw(3, "나", None, None, "m"),
     ]
 
@@ -232,11 +235,11 @@ def test_parquet_faults(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": ["가"], "n": [1]}), path)
     (fault,) = _read(path, _source("parquet"))
-    assert (fault.reason, fault.detail) == (
-        "missing_field", "no column 'text' (there are: body, n)"
-    )  # fmt: skip
+    assert fault.reason == "unreadable_file"
+    assert "no column 'text' (there are: body, n)" in fault.detail
     (fault,) = _read(path, _source("parquet", text_field="n"))
-    assert (fault.reason, fault.detail) == ("wrong_type", "column 'n' is int64, not a string")
+    assert fault.reason == "unreadable_file"
+    assert "column 'n' is int64, not a string" in fault.detail
 
     bad = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xff")]
@@ -248,3 +251,37 @@ def test_parquet_faults(tmp_path):
     assert [(i.row, i.reason) for i in items[1:]] == [
         (2, "wrong_type"), (3, "invalid_utf8"), (4, "line_too_long")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow", "files"])
+def test_the_id_of_a_row(tmp_path, kind):
+    """`id` where the rows have it, or the field that `id_field` names, which must be there."""
+    rows = [{"text": "가", "id": 3, "key": "a"}, {"text": None, "id": None, "key": "b"}]
+    path, source = tmp_path / f"a.{kind}", {"kind": kind, "language": "ko"}
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        source["kind"] = "huggingface"
+        path.mkdir()
+        table = datasets.Dataset.from_list(rows)
+        if kind == "arrow":
+            table.save_to_disk(path)
+        else:
+            table.to_parquet(path / "a.parquet")
+
+    def read(**options):
+        one = Source(path=str(path), **source, **options)
+        return [item for f in expand_sources([one]) for item in read_file(f, one, LINE_BYTES)]
+
+    assert [item.source_id for item in read()] == ["3", None]
+    assert [item.source_id for item in read(id_field="key")] == ["a", "b"]
+    if kind == "files":
+        with pytest.raises(ValueError, match="has no field 'none'"):
+            read(id_field="none")
+    else:
+        what = "field" if kind == "jsonl" else "column"
+        assert all(f"no {what} 'none'" in fault.detail for fault in read(id_field="none"))

@@ -3,6 +3,8 @@
 import errno
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -134,3 +136,14 @@ def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, mo
     for process in set(processes):
         with pytest.raises(ProcessLookupError):
             os.kill(int(process), 0)
+
+
+def test_ctrl_c_at_a_terminal_leaves_the_workers_to_this_process(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nkill -INT $$\necho still here\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    command = local_workers.worker_environment().command_string
+    environment = os.environ | {"WORKER_ID": "interrupted"}
+    said = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (0, "still here\n")

@@ -3,6 +3,7 @@
 import unicodedata
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from pipeline.scripts import (
     SCRIPTS,
     letter_of,
     line_counts,
+    num_letters,
+    own_letters,
     script_counts,
 )
 
@@ -21,6 +24,7 @@ _NAMES = {
     "Deva": "DEVANAGARI", "Thai": "THAI", "Hebr": "HEBREW", "Armn": "ARMENIAN",
 }  # fmt: skip
 _OTHER_NAMES = ("MODIFIER", "COPTIC", "FULLWIDTH", "FEMININE", "MASCULINE", "GREEK")
+_EVERY = "".join(map(chr, range(0x40000)))
 _TEXTS = st.text(
     st.sampled_from("aZ가ㄱ漢テあрहिไא 1.,\n{}éǅ") | st.characters(codec=None), max_size=60
 )
@@ -49,14 +53,19 @@ def test_counts_of_lines_add_up_to_those_of_the_text(text):
         assert row.sum() - row[NEWLINE] == len(line)
 
 
-@given(_TEXTS)
-def test_a_pattern_finds_a_letter_where_one_is_counted(text):
-    counts = script_counts(text)
-    for script in ("Hang", "Deva", "Hani"):
-        if counts.get(script):
-            assert letter_of(frozenset({script})).search(text)
-    if not counts:
-        assert not letter_of(frozenset({"Latn"})).search(text)
+@pytest.mark.parametrize("scripts", [{"Hang"}, {"Deva"}, {"Kana", "Hani"}, {"Arab"}, set(SCRIPTS)])
+def test_a_pattern_finds_the_letters_that_are_counted(scripts):
+    letters = {character for character in _EVERY if scripts & set(script_counts(character))}
+    assert set(letter_of(frozenset(scripts)).findall(_EVERY)) == letters
+
+
+@pytest.mark.parametrize("repeats", [1, 4, 5, 30])
+def test_a_text_has_the_share_of_letters_of_its_repetitions(repeats):
+    """Vowel signs, number signs and the middle dot count alike in short and long texts."""
+    text = "यह हिन्दी में लिखा है, ① ½ Ⅷ and this is English: ア・イ。\n"
+    deva = frozenset({"Deva"})
+    assert own_letters(text * repeats, deva) == repeats * script_counts(text)["Deva"]
+    assert num_letters(text * repeats) == repeats * sum(script_counts(text).values())
 
 
 def test_digits_symbols_and_lone_accents_are_no_letters():

@@ -4,6 +4,8 @@ import fsspec
 import pytest
 
 from electrify.config_clean import Source
+from pipeline.raw import Raw
+from pipeline.readers import read_file
 from pipeline.sources import (
     GROUP_BYTES,
     InputFile,
@@ -56,6 +58,36 @@ def test_a_glob_without_files_is_an_error(tmp_path):
     (tmp_path / "folder.txt").mkdir()
     with pytest.raises(ValueError, match=r"clean\.sources\[1\]\.path = .*matches no file"):
         expand_sources([_source(__file__), _source(tmp_path / "*.txt")])
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("a.csv", 'kind = "huggingface"'),
+        ("a.csv.gz", 'kind = "huggingface"'),
+        ("A.TSV", 'kind = "huggingface"'),
+        ("a.xlsx", "save the sheet as CSV"),
+        ("a.docx", "pandoc"),
+        ("a.hwp", "hwp5txt"),
+        ("a.pdf", "pdftotext"),
+        ("a.zip", "unpack it"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["text", "jsonl"])
+def test_what_no_kind_reads_is_refused_with_what_to_do(tmp_path, kind, name, advice):
+    (tmp_path / "a.txt").write_text("글")
+    (tmp_path / name).write_bytes(b"x,y")
+    source = Source(kind=kind, language="ko", path=str(tmp_path / "*"))
+    with pytest.raises(ValueError, match=rf"sources\[0\].*cannot read .*{name}, .*{advice}"):
+        expand_sources([source])
+
+
+def test_a_folder_of_tables_is_read_as_its_refusal_says(tmp_path):
+    pytest.importorskip("datasets")
+    (tmp_path / "a.csv").write_text('id,text\n가1,"글, 하나"\n', encoding="utf-8")
+    source = Source(kind="huggingface", language="ko", path=str(tmp_path))
+    items = [item for f in expand_sources([source]) for item in read_file(f, source, 1000)]
+    assert items == [Raw(1, "글, 하나", source_id="가1")]
 
 
 def test_an_unknown_protocol_is_an_error():

@@ -110,7 +110,7 @@ def test_a_parquet_file_without_the_column_is_one_fault(tmp_path):
     pq.write_table(pa.table({"body": ["a" * 100] * 50}), path, row_group_size=10)
     (file,) = split_file(_file(path), _source("parquet"), part_bytes=10)
     (fault,) = read_file(file, _source("parquet"), 1000)
-    assert fault.reason == "missing_field"
+    assert fault.reason == "unreadable_file"
 
 
 @pytest.mark.parametrize(

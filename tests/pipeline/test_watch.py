@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pipeline.watch import watch
+from pipeline.watch import share_name, watch
 
 
 def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeypatch):
@@ -22,6 +22,15 @@ def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeyp
             time.sleep(0.03)
     assert "reading: 7/7 MB (100 %)" in caplog.text
     assert "writing: 5/11 MB (45 %)" in caplog.text
+
+
+def test_a_part_counts_by_the_largest_share_that_it_has_left(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    caplog.set_level(logging.INFO, "electrify")
+    names = [share_name("r1", 0.5), share_name("r1", 0.25), share_name("r9", 1.0), "r2", "r2.tmp"]
+    with watch([("reading", {"r1": 40.0, "r2": 10.0})], "MB", lambda: names, 0.01):
+        time.sleep(0.05)
+    assert "reading: 30/50 MB (60 %)" in caplog.text
 
 
 def test_a_folder_that_cannot_be_listed_now_stops_nothing(caplog, monkeypatch):

@@ -86,6 +86,14 @@ def test_a_broken_record_is_a_fault_and_the_next_is_found(read):
     assert item == Raw(3, "끝", url="https://a.example/9")
 
 
+def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
+    named = b"WARC-Type: conversion", b"WARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1-2>"
+    records = [_record(text).replace(*named) for text in ("글", b"\xff", "a" * 50)]
+    items = read(*records, max_line_bytes=40)
+    assert [type(item) for item in items] == [Raw, Fault, Fault]
+    assert {item.source_id for item in items} == {"<urn:uuid:1-2>"}
+
+
 def test_bytes_that_are_no_utf8(read):
     fault, item = read(_record(b"\xff\xfe"), _record("끝"))
     assert (fault.reason, item.text) == ("invalid_utf8", "끝")
@@ -102,7 +110,7 @@ def test_a_file_that_ends_within_a_record(tmp_path):
     path = tmp_path / "a.warc.wet"
     path.write_bytes(_record("첫") + _record("글" * 1000)[:-500])
     first, fault = _read(path)
-    assert (first.text, fault.reason) == ("첫", "malformed_warc")
+    assert (first.text, fault.reason) == ("첫", "unreadable_file")
 
 
 def test_a_record_that_is_too_long_is_not_held(tmp_path):

@@ -24,14 +24,14 @@ HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="
 """
 
 
-def _page(title, text, namespace=0, redirect=""):
+def _page(title, text, namespace=0, redirect="", page_id=1):
     return f"""  <page>
     <title>{title}</title>
     <ns>{namespace}</ns>
-    <id>1</id>{redirect}
+    <id>{page_id}</id>{redirect}
     <revision>
       <id>2</id>
-      <contributor><username>사람</username></contributor>
+      <contributor><username>사람</username><id>3</id></contributor>
       <text bytes="1" xml:space="preserve">{text}</text>
     </revision>
   </page>
@@ -44,13 +44,14 @@ PAGES = [
     _page("옛 이름", "#넘겨주기 [[가람]]", redirect='\n    <redirect title="가람" />'),
     _page("토론:가람", "이야기", namespace=1),
     _page("Old", "#REDIRECT [[가람]]"),
-    _page("들판", "들판은 넓다.\n== 각주 ==\n{{각주}}"),
+    _page("들판", "들판은 넓다.\n== 각주 ==\n{{각주}}", page_id=55),
 ]  # fmt: skip
 URL = "https://ko.wiki.example/wiki/"
 ARTICLES = [
     Raw(1, "가람 (강)\n가람은 강이다. & 끝",
-        url=URL + "%EA%B0%80%EB%9E%8C_(%EA%B0%95)", licence="CC-BY-SA-4.0"),
-    Raw(5, "들판\n들판은 넓다.", url=URL + "%EB%93%A4%ED%8C%90", licence="CC-BY-SA-4.0"),
+        url=URL + "%EA%B0%80%EB%9E%8C_(%EA%B0%95)", licence="CC-BY-SA-4.0", source_id="1"),
+    Raw(5, "들판\n들판은 넓다.", url=URL + "%EB%93%A4%ED%8C%90", licence="CC-BY-SA-4.0",
+        source_id="55"),
 ]  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
 def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
     work = new_work_folder(None, tmp_path)
     with pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"):
-        list(cleaned_rows(work, 0))
+        list(cleaned_rows(work, 0, "written"))
 
 
 def _text(number):
