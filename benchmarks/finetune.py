@@ -196,7 +196,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 @cache
 def _cpu_bf16() -> CpuBf16:
-    ones = torch.ones(512, 512)
+    ones = torch.ones(256, 256)
     return CpuBf16.measured(ones, ones.bfloat16())
 
 

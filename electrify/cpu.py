@@ -66,7 +66,7 @@ class CpuBf16:
 
     def report(self, key: str, asked: str, taken: str) -> None:
         """Log what was `taken`, and why; warn where bf16 is slower than fp32."""
-        ratio = f"a product in bf16 takes {1 / self.speedup:.2g} times as long as in fp32"
+        ratio = f"a product in bf16 takes {1 / self.speedup:.3g} times as long as in fp32"
         cpu = f"{cpu_name()}, {self.flag or _NO_UNITS}"
         if taken == "bf16" and self.speedup < 1:
             then = f"Set {key} = 'auto'" if asked == "bf16" else "This run was begun in bf16"

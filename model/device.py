@@ -181,7 +181,7 @@ def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
 @cache
 def cpu_bf16() -> CpuBf16:
     """What bf16 is worth on this CPU, measured once a process."""
-    ones = torch.ones(512, 512)
+    ones = torch.ones(256, 256)
     return CpuBf16.measured(ones, ones.bfloat16())
 
 

@@ -118,7 +118,7 @@ def test_a_step_of_ours_dispatches_no_more_operators(precision: str, most: int):
     assert layer <= most < peer_layer
     # outside the layers stand masking on the device, sampling by two draws, the norm of a step and
     # the sums of its figures, of which the peer has none
-    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 107
+    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 110
 
 
 def test_the_recorder_tells_views_from_work_and_in_place_from_new():
