@@ -48,8 +48,8 @@ tpu-env: .venv-tpu/ready  ## an environment of its own for TPU: docs/tpu.md
 	@echo "tpu-env: done"
 
 test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself under this torch
-	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/test_xla.py
-	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/test_train_step.py tests/model/test_pretrain.py
+	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/train/test_xla.py
+	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/train/test_train_step.py tests/model/train/test_pretrain.py
 
 clean-venv:  ## remove the virtual environments
 	rm -rf .venv .venv-tpu

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.evaluate import evaluate
-from electrify.artifacts import read_manifest
-from electrify.config import RunConfig
-from electrify.progress import log
-from electrify.stages import checkpoint_step, checkpoints, output_dir
+from electrify.config.run import RunConfig
+from electrify.stage.folder import read_manifest
+from electrify.stage.plan import checkpoint_step, checkpoints, output_dir
+from electrify.system.progress import log
 
 Export = Callable[[Path, Path], None]  # checkpoint, folder to write
 

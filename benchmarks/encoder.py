@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
-from benchmarks.optim import layer_depth, num_layers
-from electrify.error_text import first_line
-from electrify.progress import warn
-from electrify.rust_panics import panics_as_errors
+from benchmarks.finetune.optim import layer_depth, num_layers
+from electrify.system.outcome import first_line, panics_as_errors
+from electrify.system.progress import warn
 
 Variant = Literal["pretrained", "random-init"]
 

@@ -4,20 +4,18 @@ A job is one task, one model variant and one seed. Finished jobs stand in `resul
 partial stage folder, so the same command continues where a stopped one left off.
 """
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
-from benchmarks.baselines import against_twins, verdict_sentence
 from benchmarks.encoder import ModelSource, open_model
-from benchmarks.extend import carry_over, is_extension
-from benchmarks.finetune import Finetuned, settle_precision
-from benchmarks.hub import data_folder, load_data
-from benchmarks.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
-from benchmarks.load import TaskData
-from benchmarks.parallel import run_jobs
-from benchmarks.registry import resolve_tasks
-from benchmarks.results import (
+from benchmarks.finetune.finetune import Finetuned, settle_precision
+from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
+from benchmarks.finetune.parallel import run_jobs
+from benchmarks.results.predictions import PREDICTIONS
+from benchmarks.results.results import (
     RESULTS,
     Result,
     append_result,
@@ -25,14 +23,22 @@ from benchmarks.results import (
     largest_part,
     read_results,
 )
-from benchmarks.scores import task_scores
-from benchmarks.submission import write_submissions
-from benchmarks.suite_scores import overall
-from benchmarks.task import Task
-from electrify.config import RunConfig
-from electrify.config_evaluate import EvaluateConfig
-from electrify.peak_memory import remember_peak
-from electrify.progress import (
+from benchmarks.results.submission import write_submissions
+from benchmarks.statistics.comparison import against_twins, verdict_sentence
+from benchmarks.statistics.scores import task_scores
+from benchmarks.statistics.suite_scores import overall
+from benchmarks.tasks.data.hub import data_folder, load_data
+from benchmarks.tasks.data.load import TaskData
+from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.task import Task
+from electrify.config.evaluate import EvaluateConfig
+from electrify.config.run import RunConfig
+from electrify.stage.folder import MANIFEST, SPARSE, Stage, canonical, check_files, read_manifest
+from electrify.stage.plan import evaluate_stage, output_dir
+from electrify.stage.push import send_part
+from electrify.stage.run import run_stage
+from electrify.system.memory import remember_peak
+from electrify.system.progress import (
     Progress,
     Stopped,
     StopRequest,
@@ -41,9 +47,57 @@ from electrify.progress import (
     stop_on_signal,
     warn,
 )
-from electrify.remote_send import send_part
-from electrify.run_stage import run_stage
-from electrify.stages import evaluate_stage, output_dir
+
+# More jobs for a finished evaluation: those it has are kept, only the others are done.
+
+# options that say which jobs there are; the others say how each is done
+_WHICH = ("suites", "tasks", "seeds", "train_fractions", "random_init_control", "tasks_options")
+Config = Mapping[str, Any]
+
+
+def is_extension(stage: Stage, jobs: Sequence[Job], data: Mapping[str, TaskData]) -> bool:
+    """Whether the stage's finished folder holds some of its jobs and no others, done alike: from
+    the same model, files and options."""
+    if not (stage.folder / MANIFEST).exists() or (stage.folder / SPARSE).exists():
+        return False
+    made = read_manifest(stage.folder)
+    config: Config = canonical(dict(stage.config))
+    if _how(made["config"]) != _how(config) or _model(made["inputs"]) != _model(stage.inputs):
+        return False
+    planned = {job.key for job in jobs}
+    results = read_results(stage.folder / RESULTS)
+    return len(results) < len(planned) and all(
+        result.job in planned
+        and result.data_sha256 == data[result.task].sha256
+        and _own(made["config"], result) == _own(config, result)
+        for result in results
+    )
+
+
+def carry_over(finished: Path, partial: Path) -> None:
+    """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
+    check_files(finished, "evaluate")
+    predictions = finished / PREDICTIONS
+    of_all_seeds = shutil.ignore_patterns("*-ensemble.jsonl")
+    shutil.copytree(predictions, partial / PREDICTIONS, ignore=of_all_seeds, dirs_exist_ok=True)
+    copy = partial / f"{RESULTS}.copy"
+    shutil.copyfile(finished / RESULTS, copy)
+    copy.rename(partial / RESULTS)  # last: a job in the results is a job that is whole
+
+
+def _how(config: Config) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in _WHICH}
+
+
+def _model(inputs: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in inputs.items() if name != "data"}
+
+
+def _own(config: Config, result: Result) -> dict[str, Any]:
+    """The task's own options, but for its seeds."""
+    own = config["tasks_options"].get(result.task, {})
+    return {name: value for name, value in own.items() if name != "seeds" and value is not None}
+
 
 DEFAULT_MODEL = "export/discriminator"
 _PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again"
@@ -114,8 +168,9 @@ def _run_jobs(
         if any(job.task is task for job in waiting)
     }
     total = sum(num_rows(job, features[job.task.name], source, options) for job in waiting)
-    calls = [(job, data[job.task.name], features[job.task.name], source, options)
-             for job in waiting]  # fmt: skip
+    calls = [
+        (job, data[job.task.name], features[job.task.name], source, options) for job in waiting
+    ]
     del features  # each goes with the last job of its task
     with Progress("evaluate", total, "examples") as progress:
 

@@ -7,23 +7,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.baselines import Baseline, resolve_baseline
-from benchmarks.errors import TaskErrors, errors_of
-from benchmarks.report_compare import add_comparison, comparison_numbers
-from benchmarks.report_corpus import add_corpus, add_vocabulary
-from benchmarks.report_cost import add_score_against_flops, add_score_cost, cost_numbers
-from benchmarks.report_curves import add_curves, curves_numbers
-from benchmarks.report_errors import add_errors, errors_numbers
-from benchmarks.report_leakage import add_leakage, leakage_numbers
-from benchmarks.report_masked import add_masked, add_masked_comparison, masked_numbers
-from benchmarks.report_pretraining import add_pretraining, alarms_of
-from benchmarks.report_references import add_references, references_numbers
-from benchmarks.report_scores import add_scores
-from benchmarks.report_sections import add_cost, add_example, final_valid
-from benchmarks.run_folder import RunFolder, read_run
-from benchmarks.score_numbers import scores_numbers
-from benchmarks.twin_page import TwinPage
-from electrify.progress import log
+from benchmarks.pages.compare import add_comparison, comparison_numbers
+from benchmarks.pages.corpus import add_corpus, add_vocabulary
+from benchmarks.pages.cost import add_score_against_flops, add_score_cost, cost_numbers
+from benchmarks.pages.curves import add_curves, curves_numbers
+from benchmarks.pages.errors import add_errors, errors_numbers
+from benchmarks.pages.leakage import add_leakage, leakage_numbers
+from benchmarks.pages.masked import add_masked, add_masked_comparison, masked_numbers
+from benchmarks.pages.pretraining import add_pretraining, alarms_of
+from benchmarks.pages.references import add_references, references_numbers
+from benchmarks.pages.scores import add_scores, scores_numbers
+from benchmarks.pages.sections import add_cost, add_example, final_valid
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.results.run_folder import RunFolder, read_run
+from benchmarks.statistics.comparison import Baseline, resolve_baseline
+from benchmarks.statistics.errors import TaskErrors, errors_of
+from electrify.system.progress import log
 
 FORMAT_VERSION = 2
 _CORPUS_KEYS = ("totals", "sources", "removed", "malformed", "altered")  # not every file

@@ -6,17 +6,24 @@ A verb imports what it needs when it is run: help and `--version` need none of i
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electrify.error_text import nearest
-from electrify.machine import prepare_threads
-from electrify.outcome import status_of
-from electrify.progress import log, setup_logging
+from electrify.config.load import load_config, toml_value
+from electrify.config.run import RunConfig
+from electrify.stage.folder import MANIFEST
+from electrify.stage.plan import named_checkpoint
+from electrify.stage.pull import bring, bring_figures, open_address, open_run
+from electrify.stage.push import publish_report, send_rewritten
+from electrify.stage.remote import is_address
+from electrify.system.machine import prepare_threads
+from electrify.system.outcome import nearest, status_of
+from electrify.system.progress import log, setup_logging
 
 if TYPE_CHECKING:
-    from electrify.config import RunConfig
+    from electrify.config.run import RunConfig
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -54,8 +61,8 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _load(parsed: argparse.Namespace) -> "RunConfig":
-    from electrify.config_file import load_config
-    from electrify.remote_fetch import open_run
+    from electrify.config.load import load_config
+    from electrify.stage.pull import open_run
 
     config = open_run(load_config(parsed.config, parsed.set))
     if parsed.name in _BEAM_VERBS:
@@ -80,12 +87,12 @@ def _clean(config: "RunConfig", parsed: argparse.Namespace) -> None:
     # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
-    from pipeline.sources import check_inputs
+    from pipeline.sources.files import check_inputs
 
     check_inputs(config.clean)
     texts = None
     if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
-        from benchmarks.texts import dump_benchmarks
+        from benchmarks.tasks.data.texts import dump_benchmarks
 
         texts = dump_benchmarks(config)
     clean(config, parsed.beam_options, parsed.overwrite, texts)
@@ -116,8 +123,8 @@ def _export(config: "RunConfig", parsed: argparse.Namespace) -> None:
 
 
 def _predict_masked(parsed: argparse.Namespace) -> int:
-    from electrify.remote_fetch import bring
-    from model.masked_prediction import predict_masked
+    from electrify.stage.pull import bring
+    from model.masked.predict import predict_masked
 
     config = _load(parsed)
     bring(Path(config.output_dir), "pretrain", "vocab")
@@ -133,11 +140,10 @@ def _run(parsed: argparse.Namespace) -> int:
         stage(config, parsed)
     from benchmarks.evaluate import evaluate, score_table
     from benchmarks.report import report
-    from benchmarks.results import RESULTS, read_results
-    from electrify.cli_evaluate import folder_of_data, update_cards
-    from electrify.remote_fetch import bring_figures
-    from electrify.remote_send import publish_report
-    from model.example import format_example, read_example
+    from benchmarks.results.results import RESULTS, read_results
+    from electrify.stage.pull import bring_figures
+    from electrify.stage.push import publish_report
+    from model.export import format_example, read_example
 
     folder = Path(config.output_dir)
     if config.evaluate.suites or config.evaluate.tasks:
@@ -172,10 +178,9 @@ def _ablate(parsed: argparse.Namespace) -> int:
 def _leakage(parsed: argparse.Namespace) -> int:
     import tempfile
 
-    from benchmarks.leakage import write_items
-    from electrify.cli_evaluate import data_dir_option, update_cards
-    from electrify.remote_fetch import bring, bring_figures
-    from pipeline.leakage import find_leaks
+    from benchmarks.leakage.examples import write_items
+    from electrify.stage.pull import bring, bring_figures
+    from pipeline.decontaminate.leakage import find_leaks
 
     if parsed.data_dir:
         parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
@@ -190,24 +195,22 @@ def _leakage(parsed: argparse.Namespace) -> int:
 
 
 def _evaluate(parsed: argparse.Namespace) -> int:
-    from electrify.cli_evaluate import evaluate_verb
 
     return evaluate_verb(parsed)
 
 
 def _report(parsed: argparse.Namespace) -> int:
-    from electrify.cli_evaluate import report_verb
 
     return report_verb(parsed)
 
 
 def _validate(parsed: argparse.Namespace) -> int:
-    from electrify.config_file import load_config
-    from electrify.cpu import describe_precision
+    from electrify.config.load import load_config
     from electrify.inspect_run import describe_config
+    from electrify.system.machine import describe_precision
 
     config = load_config(parsed.config, parsed.set)
-    from model.flops import estimate
+    from model.watch.flops import estimate
 
     precisions = [
         describe_precision(f"{name}.precision", section.precision)
@@ -216,7 +219,7 @@ def _validate(parsed: argparse.Namespace) -> int:
     ]
     print("\n".join([*describe_config(config), "", *estimate(config), *precisions]))
     try:
-        from pipeline.sources import check_inputs
+        from pipeline.sources.files import check_inputs
         from pipeline.worker_files import check_worker_files
     except ModuleNotFoundError as error:  # where only later stages run
         log(f"clean.sources are not looked for: {error}")
@@ -227,9 +230,9 @@ def _validate(parsed: argparse.Namespace) -> int:
 
 
 def _ls(parsed: argparse.Namespace) -> int:
-    from electrify.config_tasks import TASK_NAMES
+    from electrify.config.tasks import TASK_NAMES
     from electrify.inspect_run import list_runs
-    from electrify.remote_run import is_address
+    from electrify.stage.remote import is_address
 
     if parsed.address and not is_address(parsed.address):
         raise ValueError(f"{parsed.address!r} is no address; runs in out/ are listed without it")
@@ -250,8 +253,11 @@ def _doctor(parsed: argparse.Namespace) -> int:
 _BEAM_VERBS = ("run", "clean", "train-vocab", "encode", "leakage", "ablate")
 # which of --set and --overwrite a verb reads, where it is not both
 _TAKES: dict[str, tuple[str, ...]] = {
-    "validate": ("--set",), "report": ("--set",), "ls": (), "doctor": ()
-}  # fmt: skip
+    "validate": ("--set",),
+    "report": ("--set",),
+    "ls": (),
+    "doctor": (),
+}
 # verb: (function, help, end of its example)
 _STAGES: dict[str, tuple[Verb, str, str]] = {
     "run": (_run, "every stage in order, skipping those already done", ""),
@@ -279,7 +285,7 @@ class _Parser(argparse.ArgumentParser):
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from electrify.provenance import git_commit, versions
+        from electrify.stage.provenance import git_commit, versions
 
         commit = git_commit()
         print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
@@ -298,9 +304,12 @@ def _parser() -> _Parser:
         verb = _add(verbs, name, function, text, f"electrify {name} configs/demo.toml{example}")
         verb.add_argument("config", help="the run's TOML file")
     ablate = _add(
-        verbs, "ablate", _ablate, "a grid of runs at equal FLOPs, one report",
+        verbs,
+        "ablate",
+        _ablate,
+        "a grid of runs at equal FLOPs, one report",
         "electrify ablate configs/ablations/generator.toml",
-    )  # fmt: skip
+    )
     ablate.add_argument("config", help="the grid's TOML file")
     instead = ablate.add_mutually_exclusive_group()
     instead.add_argument("--plan", action="store_true", help="only print the runs and their cost")
@@ -308,28 +317,40 @@ def _parser() -> _Parser:
         "--report", action="store_true", help="only write the report of the runs that are finished"
     )
     evaluate = _add(
-        verbs, "evaluate", _evaluate, "fine-tune and score an encoder",
+        verbs,
+        "evaluate",
+        _evaluate,
+        "fine-tune and score an encoder",
         "electrify evaluate configs/demo.toml --data-dir pipeline/sample",
-    )  # fmt: skip
+    )
     _add_evaluate_options(evaluate)
     masked = _add(
-        verbs, "predict-masked", _predict_masked, "how well the networks name hidden tokens",
+        verbs,
+        "predict-masked",
+        _predict_masked,
+        "how well the networks name hidden tokens",
         "electrify predict-masked configs/demo.toml --checkpoint 500",
-    )  # fmt: skip
+    )
     masked.add_argument("config", help="the run's TOML file")
     masked.add_argument(
         "--checkpoint", type=int, metavar="STEP", help="one on the way, in place of the last"
     )
     leakage = _add(
-        verbs, "leakage", _leakage, "which benchmark examples stand in the run's documents",
+        verbs,
+        "leakage",
+        _leakage,
+        "which benchmark examples stand in the run's documents",
         "electrify leakage configs/demo.toml --data-dir pipeline/sample",
-    )  # fmt: skip
+    )
     leakage.add_argument("config", help="the run's TOML file")
     leakage.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
     report = _add(
-        verbs, "report", _report, "a page about one run, or comparing several",
+        verbs,
+        "report",
+        _report,
+        "a page about one run, or comparing several",
         "electrify report out/demo",
-    )  # fmt: skip
+    )
     _add_report_options(report)
     ls = _add(verbs, "ls", _ls, "list configs, tasks and the stages done", "electrify ls")
     ls.add_argument("address", nargs="?", help="gs://bucket/folder: list the runs below it, too")
@@ -357,14 +378,18 @@ def _add(
     takes = _TAKES.get(name, ("--set", "--overwrite"))
     if "--set" in takes:
         verb.add_argument(
-            "--set", action="append", default=[], metavar="section.key=value",
+            "--set",
+            action="append",
+            default=[],
+            metavar="section.key=value",
             help="override one config key; may be given several times",
-        )  # fmt: skip
+        )
     if "--overwrite" in takes:
         verb.add_argument(
-            "--overwrite", action="store_true",
+            "--overwrite",
+            action="store_true",
             help="make a stage again that was made from another config or other inputs",
-        )  # fmt: skip
+        )
     return verb
 
 
@@ -378,9 +403,11 @@ def _add_evaluate_options(evaluate: argparse.ArgumentParser) -> None:
         "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
     )
     what.add_argument(
-        "--checkpoints", nargs="*", metavar="STEP",
+        "--checkpoints",
+        nargs="*",
+        metavar="STEP",
         help="the run's checkpoints (all that stand, or these), for learning curves",
-    )  # fmt: skip
+    )
     what.add_argument(
         "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
     )
@@ -398,8 +425,159 @@ def _add_report_options(report: argparse.ArgumentParser) -> None:
     )
     report.add_argument("--output", help="folder to write to (default: the first run's)")
     report.add_argument(
-        "--baseline", metavar="NAME",
+        "--baseline",
+        metavar="NAME",
         help="run or encoder to compare with (default: random-init, and the first run)",
-    )  # fmt: skip
+    )
     report.add_argument("--data-dir", help="data of the evaluation, to quote and group examples")
     report.add_argument("--no-texts", action="store_true", help="quote no text of the data")
+
+
+# The verbs `evaluate` and `report`.
+
+
+def data_dir_option(folder: str) -> str:
+    """`--data-dir` as `--set` would have it."""
+    return f"evaluate.data_dir={toml_value(folder)}"
+
+
+def evaluate_verb(parsed: argparse.Namespace) -> int:
+    """Scores of an encoder or of checkpoints; or one of the checks that leave again."""
+    _refuse_what_is_not_read(parsed)
+    if parsed.check_metrics:
+        from benchmarks.golden.check import check_metrics
+
+        return check_metrics(Path(parsed.check_metrics))
+    if parsed.rescore:
+        from benchmarks.results.rescore import rescore
+
+        return rescore(_run_folder(parsed.rescore))
+    if parsed.ensemble:
+        from benchmarks.results.rescore import ensemble
+
+        ensemble(_run_folder(parsed.ensemble))
+        return 0
+    if parsed.submission:
+        from benchmarks.results.submission import write_submissions
+
+        write_submissions(_run_folder(parsed.submission))
+        return 0
+    steps = _split_steps(parsed)
+    if parsed.config is None:
+        raise ValueError("give a config: electrify evaluate configs/NAME.toml")
+    if parsed.data_dir:
+        parsed.set = [*parsed.set, data_dir_option(parsed.data_dir)]
+    if steps is not None:
+        return _evaluate_checkpoints(parsed, steps)
+    from benchmarks.evaluate import evaluate
+
+    config = open_run(load_config(parsed.config, parsed.set))
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = None
+        if parsed.model and (checkpoint := named_checkpoint(parsed.model)):
+            from model.export import export_checkpoint
+
+            weights = Path(scratch)
+            export_checkpoint(checkpoint, weights)
+        evaluate(config, parsed.model, parsed.overwrite, weights)
+    if parsed.model is None:
+        update_cards(config)
+    return 0
+
+
+def _refuse_what_is_not_read(parsed: argparse.Namespace) -> None:
+    """`ValueError` if one of the checks, which read a folder alone, is given more."""
+    for check in ("check_metrics", "rescore", "ensemble", "submission"):
+        if getattr(parsed, check) is None:
+            continue
+        others = {
+            "the config": parsed.config,
+            "--data-dir": parsed.data_dir,
+            "--set": parsed.set,
+            "--overwrite": parsed.overwrite,
+        }
+        if given := [name for name, value in others.items() if value]:
+            raise ValueError(
+                f"--{check.replace('_', '-')} {getattr(parsed, check)} reads that folder alone: "
+                f"leave out {' and '.join(given)}"
+            )
+
+
+def _split_steps(parsed: argparse.Namespace) -> list[int] | None:
+    """The steps of `--checkpoints`, if it is given. A word behind it that is no number is the
+    config, which may stand there, too."""
+    if parsed.checkpoints is None:
+        return None
+    others = [word for word in parsed.checkpoints if not word.isdecimal()]
+    if parsed.config is None and others:
+        parsed.config = others.pop(0)
+    if others:
+        raise ValueError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
+    return [int(word) for word in parsed.checkpoints if word.isdecimal()]
+
+
+def _run_folder(name: str) -> Path:
+    """A run's folder as the user names it; of an address the local one, with what is small."""
+    if not is_address(name):
+        return Path(name)
+    folder = open_address(name.rstrip("/"))
+    bring_figures(folder)
+    return folder
+
+
+def update_cards(config: RunConfig) -> None:
+    """Put what is known of the scores into the model cards of the run's export, if there is one."""
+    folder = Path(config.output_dir)
+    if not (folder / "export" / MANIFEST).exists():
+        return
+    from benchmarks.pages.card_tables import card_sections
+    from model.weights.card import add_sections
+
+    bring_figures(folder)
+    add_sections(config, card_sections(folder))
+    send_rewritten(folder / "export")
+
+
+def _evaluate_checkpoints(parsed: argparse.Namespace, steps: list[int]) -> int:
+    from benchmarks.checkpoints import evaluate_checkpoints
+    from model.export import export_checkpoint
+
+    config = open_run(load_config(parsed.config, parsed.set))
+    bring(Path(config.output_dir), "pretrain")
+    evaluate_checkpoints(config, steps, parsed.overwrite, export_checkpoint)
+    return 0
+
+
+def report_verb(parsed: argparse.Namespace) -> int:
+    """A page about runs."""
+    from benchmarks.report import report
+
+    configs = {name: load_config(name, parsed.set) for name in parsed.runs if _is_config(name)}
+    if parsed.set and not configs:
+        raise ValueError(
+            f"--set {parsed.set[0]}: for configs, and no run here is named by its own; leave it out"
+        )
+    folders = [
+        _run_folder(configs[name].output_dir if name in configs else name) for name in parsed.runs
+    ]
+    named = [parsed.data_dir, *(config.evaluate.data_dir for config in configs.values())]
+    page = report(
+        folders,
+        Path(parsed.output) if parsed.output else None,
+        folder_of_data(next(filter(None, named), None)),
+        not parsed.no_texts,
+        parsed.baseline,
+    )
+    if not parsed.output:
+        publish_report(folders[0])
+    print(page)
+    return 0
+
+
+def _is_config(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def folder_of_data(name: str | None) -> Path | None:
+    """A data folder, where one is named and it is not the hub."""
+    return None if name in (None, "hub") else Path(str(name)).expanduser()

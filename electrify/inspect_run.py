@@ -8,14 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import MANIFEST, read_manifest
-from electrify.config import RunConfig
-from electrify.config_file import load_config
-from electrify.machine import load_warning, num_cores
-from electrify.progress import duration
-from electrify.provenance import versions
-from electrify.remote_run import address_of, local_folders, names_below
-from electrify.toml_text import toml_key, toml_value
+from electrify.config.load import load_config, toml_key, toml_value
+from electrify.config.run import RunConfig
+from electrify.stage.folder import MANIFEST, read_manifest
+from electrify.stage.provenance import versions
+from electrify.stage.remote import address_of, local_folders, names_below
+from electrify.system.machine import load_warning, num_cores
+from electrify.system.progress import duration
 
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate", "leakage")
 _OF_MODELS = ("evaluate-", "masked-")  # of another encoder or one checkpoint: `evaluate-<name>`

@@ -1,27 +1,141 @@
 """The last checkpoint as `transformers` folders, proven equal to the model in memory."""
 
 import copy
+import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import AutoTokenizer, ElectraForPreTraining
 from transformers.utils.logging import disable_progress_bar
 
-from electrify.artifacts import write_json
-from electrify.config import RunConfig
-from electrify.progress import log, warn
-from electrify.run_stage import run_stage
-from electrify.stages import export_stage, output_dir
-from model.card import trained_length, write_cards
-from model.checkpoint import load_model, newest
-from model.data import SequenceData
-from model.electra import ElectraPretrainer
-from model.example import EXAMPLE, gives_probabilities, mark_example
-from model.export_checkpoint import save_tokenizer
-from model.networks import Network, exported_networks
-from model.transformers_names import to_transformers, transformers_class
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.stage.folder import write_json
+from electrify.stage.plan import export_stage, output_dir, run_folder
+from electrify.stage.run import run_stage
+from electrify.system.progress import log, warn
+from model.electra import ElectraPretrainer, Network, exported_networks
+from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
+from model.train.data import SequenceData, open_shards, special_tokens
+from model.weights.card import trained_length, write_cards
+from model.weights.names import to_transformers, transformers_class
+
+# The main network of any one checkpoint as a `transformers` folder, a run still going or not.
+
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+
+
+def export_checkpoint(checkpoint: Path, folder: Path) -> None:
+    """Write weights, config and tokenizer of `checkpoint-<step>/` into `folder`.
+
+    Text and vocabulary are looked for in the checkpoint's run, two folders up. Raises `ValueError`
+    where they are not there or not those it was trained with, and for a damaged checkpoint.
+    """
+    run = run_folder(checkpoint)
+    try:
+        identity = read_state(checkpoint)["identity"]
+        config = trained_options(identity)
+        expected = str(identity["tokenizer_sha256"])
+    except DAMAGES as error:
+        raise ValueError(f"{checkpoint} is damaged ({error}); name another one") from None
+    shards = open_shards(run / "shards", [])  # compares them with the vocabulary beside
+    if shards.tokenizer_sha256 != expected:
+        raise ValueError(
+            f"{run / 'shards'} was made with another vocabulary than {checkpoint}: put the old one "
+            "back"
+        )
+    model = ElectraPretrainer(config, shards.vocab_size, special_tokens(shards)).eval()
+    load_model(checkpoint, model)
+    to_transformers(model, "discriminator").save_pretrained(folder)
+    save_tokenizer(run / "vocab", config.max_position_embeddings, folder)
+
+
+def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
+    """The tokenizer with the model's length; the very files that encoded the corpus, whatever
+    `save_pretrained` made of them."""
+    tokenizer = AutoTokenizer.from_pretrained(vocab)
+    tokenizer.model_max_length = max_length
+    tokenizer.save_pretrained(folder)
+    for name in _TOKENIZER_FILES:
+        shutil.copyfile(vocab / name, folder / name)
+
+
+# A sentence with one word replaced, as the exported discriminator sees it.
+
+EXAMPLE = "example.json"
+# A word that does not belong, in a sentence of the corpus' main language.
+EXAMPLES = {
+    "ko": (
+        "봄이 오면 공원에 꽃이 피고 사람들이 산책을 나온다.",
+        "봄이 오면 공원에 금리가 피고 사람들이 산책을 나온다.",
+    ),
+    "en": (
+        "In spring the flowers open and people walk in the park.",
+        "In spring the taxes open and people walk in the park.",
+    ),
+}
+
+
+def gives_probabilities(config: PretrainConfig) -> bool:
+    """Whether the sigmoid of the exported logit is the probability that a token was replaced.
+
+    Electric's logit is an energy, a probability only together with the noise.
+    """
+    return config.has_detection_head and config.objective != "electric"
+
+
+@torch.no_grad()
+def mark_example(folder: Path, language: str) -> dict[str, Any]:
+    """The example, each token with the probability of being replaced.
+
+    Read from the exported folder alone, as a user would.
+    """
+    sentence, corrupted = EXAMPLES.get(language, EXAMPLES["en"])
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = ElectraForPreTraining.from_pretrained(folder)
+    encoded = tokenizer(corrupted, return_tensors="pt", return_offsets_mapping=True)
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    probabilities = model(**encoded).logits[0].sigmoid().tolist()
+    start, stop = _changed_span(sentence, corrupted)
+    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
+    marked = [
+        {"token": token, "replaced": a < stop and b > start, "probability": round(p, 4)}
+        for token, (a, b), p in zip(tokens, offsets, probabilities, strict=True)
+    ]
+    return {"sentence": sentence, "corrupted": corrupted, "tokens": marked}
+
+
+def format_example(example: Mapping[str, Any]) -> str:
+    """The example as one line for a terminal; the replaced tokens stand in brackets."""
+    parts = [
+        f"[{t['token']}] {t['probability']:.2f}"
+        if t["replaced"]
+        else f"{t['token']} {t['probability']:.2f}"
+        for t in example["tokens"][1:-1]
+    ]
+    return "  ".join(parts)
+
+
+def read_example(config: RunConfig) -> Mapping[str, Any] | None:
+    """The example of an exported run; None where its objective detects no replaced tokens."""
+    path = output_dir(config) / "export" / EXAMPLE
+    if not path.exists():
+        return None
+    example: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return example
+
+
+def _changed_span(before: str, after: str) -> tuple[int, int]:
+    """Where `after` differs from `before`, word by word: [start, stop) in characters."""
+    old, new = before.split(" "), after.split(" ")
+    index = next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
+    start = len(" ".join(new[:index])) + (1 if index else 0)
+    return start, start + len(new[index])
+
 
 MAX_LOGIT_DIFFERENCE = 1e-5
 _VERIFIED_SEQUENCES = 4

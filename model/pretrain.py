@@ -8,26 +8,15 @@ from typing import Any
 
 import torch
 
-from electrify.allocator import keep_freed_memory
-from electrify.artifacts import write_json
-from electrify.config import RunConfig
-from electrify.config_pretrain import PretrainConfig
-from electrify.cpu import Precision
-from electrify.progress import Progress, Stopped, log, stop_on_signal, warn
-from electrify.stages import output_dir, pretrain_stage
-from model.alarms import broken_state
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.stage.folder import write_json
+from electrify.stage.plan import output_dir, pretrain_stage
+from electrify.system.machine import Precision
+from electrify.system.memory import keep_freed_memory
+from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from model.batch import Batch, Outputs
-from model.checkpoint import (
-    PRECISION,
-    kept_precision,
-    load_latest,
-    newest_sound,
-    read_figures,
-    run_identity,
-    save_checkpoint,
-)
-from model.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
-from model.device import (
+from model.devices.device import (
     autocast,
     cpu_bf16,
     describe,
@@ -38,18 +27,35 @@ from model.device import (
     seed_dropout,
 )
 from model.electra import ElectraPretrainer
-from model.fast_step import FastStep
-from model.initial import load_initial
-from model.loader import Loader
-from model.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
-from model.optim import make_optimizers
-from model.parallel import ALONE, Ranks, bare, check_shares, processes, run_together, wrap
-from model.parameters import parameter_counts
-from model.run_log import RunLog
 from model.schedule import Stage, sequences_until, stage_at
-from model.train_step import Step
-from vocab.mask_units import read_unit_starts
-from vocab.shards import TokenShards
+from model.train.checkpoint import (
+    PRECISION,
+    kept_precision,
+    load_latest,
+    newest_sound,
+    read_figures,
+    run_identity,
+    save_checkpoint,
+)
+from model.train.data import (
+    Loader,
+    SequenceData,
+    StepData,
+    noise_key,
+    noise_probabilities,
+    open_shards,
+)
+from model.train.log import RunLog
+from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
+from model.train.optim import make_optimizers
+from model.train.processes import ALONE, Ranks, bare, check_shares, processes, run_together, wrap
+from model.train.replay import FastStep
+from model.train.step import Step
+from model.watch.alarms import broken_state
+from model.watch.flops import parameter_counts
+from model.weights.initial import load_initial
+from vocab.shards.files import TokenShards
+from vocab.shards.mask_units import read_unit_starts
 
 SUMMARY = "summary.json"
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
@@ -218,9 +224,14 @@ class Trainer:
         self.log.pause(step)
         kept = self.config.keep_checkpoints, self.config.keep_every_steps
         path = save_checkpoint(
-            self.folder, step, bare(self.model), self.optimizers, *kept,
-            identity=self.identity | {PRECISION: self.config.precision}, figures=self.log.state(),
-        )  # fmt: skip
+            self.folder,
+            step,
+            bare(self.model),
+            self.optimizers,
+            *kept,
+            identity=self.identity | {PRECISION: self.config.precision},
+            figures=self.log.state(),
+        )
         if self.config.checkpoint_dir and self.ranks.is_first:
             upload_checkpoint(path, self.config.checkpoint_dir, *kept)
         self.log.start()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from electrify.config_pretrain import PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 
 Stage = Literal["joint", "generator", "discriminator"]
 

@@ -7,17 +7,23 @@ an upload appears at its end, elsewhere by renaming the upload. It is read from 
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import fsspec
+import pyarrow as pa
 
-from electrify.artifacts import write_text
-from electrify.progress import warn
+from electrify.stage.folder import write_text
+from electrify.system.progress import warn
+from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, read_batches, read_rows
+from pipeline.progress import share_name
+from pipeline.report.counts import Tally, tally_from_json
 
 _OBJECT_STORES = frozenset({"gs", "gcs", "s3", "s3a", "abfs", "abfss", "az", "adl", "oss", "r2"})
 _AT_ONCE = 64  # requests
@@ -180,3 +186,190 @@ def _unwritable(work_dir: str | None, error: Exception) -> ValueError:
     return ValueError(
         f"clean.work_dir = {work_dir!r} cannot be written: {type(error).__name__}: {error}"
     )
+
+
+# Files that wait between the passes over a group of files, in a folder that all workers share.
+#
+# `cleaned-*` holds every row as the first pass left it, `changed-*` the rows that the second pass
+# changed or removed. Every file is written under a name of its own and then renamed, so a runner
+# may repeat a pass, or run it twice at once: the second copy has the same bytes.
+
+# rows kept and removed as they were read; `reason` is null where a row is kept so far
+CLEANED_SCHEMA = pa.schema(
+    [
+        pa.field("rank", pa.uint64(), nullable=False),
+        *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+# `text` is null where it has not changed
+CHANGED_SCHEMA = pa.schema(
+    [
+        CLEANED_SCHEMA.field("rank"),
+        pa.field("text", pa.string()),
+        CLEANED_SCHEMA.field("reason"),
+        CLEANED_SCHEMA.field("detail"),
+    ]
+)
+Pass = Literal["read", "compared", "written"]
+PASSES: tuple[Pass, ...] = ("read", "compared", "written")
+BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
+_MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
+_SHARE_SECONDS = 5.0  # between two files that say how far a pass is
+_ROW_GROUP_CHARACTERS = 1_000_000  # read once or twice and soon gone: small in memory
+
+
+def tally_name(of_pass: Pass, group: int) -> str:
+    """The tally of one pass over a group; it is there once the pass is done."""
+    return f"{of_pass}-{group:06d}.json"
+
+
+def error_name(group: int) -> str:
+    """Why a group of files could not be read."""
+    return f"error-{group:06d}.txt"
+
+
+def write_tally(work: WorkFolder, of_pass: Pass, group: int, tally: Tally) -> None:
+    """Say that the pass is done; its other files are there before."""
+    work.write_text(tally_name(of_pass, group), tally.to_json())
+
+
+class PassProgress:
+    """Says in the work folder how far a pass over a group is, for a group may be one big file."""
+
+    def __init__(self, work: WorkFolder, of_pass: Pass, group: int, total: float) -> None:
+        self._work, self._marker, self._total = work, tally_name(of_pass, group), total
+        self._done = 0.0
+        self._next_seconds = time.monotonic() + _SHARE_SECONDS
+
+    def add(self, amount: float) -> None:
+        """Add finished work, in the unit of `total`."""
+        self._done += amount
+        if (now := time.monotonic()) < self._next_seconds:
+            return
+        self._next_seconds = now + _SHARE_SECONDS
+        name = share_name(self._marker, min(1.0, self._done / max(self._total, 1.0)))
+        with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
+            self._work.write_text(name, "")
+
+
+@contextmanager
+def cleaned_parts(work: WorkFolder, group: int) -> Iterator[ParquetParts]:
+    """A writer of the first pass's rows."""
+    with _work_parts(work, f"cleaned-{group:06d}", CLEANED_SCHEMA) as parts:
+        yield parts
+
+
+@contextmanager
+def changed_parts(work: WorkFolder, group: int) -> Iterator[ParquetParts]:
+    """A writer of the rows that the second pass changes."""
+    with _work_parts(work, f"changed-{group:06d}", CHANGED_SCHEMA) as parts:
+        yield parts
+
+
+@contextmanager
+def final_parts(
+    work: WorkFolder, prefix: str, group: int, schema: pa.Schema
+) -> Iterator[ParquetParts]:
+    """A writer of files that stay: `prefix` is documents or removed."""
+    with (
+        work.scratch() as folder,
+        ParquetParts(folder, f"{prefix}-{group:06d}", schema, publish=work.publish) as parts,
+    ):
+        yield parts
+
+
+def cleaned_rows(
+    work: WorkFolder, group: int, of_pass: Pass, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows as the first pass left them, in order, for a later pass, whose progress they are."""
+    progress: PassProgress | None = None
+    for path in _paths(work, "cleaned", group):
+        if progress is None:
+            progress = PassProgress(work, of_pass, group, _num_rows(work, group))
+        for row in read_rows([path], columns):
+            yield row
+            progress.add(1)
+
+
+def current_rows(work: WorkFolder, group: int) -> Iterator[dict[str, Any]]:
+    """Rows as the second pass left them, in the same order."""
+    changes = _Changes(work, group)
+    for row in cleaned_rows(work, group, "written"):
+        yield changes.apply(row)
+
+
+def chosen_texts(
+    work: WorkFolder, group: int, numbers: Container[int]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number, row with rank, text and reason as the second pass left it) of the rows asked for."""
+    changes = _Changes(work, group)
+    number = 0
+    for path in _paths(work, "cleaned", group):
+        for batch in read_batches(path, ["rank", "text", "reason"]):
+            places = [i for i in range(len(batch)) if number + i in numbers]
+            if places:
+                for place, row in zip(places, batch.take(places).to_pylist(), strict=True):
+                    yield number + place, changes.apply(row)
+            number += len(batch)
+
+
+class _Changes:
+    """The changes of a group, read beside its rows; both are in the order of ranks."""
+
+    def __init__(self, work: WorkFolder, group: int) -> None:
+        self._changes = (
+            row for path in _paths(work, "changed", group) for row in read_rows([path])
+        )
+        self._next = next(self._changes, None)
+
+    def apply(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row with its change, if it has one."""
+        if row["reason"] is not None:  # removed in the first pass, so never changed
+            return row
+        while self._next is not None and self._next["rank"] < row["rank"]:
+            self._next = next(self._changes, None)
+        if self._next is not None and self._next["rank"] == row["rank"]:
+            row |= {name: value for name, value in self._next.items() if value is not None}
+        return row
+
+
+@contextmanager
+def _work_parts(work: WorkFolder, prefix: str, schema: pa.Schema) -> Iterator[ParquetParts]:
+    with (
+        work.scratch() as folder,
+        ParquetParts(
+            folder,
+            prefix,
+            schema,
+            compression="lz4",
+            row_group_characters=_ROW_GROUP_CHARACTERS,
+            publish=work.publish,
+        ) as parts,
+    ):
+        yield parts
+
+
+def _num_rows(work: WorkFolder, group: int) -> int:
+    (text,) = work.read_texts([tally_name("read", group)])
+    tally = tally_from_json(text)
+    return tally.total("documents_in") + tally.total("malformed")
+
+
+def _paths(work: WorkFolder, prefix: Literal["cleaned", "changed"], group: int) -> Iterator[Path]:
+    """Local copies of the parts of a pass over a group, one after the other.
+
+    A pass may have made no part, but then it says that it is done.
+    """
+    if not work.holds(tally_name(_MADE_BY[prefix], group)):
+        raise ValueError(
+            f"what was written to {work.address} is not there for every worker; set clean.work_dir "
+            "to a folder that all workers see, such as gs://bucket/tmp"
+        )
+    for part in count():
+        name = f"{prefix}-{group:06d}-{part:05d}.parquet"
+        if not work.holds(name):
+            return
+        with work.fetch(name) as path:
+            yield path

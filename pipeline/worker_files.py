@@ -8,19 +8,45 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from electrify.config import RunConfig
-from electrify.runners import runner_name
+from electrify.config.run import RunConfig
+from electrify.config.runners import runner_name
 
-_HERE = frozenset({
-    "local", "BundleBasedDirectRunner", "DirectRunner", "FnApiRunner", "InteractiveRunner",
-    "PrismRunner", "SwitchingDirectRunner", "TestDirectRunner",
-})  # fmt: skip
+_HERE = frozenset(
+    {
+        "local",
+        "BundleBasedDirectRunner",
+        "DirectRunner",
+        "FnApiRunner",
+        "InteractiveRunner",
+        "PrismRunner",
+        "SwitchingDirectRunner",
+        "TestDirectRunner",
+    }
+)
 _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\(\d{3})")  # a space in a mount's path
-_NETWORK = frozenset({
-    "9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
-    "nfs4", "ocfs2", "orangefs", "panfs", "smb3", "virtiofs", "wekafs",
-})  # fmt: skip
+_NETWORK = frozenset(
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "panfs",
+        "smb3",
+        "virtiofs",
+        "wekafs",
+    }
+)
 
 
 def check_worker_files(config: RunConfig, beam_options: Sequence[str], verb: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from electrify import cpu
+from electrify.system import machine as cpu
 
 with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor tests that need it
     from hypothesis import HealthCheck, settings

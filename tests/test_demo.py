@@ -6,14 +6,19 @@ from pathlib import Path
 import pytest
 from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
-from electrify.artifacts import read_manifest
 from electrify.cli import main
+from electrify.stage.folder import read_manifest
 
 SHORT = (
-    "pretrain.num_steps=24", "pretrain.warmup_steps=4", "pretrain.valid_every_steps=12",
-    "pretrain.checkpoint_every_steps=12", "pretrain.log_every_steps=6",
-    "evaluate.seeds=[0, 1]", "evaluate.num_epochs=1", "evaluate.max_train_examples=64",
-)  # fmt: skip
+    "pretrain.num_steps=24",
+    "pretrain.warmup_steps=4",
+    "pretrain.valid_every_steps=12",
+    "pretrain.checkpoint_every_steps=12",
+    "pretrain.log_every_steps=6",
+    "evaluate.seeds=[0, 1]",
+    "evaluate.num_epochs=1",
+    "evaluate.max_train_examples=64",
+)
 
 
 def run_demo(folder: Path, *extra: str) -> int:

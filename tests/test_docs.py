@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import _parser, main
-from electrify.config_file import load_config
+from electrify.config.load import load_config
 
 README = Path("README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -17,11 +17,16 @@ COMMANDS = [
     line.split(" #")[0].strip() for line in LINES if line.startswith(("electrify ", "make "))
 ]
 SHORT = [
-    "pretrain.num_steps=8", "pretrain.warmup_steps=2", "pretrain.valid_every_steps=8",
-    "pretrain.checkpoint_every_steps=8", "evaluate.seeds=[0]", "evaluate.num_epochs=1",
-    "evaluate.max_train_examples=32", "evaluate.random_init_control=false",
+    "pretrain.num_steps=8",
+    "pretrain.warmup_steps=2",
+    "pretrain.valid_every_steps=8",
+    "pretrain.checkpoint_every_steps=8",
+    "evaluate.seeds=[0]",
+    "evaluate.num_epochs=1",
+    "evaluate.max_train_examples=32",
+    "evaluate.random_init_control=false",
     "masked.num_sequences=4",
-]  # fmt: skip
+]
 
 
 DOC_BLOCKS = [

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from electrify.cli import _parser
-from electrify.config_file import load_config
-from model.flops import run_flops
-from model.mfu import peak_flops
+from electrify.config.load import load_config
+from model.watch.flops import peak_flops, run_flops
 
 PAGE = Path("docs/tpu.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

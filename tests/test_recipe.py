@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from electrify.config_file import load_config
+from electrify.config.load import load_config
 
 PAGE = Path("docs/recipe-ko.md").read_text(encoding="utf-8")
 

@@ -13,14 +13,14 @@ import torch
 from transformers import ElectraConfig, ElectraForPreTraining
 
 from benchmarks.encoder import load_encoder, open_model
-from model.initial_source import read_source
-from vocab.shards import TokenShards
+from model.weights.initial import read_source
+from vocab.shards.files import TokenShards
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("electrify", "pipeline", "vocab", "model", "benchmarks")
 UNSAFE = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "yaml"}
 # a task that a process sends to its own child
-ALLOWED = {("vocab/count_process.py", "pickle")}
+ALLOWED = {("vocab/counts/process.py", "pickle")}
 
 
 @cache
@@ -87,9 +87,14 @@ class Payload:
 def _model_folder(folder, payload):
     """A model whose weights are a pickle that runs something."""
     config = ElectraConfig(
-        vocab_size=8, embedding_size=8, hidden_size=8, num_hidden_layers=1,
-        num_attention_heads=1, intermediate_size=8, max_position_embeddings=16,
-    )  # fmt: skip
+        vocab_size=8,
+        embedding_size=8,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=16,
+    )
     ElectraForPreTraining(config).save_pretrained(folder)
     (folder / "model.safetensors").unlink()
     torch.save({"electra.x": Payload(payload)}, folder / "pytorch_model.bin")

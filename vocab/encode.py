@@ -21,21 +21,20 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from electrify.artifacts import whole_file
-from electrify.config import RunConfig
-from electrify.config_vocab import EncodeConfig
-from electrify.progress import Progress, log
-from electrify.run_stage import run_stage
-from electrify.stages import encode_stage, output_dir
+from electrify.config.run import RunConfig
+from electrify.config.vocab import EncodeConfig
+from electrify.stage.folder import whole_file
+from electrify.stage.plan import encode_stage, output_dir
+from electrify.stage.run import run_stage
+from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, list_row_groups
 from pipeline.runner import make_pipeline, run_pipeline
-from vocab.boundaries import cut_sentences
-from vocab.reader import SequenceReader
-from vocab.row_groups import read_texts
-from vocab.shard_writer import SPLITS, ShardEntry, ShardWriter, write_index
-from vocab.shards import TokenShards
+from vocab.counts.row_groups import read_texts
+from vocab.shards.boundaries import cut_sentences
+from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
+from vocab.shards.reader import SequenceReader
+from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import UNK, load_tokenizer, special_token_ids, tokenizer_sha256
-from vocab.word_encoder import WordEncoder
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
@@ -243,9 +242,13 @@ def _log_packing(config: RunConfig, folder: Path) -> None:
     for split in SPLITS:
         try:
             reader = SequenceReader(
-                shards, split, options.sequence_length, config.seed, options.packing,
+                shards,
+                split,
+                options.sequence_length,
+                config.seed,
+                options.packing,
                 options.mixture.temperature,
-            )  # fmt: skip
+            )
         except ValueError as error:  # the shards are whole: another length may do
             log(f"as configured, these shards cannot be trained on: {error}")
             continue

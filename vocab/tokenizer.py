@@ -11,13 +11,12 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, processors
 from tokenizers.models import WordPiece
 
-from electrify.artifacts import file_sha256, write_json, write_text
-from electrify.rust_panics import panics_as_errors
-from vocab.mask_words import MASK_WORDS
-from vocab.merges import PREFIX
+from electrify.stage.folder import file_sha256, write_json, write_text
+from electrify.system.outcome import panics_as_errors
 from vocab.normalizer import normalizer
-from vocab.pretokenize import MAX_WORD_CHARACTERS, pre_tokenizer
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.pretokenize import MASK_WORDS, MAX_WORD_CHARACTERS, pre_tokenizer
+from vocab.wordpiece.learn import SPECIAL_TOKENS
+from vocab.wordpiece.merges import PREFIX
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS

@@ -9,26 +9,28 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from electrify.artifacts import write_json
-from electrify.config import RunConfig
-from electrify.config_vocab import VocabConfig
-from electrify.progress import log
-from electrify.run_stage import run_stage
-from electrify.stages import output_dir, vocab_stage
+from electrify.config.run import RunConfig
+from electrify.config.vocab import VocabConfig
+from electrify.stage.folder import write_json
+from electrify.stage.plan import output_dir, vocab_stage
+from electrify.stage.run import run_stage
+from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups
-from vocab.alphabet import hangul_syllables
-from vocab.count_process import count_words_apart
-from vocab.count_table import read_batches
-from vocab.mask_units import write_mask_units
-from vocab.mask_words import mask_words_of
-from vocab.pretokenize import Cuts, WordRules
-from vocab.quality import SampleText, compare, sample_report, vocab_report
-from vocab.references import check_extendable, load_reference
-from vocab.report_page import report_page
-from vocab.spans import find_span_files, read_spans
+from vocab.compare import check_extendable, find_span_files, load_reference, read_spans
+from vocab.counts.process import count_words_apart
+from vocab.counts.words import language_totals, read_batches, weighted
+from vocab.pretokenize import Cuts, WordRules, mask_words_of
+from vocab.report import SampleText, compare, report_page, sample_report, vocab_report
+from vocab.shards.mask_units import write_mask_units
 from vocab.tokenizer import build_tokenizer, save_tokenizer
-from vocab.wordpiece import SPECIAL_TOKENS, Training, Vocabulary, log_vocabulary, train_wordpiece
-from vocab.words import language_totals, weighted
+from vocab.wordpiece.learn import (
+    SPECIAL_TOKENS,
+    Training,
+    Vocabulary,
+    hangul_syllables,
+    log_vocabulary,
+    train_wordpiece,
+)
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
 SAMPLE_CHARACTERS = 200_000  # measured of each language and source

@@ -19,7 +19,7 @@ from benchmarks.golden.adapter import (
     Refused,
     is_error,
 )
-from electrify.json_text import read_json
+from electrify.storage.files import read_json
 
 RELATIVE_TOLERANCE = 1e-6
 _LONGEST_SHOWN = 160
@@ -71,8 +71,10 @@ def check_metrics(directory: Path) -> int:
             f"of the {len(paths)} golden files in {directory} none has a case that is covered; "
             f"the tasks known are {', '.join(sorted(ADAPTERS))}"
         )
-    print(f"{agree:,} agree, {differ:,} differ, {missing:,} not covered "
-          f"({sum(c.num_values for c in checks):,} values compared)")  # fmt: skip
+    print(
+        f"{agree:,} agree, {differ:,} differ, {missing:,} not covered "
+        f"({sum(c.num_values for c in checks):,} values compared)"
+    )
     return 1 if differ else 0
 
 
@@ -84,8 +86,12 @@ def read_golden(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a golden metric file: {error}") from None
     if not isinstance(golden, dict):
         raise ValueError(f"{path} is not a golden metric file: it holds no JSON object")
-    for key, kind in (("task", str), ("references", object), ("predictions", dict),
-                      ("expected", dict)):  # fmt: skip
+    for key, kind in (
+        ("task", str),
+        ("references", object),
+        ("predictions", dict),
+        ("expected", dict),
+    ):
         if key not in golden or not isinstance(golden[key], kind):
             there = f"is {golden[key]!r:.40}" if key in golden else "is missing"
             raise ValueError(f"{path} is not a golden metric file: {key!r} {there}")
@@ -126,10 +132,14 @@ def check_file(path: Path, golden: Golden, adapter: Adapter) -> FileCheck:
             differ[comparison.case].append(_difference(comparison))
     agreeing = {case for block in blocks for case in block} - set(differ) - set(not_covered)
     return FileCheck(
-        len(agreeing), len(comparisons), differ,
-        [f"{case} ({', '.join(filter(None, names))})".removesuffix(" ()")
-         for case, names in not_covered.items()],
-    )  # fmt: skip
+        len(agreeing),
+        len(comparisons),
+        differ,
+        [
+            f"{case} ({', '.join(filter(None, names))})".removesuffix(" ()")
+            for case, names in not_covered.items()
+        ],
+    )
 
 
 def _names(cases: Mapping[str, Any]) -> list[tuple[str, str]]:

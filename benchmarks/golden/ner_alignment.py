@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.golden.adapter import Adapter, Comparison, Golden, attempt, compare_cases
-from benchmarks.golden.wordpiece import word_pieces
+from benchmarks.golden.words import word_pieces
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
 

@@ -7,14 +7,14 @@ import numpy as np
 from transformers import BertTokenizer
 
 from benchmarks.golden.adapter import Adapter, Comparison, Golden, compare_cases
-from benchmarks.kinds.dialogue_state import recovered_state
-from benchmarks.kinds.entity_markers import MARKERS, entity_inputs, entity_span, marked
-from benchmarks.kinds.parsing import DependencyParsing, SentenceExample
-from benchmarks.kinds.parsing_words import Word, sentence_words
-from benchmarks.klue_structured import DP
 from benchmarks.metrics import dialogue, parsing, relations
 from benchmarks.metrics.parsing import Arcs
-from benchmarks.task import Task
+from benchmarks.tasks.kinds.dialogue_state import recovered_state
+from benchmarks.tasks.kinds.parsing import DependencyParsing, SentenceExample
+from benchmarks.tasks.kinds.parsing_words import Word, sentence_words
+from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
+from benchmarks.tasks.klue_structured import DP
+from benchmarks.tasks.task import Task
 
 PERCENT = 100.0
 
@@ -56,8 +56,11 @@ def _relation_inputs(golden: Golden) -> Iterator[Comparison]:
 
 def _parsing(golden: Golden) -> Iterator[Comparison]:
     metrics = (
-        parsing.uas_macro_f1, parsing.uas_micro_f1, parsing.las_macro_f1, parsing.las_micro_f1,
-    )  # fmt: skip
+        parsing.uas_macro_f1,
+        parsing.uas_micro_f1,
+        parsing.las_macro_f1,
+        parsing.las_micro_f1,
+    )
 
     def compute(case: str) -> Mapping[str, float]:
         prediction = golden["predictions"][case]

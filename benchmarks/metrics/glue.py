@@ -28,9 +28,15 @@ _PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 # the dev columns of the ELECTRA paper (Clark et al. 2020): no WNLI, one metric a task
 _ELECTRA_METRICS = {
-    "cola": "mcc", "sst2": "accuracy", "mrpc": "accuracy", "stsb": "spearman", "qqp": "accuracy",
-    "mnli_matched": "accuracy", "qnli": "accuracy", "rte": "accuracy",
-}  # fmt: skip
+    "cola": "mcc",
+    "sst2": "accuracy",
+    "mrpc": "accuracy",
+    "stsb": "spearman",
+    "qqp": "accuracy",
+    "mnli_matched": "accuracy",
+    "qnli": "accuracy",
+    "rte": "accuracy",
+}
 
 
 def task_scores(scores: Scores) -> dict[str, float]:

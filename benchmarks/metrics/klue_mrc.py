@@ -9,13 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from benchmarks.metrics import korquad
-from benchmarks.metrics.squad import (
-    DELETE_PUNCTUATION,
-    Answers,
-    Predictions,
-    check_predicted,
-    mean,
-)
+from benchmarks.metrics.squad import DELETE_PUNCTUATION, Answers, Predictions, check_predicted, mean
 
 QUESTION_TYPES = (1, 2, 3)  # paraphrase, several sentences needed, unanswerable
 

@@ -98,8 +98,9 @@ def _macro_f1_without_wrong(gold: Classes, predicted: Classes) -> float:
     """Mean over the classes of gold and predictions but that of wrong heads; nan over no words."""
     classes = sorted({*gold.tolist(), *predicted.tolist()} - {_WRONG_HEAD})
     scores = [
-        2 * np.sum((gold == label) & (predicted == label))
+        2
+        * np.sum((gold == label) & (predicted == label))
         / (np.sum(gold == label) + np.sum(predicted == label))
         for label in classes
-    ]  # fmt: skip
+    ]
     return float(np.mean(scores)) if scores else float("nan")

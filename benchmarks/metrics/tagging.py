@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.metrics.classification import Labels, checked, class_f1
-from benchmarks.tagging import OUTSIDE, entities
+from benchmarks.metrics.tags import OUTSIDE, entities
 
 # in the order of KLUE's label list: the position is the label id
 NER_LABELS = tuple(

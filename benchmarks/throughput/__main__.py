@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.twin_page import TwinPage
-from electrify.artifacts import write_json
-from electrify.machine import load_warning, prepare_threads
-from electrify.progress import setup_logging, warn
+from benchmarks.pages.twin_page import TwinPage
+from electrify.stage.folder import write_json
+from electrify.system.machine import load_warning, prepare_threads
+from electrify.system.progress import setup_logging, warn
 
 if TYPE_CHECKING:
     from benchmarks.throughput.run import Settings
@@ -53,9 +53,13 @@ def _measure_vocab(parsed: argparse.Namespace) -> TwinPage:
     from benchmarks.throughput.vocab_table import build_vocab_page
 
     settings = VocabSettings(
-        Path(parsed.data_dir), Path(parsed.work).resolve(), sizes_of(parsed.sizes), parsed.peer,
-        not parsed.no_kiwi, parsed.vocab_size,
-    )  # fmt: skip
+        Path(parsed.data_dir),
+        Path(parsed.work).resolve(),
+        sizes_of(parsed.sizes),
+        parsed.peer,
+        not parsed.no_kiwi,
+        parsed.vocab_size,
+    )
     figures = measure_vocab_stage(settings)
     return _written(parsed, build_vocab_page(figures), figures.as_json())
 
@@ -71,19 +75,34 @@ def _measure_pretrain(parsed: argparse.Namespace) -> TwinPage:
     if not 0 <= parsed.dropout < 1:
         raise ValueError(f"--dropout {parsed.dropout:g}: from 0 to below 1")
     settings = PretrainSettings(
-        parsed.device, parsed.size, parsed.peer, not parsed.no_compiled_peer, parsed.probe,
-        Path(parsed.run) if parsed.run else None, parsed.batch_size, parsed.length,
-        parsed.micro_batches, parsed.rounds, parsed.steps, parsed.dropout, parsed.precision,
-        with_ceilings=not parsed.no_ceilings, with_padded=not parsed.no_padded,
-        fast=parsed.fast, band_steps=parsed.band_steps if parsed.band else 0,
-    )  # fmt: skip
+        parsed.device,
+        parsed.size,
+        parsed.peer,
+        not parsed.no_compiled_peer,
+        parsed.probe,
+        Path(parsed.run) if parsed.run else None,
+        parsed.batch_size,
+        parsed.length,
+        parsed.micro_batches,
+        parsed.rounds,
+        parsed.steps,
+        parsed.dropout,
+        parsed.precision,
+        with_ceilings=not parsed.no_ceilings,
+        with_padded=not parsed.no_padded,
+        fast=parsed.fast,
+        band_steps=parsed.band_steps if parsed.band else 0,
+    )
     figures = measure_pretraining(settings)
     return _written(parsed, build_pretrain_page(figures), figures.as_json())
 
 
 def _measure_finetune(parsed: argparse.Namespace) -> TwinPage:
-    from benchmarks.throughput.finetune import FinetuneSettings, measure_finetuning
-    from benchmarks.throughput.finetune_table import build_finetune_page
+    from benchmarks.throughput.finetune import (
+        FinetuneSettings,
+        build_finetune_page,
+        measure_finetuning,
+    )
 
     try:
         seeds = tuple(dict.fromkeys(int(seed) for seed in parsed.seeds.split(",")))
@@ -95,11 +114,23 @@ def _measure_finetune(parsed: argparse.Namespace) -> TwinPage:
     if parsed.epochs <= 0:
         raise ValueError(f"--epochs {parsed.epochs:g}: above 0")
     settings = FinetuneSettings(
-        parsed.peer, not parsed.no_peer_by_length, parsed.model, parsed.size,
-        Path(parsed.data_dir) if parsed.data_dir else None, tuple(parsed.tasks.split(",")), seeds,
-        parsed.rows, parsed.reported, parsed.epochs, parsed.batch_size, parsed.learning_rate,
-        parsed.length, parsed.pooling, parsed.device, parsed.precision,
-    )  # fmt: skip
+        parsed.peer,
+        not parsed.no_peer_by_length,
+        parsed.model,
+        parsed.size,
+        Path(parsed.data_dir) if parsed.data_dir else None,
+        tuple(parsed.tasks.split(",")),
+        seeds,
+        parsed.rows,
+        parsed.reported,
+        parsed.epochs,
+        parsed.batch_size,
+        parsed.learning_rate,
+        parsed.length,
+        parsed.pooling,
+        parsed.device,
+        parsed.precision,
+    )
     figures = measure_finetuning(settings)
     return _written(parsed, build_finetune_page(figures), figures.as_json())
 
@@ -149,8 +180,11 @@ def _parser() -> argparse.ArgumentParser:
     corpus.set_defaults(measure=_measure_corpus)
     _add_common(corpus)
     add = corpus.add_argument
-    add("--peer", action="store_true",
-        help="run datatrove too, in three settings and an environment of its own")  # fmt: skip
+    add(
+        "--peer",
+        action="store_true",
+        help="run datatrove too, in three settings and an environment of its own",
+    )
     add("--work", default="out/throughput", help="folder for inputs, runs and the peer")
     add("--languages", default="ko,en", help="corpora of the main part, or all")
     add("--scale", default="10,30,90", help="MB of all languages beside the whole, or none")
@@ -178,8 +212,12 @@ def _add_pretrain(parser: argparse.ArgumentParser) -> None:
     _add_outputs(parser)
     add = parser.add_argument
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    add("--size", choices=("small", "base", "large", "tiny"), default="small",
-        help="the paper's, or tiny to try the command out")  # fmt: skip
+    add(
+        "--size",
+        choices=("small", "base", "large", "tiny"),
+        default="small",
+        help="the paper's, or tiny to try the command out",
+    )
     add("--peer", action="store_true", help="time the step of transformers, plain and compiled")
     add("--no-compiled-peer", action="store_true", help="leave out the compiled one")
     add("--probe", action="store_true", help="also time attention backends and head widths; GPU")
@@ -191,8 +229,12 @@ def _add_pretrain(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, help="of each system in a round")
     add("--dropout", type=float, default=0.1)
     add("--no-padded", action="store_true", help="leave out sequences with padding")
-    add("--fast", choices=("auto", "on", "off"), default="auto",
-        help="ours as a run on the device, compiled in any case, or as written")  # fmt: skip
+    add(
+        "--fast",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="ours as a run on the device, compiled in any case, or as written",
+    )
     add("--band", action="store_true", help="also compare loss curves, as written and fast")
     add("--band-steps", type=int, default=500, help="of each curve")
     add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
@@ -206,8 +248,12 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add("--peer", action="store_true", help="fine-tune with the Trainer of transformers, too")
     add("--no-peer-by-length", action="store_true", help="leave out its batches of like length")
     add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
-    add("--size", choices=("tiny", "small", "base", "large"), default="tiny",
-        help="of random weights: the paper's, or tiny to try the command out")  # fmt: skip
+    add(
+        "--size",
+        choices=("tiny", "small", "base", "large"),
+        default="tiny",
+        help="of random weights: the paper's, or tiny to try the command out",
+    )
     add("--data-dir", metavar="DIR", help="folder with the tasks' files; without, texts made here")
     add("--tasks", default="klue-ynat,klue-nli", help="of that folder")
     add("--seeds", default="0,1,2,3,4", help="one fine-tuning of each system a seed")

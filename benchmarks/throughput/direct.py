@@ -12,14 +12,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from electrify.config_clean import CleanConfig, Source
-from electrify.config_file import load_config
-from pipeline.document_rules import document_rules
-from pipeline.input_file import InputFile
-from pipeline.minhash import BATCH_CHARACTERS, band_keys, shingle
-from pipeline.raw import Fault
-from pipeline.readers import read_file
-from pipeline.sources import expand_sources
+from electrify.config.clean import CleanConfig, Source
+from electrify.config.load import load_config
+from pipeline.dedup.minhash import BATCH_CHARACTERS, band_keys, shingle
+from pipeline.rules.order import document_rules
+from pipeline.sources.files import expand_sources
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.raw import Fault
+from pipeline.sources.readers import read_file
 
 
 def measure_functions(config: CleanConfig) -> dict[str, float]:

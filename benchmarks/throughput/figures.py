@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.throughput.measure import Cost
-from electrify.cpu import cpu_name
+from electrify.system.machine import cpu_name
 
 if TYPE_CHECKING:  # it needs what reads text, which a host with a GPU need not have
     from benchmarks.throughput.recall import BandRecall, Precision
@@ -104,9 +104,15 @@ class Figures:
 def step_of(name: str, documents: int, num_bytes: int, cost: Cost, note: str = "") -> Step:
     """A whole run as a step."""
     return Step(
-        name, documents, num_bytes / 1e6, cost.cpu_seconds, cost.wall_seconds, cost.peak_mb,
-        cost.peak_rss_mb, note,
-    )  # fmt: skip
+        name,
+        documents,
+        num_bytes / 1e6,
+        cost.cpu_seconds,
+        cost.wall_seconds,
+        cost.peak_mb,
+        cost.peak_rss_mb,
+        note,
+    )
 
 
 def added_step(name: str, run: Step, base: Step, note: str = "") -> Step:

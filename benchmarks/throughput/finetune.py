@@ -1,47 +1,343 @@
 """How fast fine-tuning is, and how good, beside the `Trainer` of `transformers`."""
 
+import math
+import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import ElectraConfig, PreTrainedTokenizerFast
 
-from benchmarks.encoder import ModelSource, Variant, open_model
-from benchmarks.finetune import (
+from benchmarks.encoder import ModelSource, Variant, fitting_length, open_model
+from benchmarks.finetune.finetune import (
+    Split,
     TaskFeatures,
     choose_device,
     choose_precision,
     finetune,
     training_rows,
 )
-from benchmarks.heads import HEAD_DROPOUT
-from benchmarks.kind import Line
-from benchmarks.predictions import score_lines
-from benchmarks.recipe import HyperParameters, resolve_hyper_parameters
-from benchmarks.throughput.finetune_data import (
-    random_model,
-    sample,
-    tasks_made_up,
-    tasks_of_files,
-    tokenized,
+from benchmarks.finetune.recipe import HyperParameters, resolve_hyper_parameters
+from benchmarks.finetune.training import OnStep
+from benchmarks.metrics.classification import accuracy, macro_f1
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.results.predictions import score_lines
+from benchmarks.results.results import Summary, sample_sd
+from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
+from benchmarks.statistics.scores import Sample
+from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.heads.linear import HEAD_DROPOUT
+from benchmarks.tasks.kind import Example, Line
+from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.task import Task
+from benchmarks.throughput.figures import FORMAT_VERSION, Goal, machine
+from benchmarks.throughput.goals import at_least
+from benchmarks.throughput.table import add_goals
+from electrify.config.evaluate import EvaluateConfig
+from electrify.config.pretrain import SIZE_PRESETS
+from electrify.stage.provenance import git_commit
+from electrify.system.progress import log
+
+# What the fine-tuning benchmark found, and what it was judged by.
+
+OURS, PEER, PEER_BY_LENGTH = "electrify", "Trainer", "Trainer, by length"
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fine-tuning: the score, and rates behind the first steps."""
+
+    seed: int
+    value: float  # the task's headline on the reported rows
+    examples_per_second: float  # by the clock
+    examples_per_cpu_second: float  # by the seconds of all threads of this process
+    seconds: float  # of all of it: building, training and predicting
+
+    def rate(self, clock: Literal["wall", "cpu"]) -> float:
+        """Examples a second of that clock."""
+        return self.examples_per_second if clock == "wall" else self.examples_per_cpu_second
+
+
+@dataclass(frozen=True)
+class System:
+    """All fine-tunings of one side on one task, one a seed."""
+
+    name: str
+    runs: Sequence[Run]
+
+    @property
+    def examples_per_second(self) -> float:
+        """The median over runs, by the clock."""
+        return statistics.median(run.examples_per_second for run in self.runs)
+
+    @property
+    def examples_per_cpu_second(self) -> float:
+        """The median over runs, by processor time."""
+        return statistics.median(run.examples_per_cpu_second for run in self.runs)
+
+    @property
+    def spread(self) -> float:
+        """Fastest run less the slowest, over the median."""
+        rates = [run.examples_per_second for run in self.runs]
+        return (max(rates) - min(rates)) / self.examples_per_second
+
+    @property
+    def scores(self) -> Sample:
+        """Headline by seed."""
+        values = {run.seed: run.value for run in self.runs}
+        scores = list(values.values())
+        return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
+
+
+@dataclass(frozen=True)
+class TaskFigures:
+    """One task: what it is, and every system on it."""
+
+    name: str
+    metric: str
+    num_texts: int  # of an example
+    num_train: int
+    num_reported: int
+    num_steps: int
+    median_pieces: float  # of a training row
+    longest: int
+    systems: Sequence[System]
+
+    def system(self, name: str) -> System | None:
+        """The system of this name, if it was measured."""
+        return next((system for system in self.systems if system.name == name), None)
+
+    def ratio(self, name: str, clock: Literal["wall", "cpu"] = "wall") -> float | None:
+        """How many times as fast ours is: the median over seeds of the ratio there."""
+        ours, other = self.system(OURS), self.system(name)
+        if ours is None or other is None:
+            return None
+        pairs = zip(ours.runs, other.runs, strict=True)
+        return statistics.median(one.rate(clock) / two.rate(clock) for one, two in pairs)
+
+    def difference(self, name: str) -> Comparison | None:
+        """The scores of ours against those of another, by the rule of the reports."""
+        ours, other = self.system(OURS), self.system(name)
+        if ours is None or other is None:
+            return None
+        return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
+
+
+@dataclass
+class FinetuneFigures:
+    """Everything of one run."""
+
+    conditions: Mapping[str, Any]
+    tasks: list[TaskFigures] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, with medians, machine and versions."""
+        plain = asdict(self)
+        for row, task in zip(plain["tasks"], self.tasks, strict=True):
+            for column, system in zip(row["systems"], task.systems, strict=True):
+                column |= {
+                    "examples_per_second": system.examples_per_second,
+                    "examples_per_cpu_second": system.examples_per_cpu_second,
+                    "spread": system.spread,
+                    "mean": _finite(system.scores.summary.mean),
+                    "sd": _finite(system.scores.summary.sd),
+                    "ratio_of_ours": task.ratio(system.name),
+                    "cpu_time_ratio_of_ours": task.ratio(system.name, "cpu"),
+                }
+                for run in column["runs"]:
+                    run["value"] = _finite(run["value"])
+        return {"format_version": FORMAT_VERSION, "machine": machine(PACKAGES), **plain}
+
+
+def judge(tasks: Sequence[TaskFigures]) -> list[Goal]:
+    """For each task: at least the peer's rate, and scores that seeds do not tell apart."""
+    goals = []
+    for task in tasks:
+        goals.append(at_least(f"{task.name}: examples/s, ours / {PEER}", 1.0, task.ratio(PEER)))
+        found = task.difference(PEER)
+        goals.append(
+            Goal(
+                f"{task.name}: mean {task.metric}, ours - {PEER}",
+                "not told apart over seeds",
+                found.gain if found else None,
+                _is_equal(found),
+            )
+        )
+    return goals
+
+
+def _is_equal(found: Comparison | None) -> bool | None:
+    """None where there are no two seeds to tell a spread by."""
+    if found is None or not found.can_tell:
+        return None
+    return found.outcome == "cannot tell apart"
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+# What both sides of the fine-tuning benchmark learn from: official files, or texts made here.
+
+TaskRows = tuple[Task, Sequence[Example], Sequence[Example]]  # with training and reported rows
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_SHAPE = (
+    "num_hidden_layers",
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "embedding_size",
 )
-from benchmarks.throughput.finetune_figures import (
-    OURS,
-    PEER,
-    PEER_BY_LENGTH,
-    FinetuneFigures,
-    Run,
-    System,
-    TaskFigures,
-    judge,
+# of no paper: for trying the command out
+_TINY = {
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 2,
+    "embedding_size": 64,
+}
+_NUM_TOPICS, _NUM_FILLERS = 4, 400
+_DRAWN_LABELS = 0.1
+_SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+# words of a text: half of the texts have 7 to 22, as Korean headlines and sentences do
+_LOG_MEAN_LENGTH, _LOG_SD_LENGTH, _MOST_WORDS = 2.5, 0.8, 100
+_PIECES = 8_000  # of a tokenizer made here
+
+MADE_UP = tuple(
+    Task(
+        name=f"made-up-{name}",
+        suite="made-up",
+        version="1",
+        kind=Classification(),
+        files={},
+        headline=metric.__name__,
+        labels=tuple(f"topic {number}" for number in range(_NUM_TOPICS)),
+        metrics=(metric,),
+        text_fields=fields,
+    )
+    for name, metric, fields in (
+        ("single", macro_f1, ("text",)),
+        ("pair", accuracy, ("first", "second")),
+    )
 )
-from benchmarks.training import OnStep
-from electrify.config_evaluate import EvaluateConfig
-from electrify.progress import log
-from electrify.provenance import git_commit
+
+
+def made_up_examples(task: Task, count: int, rng: np.random.Generator) -> list[Example]:
+    """Texts with one word of a topic among others; the label is the topic of the last text.
+
+    The first of a pair has another topic, so that the two must be told apart. A tenth of the labels
+    is drawn: no model is right everywhere, and seeds differ.
+    """
+    words = _words()
+    found: list[Example] = []
+    for number in range(count):
+        topics = rng.integers(_NUM_TOPICS, size=len(task.text_fields)).tolist()
+        texts = tuple(_text(words, topic, rng) for topic in topics)
+        is_drawn = rng.random() < _DRAWN_LABELS
+        label = int(rng.integers(_NUM_TOPICS)) if is_drawn else topics[-1]
+        found.append(LabelExample(f"{task.name}-{number}", texts, label))
+    return found
+
+
+def _words() -> list[str]:
+    """Those of the topics first."""
+    rng = np.random.default_rng(0)
+    return ["".join(rng.choice(_SYLLABLES, 3)) for _ in range(_NUM_TOPICS + _NUM_FILLERS)]
+
+
+def _text(words: Sequence[str], topic: int, rng: np.random.Generator) -> str:
+    length = min(_MOST_WORDS, 1 + int(rng.lognormal(_LOG_MEAN_LENGTH, _LOG_SD_LENGTH)))
+    chosen = [words[_NUM_TOPICS + int(n)] for n in rng.integers(0, _NUM_FILLERS, length)]
+    chosen[int(rng.integers(length))] = words[topic]
+    return " ".join(chosen)
+
+
+def tasks_of_files(names: Sequence[str], data_dir: Path) -> list[TaskRows]:
+    """Training and reported rows of each task; `ValueError` for one that is no classification."""
+    from benchmarks.tasks.registry import resolve_tasks
+
+    found: list[TaskRows] = []
+    for task in resolve_tasks((), names):
+        if not isinstance(task.kind, Classification):
+            raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
+        data = load_task(task, data_dir)
+        found.append((task, data.train, data.reported))
+    return found
+
+
+def tasks_made_up(num_train: int, num_reported: int) -> list[TaskRows]:
+    """The same, of texts made here."""
+    found: list[TaskRows] = []
+    for number, task in enumerate(MADE_UP):
+        rng = np.random.default_rng([1, number])
+        rows = made_up_examples(task, num_train + num_reported, rng)
+        found.append((task, rows[:num_train], rows[num_train:]))
+    return found
+
+
+def sample(rows: Sequence[Example], count: int) -> tuple[Example, ...]:
+    """So many rows in file order, the same ones in every run; all if there are no more."""
+    if len(rows) <= count:
+        return tuple(rows)
+    chosen: NDArray[np.int64] = np.random.default_rng(2).choice(len(rows), count, replace=False)
+    return tuple(rows[n] for n in np.sort(chosen))
+
+
+def random_model(size: str, texts: Sequence[str]) -> ModelSource:
+    """A config of the paper's shape and a tokenizer learnt from these texts; weights come a run."""
+    tokenizer = _learn_tokenizer(texts)
+    preset = _TINY if size == "tiny" else SIZE_PRESETS[size]
+    shape: dict[str, Any] = {name: preset[name] for name in _SHAPE}
+    config = ElectraConfig(vocab_size=len(tokenizer), max_position_embeddings=512, **shape)
+    return ModelSource(f"ELECTRA {size}, random weights", config, tokenizer)
+
+
+def _learn_tokenizer(texts: Sequence[str]) -> Any:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=_PIECES, special_tokens=list(SPECIAL), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    ends = [(piece, tokenizer.token_to_id(piece)) for piece in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    make: Any = PreTrainedTokenizerFast
+    return make(
+        tokenizer_object=tokenizer, model_max_length=512, **dict(zip(names, SPECIAL, strict=True))
+    )
+
+
+def tokenized(
+    task: Task,
+    train: Sequence[Example],
+    reported: Sequence[Example],
+    model: ModelSource,
+    length: int,
+) -> TaskFeatures:
+    """Both splits as rows of pieces; pairs in one order, as the peer has them."""
+    task = replace(task, train_both_orders=False)
+    length = fitting_length(length, model, was_given=False)
+
+    def split(rows: Sequence[Example], is_train: bool) -> Split:
+        features = task.kind.featurize(task, rows, model.tokenizer, length, is_train)
+        return Split(tuple(rows), features)
+
+    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)}, length)
+
 
 _RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
 _UNTIMED_FRACTION = 0.1  # of the steps, which allocate, choose kernels and find their caches cold
@@ -84,12 +380,18 @@ class FinetuneSettings:
         if learning_rate is None and self.model is None:
             learning_rate = _RANDOM_WEIGHTS_LEARNING_RATE
         return EvaluateConfig(
-            recipe="klue", layer_lr_decay=1.0, num_epochs=self.num_epochs,
-            batch_size=self.batch_size, learning_rate=learning_rate,
-            max_sequence_length=self.length, pooling=self.pooling, seeds=self.seeds,
+            recipe="klue",
+            layer_lr_decay=1.0,
+            num_epochs=self.num_epochs,
+            batch_size=self.batch_size,
+            learning_rate=learning_rate,
+            max_sequence_length=self.length,
+            pooling=self.pooling,
+            seeds=self.seeds,
             max_train_examples=self.num_train // self.batch_size * self.batch_size,
-            device=self.device, precision=self.precision,
-        )  # fmt: skip
+            device=self.device,
+            precision=self.precision,
+        )
 
 
 class Clock:
@@ -133,9 +435,9 @@ def measure_finetuning(settings: FinetuneSettings) -> FinetuneFigures:
         else tasks_of_files(settings.tasks, settings.data_dir)
     )
     texts = [text for _, train, _ in rows for row in train for text in row.texts]
-    model = random_model(settings.size, texts) if settings.model is None else open_model(
-        settings.model
-    )  # fmt: skip
+    model = (
+        random_model(settings.size, texts) if settings.model is None else open_model(settings.model)
+    )
     figures = FinetuneFigures(_conditions(settings, model, device))
     for task, train, reported in rows:
         chosen = sample(reported, settings.num_reported)
@@ -209,10 +511,16 @@ def _measure_task(
     lengths = data.train.features.lengths[rows]
     order = list(_systems(settings, data, model, 0, options))
     return TaskFigures(
-        data.task.name, data.task.headline, len(data.task.text_fields), len(rows),
-        len(data.predicted["reported"].examples), given.num_steps, float(np.median(lengths)),
-        int(lengths.max()), [System(name, runs[name]) for name in order],
-    )  # fmt: skip
+        data.task.name,
+        data.task.headline,
+        len(data.task.text_fields),
+        len(rows),
+        len(data.predicted["reported"].examples),
+        given.num_steps,
+        float(np.median(lengths)),
+        int(lengths.max()),
+        [System(name, runs[name]) for name in order],
+    )
 
 
 def _systems(
@@ -252,3 +560,89 @@ def _timed(
     seconds = time.perf_counter() - start
     value = score_lines(data.task, lines)[data.task.headline]
     return Run(seed, value, *clock.rates(), seconds)
+
+
+# The figures of the fine-tuning benchmark as tables.
+
+
+def build_finetune_page(figures: FinetuneFigures) -> TwinPage:
+    """Goals first, then what they were judged by."""
+    document = TwinPage("Fine-tuning, measured", "python -m benchmarks.throughput finetune")
+    _add_conditions(document, figures)
+    add_goals(document, figures.goals)
+    for task in figures.tasks:
+        _add_task(document, task)
+    return document
+
+
+def _add_conditions(document: TwinPage, figures: FinetuneFigures) -> None:
+    about, of = machine(PACKAGES), figures.conditions
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    document.paragraph(
+        f"{about['date']}, {of['device']}, {about['cores']} cores of {about['processor']}, "
+        f"{about['system']}, Python {about['python']}, {versions}, CUDA {of['cuda'] or 'none'}, "
+        f"commit {of['git_commit'] or 'unknown'}."
+    )
+    document.paragraph(
+        f"{of['model']}: {of['num_hidden_layers']} layers of {of['hidden_size']}, "
+        f"{of['vocab_size']:,} pieces; {of['data']}; batches of {of['batch_size']}, "
+        f"{of['num_epochs']:g} epochs, {of['precision']}, head on {of['pooling']}, seeds "
+        f"{', '.join(map(str, of['seeds']))}. KLUE's recipe: AdamW, linear warm-up and decay, no "
+        "decay by layer."
+    )
+    document.paragraph(
+        "Trainer: that of transformers with its own sampler, optimizer and schedule, rows "
+        'tokenised before and padded to the longest of a batch by DataCollatorWithPadding; "by '
+        'length" draws batches of like length. The same encoder with the same first weights, '
+        "hyper-parameters, training rows and seeds. One fine-tuning of each system a seed, in "
+        "turn, in alternating order, in one process. Examples/s leave out building the model and "
+        "the first tenth of the steps; seconds are those of all of it with predicting."
+    )
+    document.paragraph(SEEDS_RULE)
+    for note in figures.notes:
+        document.paragraph(note)
+
+
+def _add_task(document: TwinPage, task: TaskFigures) -> None:
+    document.heading(task.name)
+    texts = "one text" if task.num_texts == 1 else "two texts"
+    document.paragraph(
+        f"{task.num_train:,} training rows of {texts}, {task.median_pieces:g} pieces in the median "
+        f"and {task.longest} at most, {task.num_steps:,} steps; {task.metric} on "
+        f"{task.num_reported:,} reported rows."
+    )
+    headers = (
+        "",
+        "examples/s",
+        "spread",
+        "examples / CPU s",
+        "ours is times as fast",
+        "by processor time",
+        "seconds",
+        f"mean {task.metric}",
+        "sd",
+        "ours less it",
+        "",
+    )
+    document.table(headers, [_row(task, system) for system in task.systems])
+    by_seed = [
+        (seed, *(system.scores.values[seed] for system in task.systems))
+        for seed in task.systems[0].scores.values
+    ]
+    document.table(("seed", *(system.name for system in task.systems)), by_seed, task.metric)
+
+
+def _row(task: TaskFigures, system: System) -> tuple[object, ...]:
+    summary = system.scores.summary
+    seconds = sum(run.seconds for run in system.runs) / len(system.runs)
+    of_system = (
+        system.name,
+        system.examples_per_second,
+        system.spread,
+        system.examples_per_cpu_second,
+    )
+    scores = seconds, summary.mean, summary.sd
+    if system.name == OURS or (other := task.difference(system.name)) is None:
+        return *of_system, None, None, *scores, None, ""
+    ratios = task.ratio(system.name), task.ratio(system.name, "cpu")
+    return *of_system, *ratios, *scores, other.gain, other.verdict

@@ -23,18 +23,18 @@ from transformers import DataCollatorWithPadding, Trainer, TrainerCallback, Trai
 from transformers.trainer_callback import PrinterCallback
 
 from benchmarks.encoder import ModelSource, Variant
-from benchmarks.finetune import (
+from benchmarks.finetune.finetune import (
     TaskFeatures,
     build_network,
     choose_device,
     choose_precision,
     training_rows,
 )
-from benchmarks.heads import HEAD_DROPOUT, LinearHead
-from benchmarks.kind import Features, Line
-from benchmarks.recipe import HyperParameters, resolve_hyper_parameters
-from benchmarks.training import PREDICTION_BATCH_FACTOR, OnStep
-from electrify.config_evaluate import EvaluateConfig
+from benchmarks.finetune.recipe import HyperParameters, resolve_hyper_parameters
+from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep
+from benchmarks.tasks.heads.linear import HEAD_DROPOUT, LinearHead
+from benchmarks.tasks.kind import Features, Line
+from electrify.config.evaluate import EvaluateConfig
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _TRAINER: Any = Trainer
@@ -88,7 +88,7 @@ def finetune_with_trainer(
     on_step: OnStep,
     by_length: bool,
 ) -> list[Line]:
-    """Train and predict the reported rows; `on_step` as in `benchmarks.finetune`.
+    """Train and predict the reported rows; `on_step` as in `benchmarks.finetune.finetune`.
 
     `by_length` draws batches of rows of like length, which `Trainer` offers and does not do by
     itself. Global random state is as before afterwards.
@@ -96,9 +96,13 @@ def finetune_with_trainer(
     device = choose_device(options.device)
     rows = training_rows(data.train, options.max_train_examples, seed)
     settings = resolve_hyper_parameters(
-        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT,
+        data.task,
+        options,
+        model.config.hidden_size,
+        len(rows),
+        HEAD_DROPOUT,
         choose_precision(options.precision, device),
-    )  # fmt: skip
+    )
     reported = next(iter(data.predicted.values()))
     with _random_state_kept(device), tempfile.TemporaryDirectory() as folder:
         network = build_network(data.task, model, variant, seed, settings, device)

@@ -16,22 +16,39 @@ _FLAT = 1.25  # the dearest document costs at most so many times the cheapest
 def judge(figures: Figures) -> list[Goal]:
     """Every goal, met or not; `met` is None for what this run did not measure."""
     return [
-        at_least("near-duplicate removal, documents per CPU second, ours / datatrove at its "
-                 "fastest setting", 8.0, _against_peer(figures.near)),
-        at_least("recall at Jaccard 0.8 and above, lowest band", 0.99,
-                 _lowest(figures.recall, lambda band: 0.8 <= band < 1)),
-        at_least("recall at Jaccard 0.7 and 0.75, lowest band", 0.95,
-                 _lowest(figures.recall, lambda band: 0.7 <= band < 0.8)),
+        at_least(
+            "near-duplicate removal, documents per CPU second, ours / datatrove at its "
+            "fastest setting",
+            8.0,
+            _against_peer(figures.near),
+        ),
+        at_least(
+            "recall at Jaccard 0.8 and above, lowest band",
+            0.99,
+            _lowest(figures.recall, lambda band: 0.8 <= band < 1),
+        ),
+        at_least(
+            "recall at Jaccard 0.7 and 0.75, lowest band",
+            0.95,
+            _lowest(figures.recall, lambda band: 0.7 <= band < 0.8),
+        ),
         at_least("recall of exact copies", 1.0, _lowest(figures.recall, lambda band: band == 1)),
-        at_least("removals whose kept document has Jaccard 0.7 or more", 0.98,
-                 _precise(figures, "all")),
+        at_least(
+            "removals whose kept document has Jaccard 0.7 or more", 0.98, _precise(figures, "all")
+        ),
         at_least("the same, of texts that differ", 0.98, _precise(figures, "texts that differ")),
-        at_least("whole graph without Kiwi, MB/s on two cores", 8.0,
-                 max((s.mb_per_second or 0 for s in figures.whole), default=None)),
+        at_least(
+            "whole graph without Kiwi, MB/s on two cores",
+            8.0,
+            max((s.mb_per_second or 0 for s in figures.whole), default=None),
+        ),
         at_most("CPU seconds per document, dearest / cheapest size", _FLAT, _flatness(figures)),
-        at_most("peak memory on the largest corpus, MB", 700.0,
-                 figures.scale[-1].peak_mb if figures.scale else None),
-    ]  # fmt: skip
+        at_most(
+            "peak memory on the largest corpus, MB",
+            700.0,
+            figures.scale[-1].peak_mb if figures.scale else None,
+        ),
+    ]
 
 
 def at_least(name: str, wanted: float, value: float | None) -> Goal:

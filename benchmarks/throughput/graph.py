@@ -11,7 +11,7 @@ from typing import Any
 import electrify
 from benchmarks.throughput.corpus import Corpus, Prepared
 from benchmarks.throughput.measure import Cost, run_measured
-from electrify.config_clean import CleanRules
+from electrify.config.clean import CleanRules
 
 # the quality rules that suit a corpus, by a word of its name
 _PROFILES = {
@@ -52,9 +52,15 @@ def run_graph(prepared: Prepared, parts: Parts, work: Path, num_workers: int = 1
     config = write_config(prepared, parts, work)
     mode = "multi_processing" if num_workers > 1 else "in_memory"
     command = [
-        sys.executable, "-m", "electrify", "clean", str(config), "--",
-        f"--direct_running_mode={mode}", f"--direct_num_workers={num_workers}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "electrify",
+        "clean",
+        str(config),
+        "--",
+        f"--direct_running_mode={mode}",
+        f"--direct_num_workers={num_workers}",
+    ]
     cost = run_measured(command, work / "log.txt", Path(electrify.__file__).parents[1])
     return GraphRun(cost, work / "out" / "clean")
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 from benchmarks.throughput.corpus import Prepared
 from benchmarks.throughput.measure import Cost, run_measured
-from electrify.config_clean import NearDedupConfig
-from electrify.progress import log
+from electrify.config.clean import NearDedupConfig
+from electrify.system.progress import log
 
 # datatrove hashes `str` with xxhash, which its version 4 refuses; its English tokenizer is spaCy's
 _REQUIREMENTS = ("datatrove[processing,io]==0.10.1", "spacy==3.8.18", "xxhash<4")
@@ -100,12 +100,14 @@ def install_peer(work: Path, languages: Container[str]) -> Path:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
         subprocess.run(
             [str(python), "-m", "pip", "install", "--quiet", *requirements],
-            check=True, capture_output=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+        )
         subprocess.run(
             [str(python), "-c", "import datatrove.pipeline.dedup, spacy"],
-            check=True, capture_output=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+        )
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
         raise ValueError(f"{NAME} cannot be installed: {said[-1] if said else error}") from error

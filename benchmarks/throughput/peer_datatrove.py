@@ -74,8 +74,9 @@ def deduplicate(task: dict[str, Any], part: dict[str, Any], seconds: dict[str, f
         seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
 
     words = PlainWords() if part["words"] == PLAIN else part["words"]
-    run("signatures", [reader, MinhashDedupSignature(signatures, config, language=words)],
-        num_tasks)  # fmt: skip
+    run(
+        "signatures", [reader, MinhashDedupSignature(signatures, config, language=words)], num_tasks
+    )
     run("buckets", [MinhashDedupBuckets(signatures, buckets, config=config)], config.num_buckets)
     run("clusters", [MinhashDedupCluster(buckets, clusters, config, save_cluster_id=True)], 1)
     for number in range(num_tasks):  # the filter fails or names no cluster where one is missing

@@ -32,18 +32,15 @@ from benchmarks.throughput.pretrain_variants import (
     make_ours,
     make_peer,
 )
-from electrify.allocator import keep_freed_memory
-from electrify.config_pretrain import PretrainConfig
-from electrify.config_sizes import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH
-from electrify.error_text import first_line
-from electrify.peak_memory import peak_memory_mb
-from electrify.progress import log
-from electrify.provenance import git_commit
-from model.attention import any_backend
-from model.device import describe, precision_of, resolve_device
+from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, PretrainConfig
+from electrify.stage.provenance import git_commit
+from electrify.system.memory import keep_freed_memory, peak_memory_mb
+from electrify.system.outcome import first_line
+from electrify.system.progress import log
+from model.devices.attention import any_backend
+from model.devices.device import describe, precision_of, resolve_device
 from model.electra import ElectraPretrainer
-from model.flops import flops_per_token
-from model.mfu import peak_flops
+from model.watch.flops import flops_per_token, peak_flops
 
 _PAPER_SHAPES = {"small": (128, 128), "base": (256, 512), "large": (2048, 512)}
 _ROUNDS = {"cuda": (8, 20, 10), "cpu": (5, 2, 1)}  # rounds, steps in each, steps of warm-up
@@ -211,10 +208,17 @@ class Bench:
         flops = flops_per_token(self.config, self.pool.vocab_size, self.length, "joint").matmul
         for variant, found in zip(self.variants, timed, strict=True):
             system = System(
-                found, variant.pool.name, self.batch_size * self.length, variant.tokens(), flops,
-                variant.first_seconds, variant.recorded_seconds, step_peak_bytes(variant),
-                *_count(variant), variant.num_cached,
-            )  # fmt: skip
+                found,
+                variant.pool.name,
+                self.batch_size * self.length,
+                variant.tokens(),
+                flops,
+                variant.first_seconds,
+                variant.recorded_seconds,
+                step_peak_bytes(variant),
+                *_count(variant),
+                variant.num_cached,
+            )
             figures.systems.append(system)
         figures.on_device = profile_steps(ours.run, self.device)
         for visible in self.variants:  # ours where its operators can be seen, at most one

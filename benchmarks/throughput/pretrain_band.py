@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from benchmarks.throughput.pretrain_data import Pool
-from electrify.config_pretrain import PretrainConfig
-from electrify.progress import log
+from electrify.config.pretrain import PretrainConfig
+from electrify.system.progress import log
 from model.batch import Noise
-from model.data import noise_key
 from model.electra import ElectraPretrainer
-from model.fast_step import FastStep
-from model.metrics import MetricsWindow
-from model.optim import make_optimizers
-from model.train_step import Step
+from model.train.data import noise_key
+from model.train.optim import make_optimizers
+from model.train.replay import FastStep
+from model.train.step import Step
+from model.watch.metrics import MetricsWindow
 
 SEEDS = (0, 1, 2)
 WINDOW = 25  # steps a point of a smoothed curve

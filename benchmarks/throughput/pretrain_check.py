@@ -5,12 +5,12 @@ from torch import Tensor
 
 from benchmarks.throughput.pretrain_data import Pool
 from benchmarks.throughput.pretrain_variants import make_model
-from electrify.config_pretrain import PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 from model.batch import Counts, Masked
-from model.compiled_parts import compile_parts
-from model.device import autocast
-from model.parallel import ALONE
-from model.train_step import AS_WRITTEN
+from model.devices.device import autocast
+from model.train.processes import ALONE
+from model.train.replay import compile_parts
+from model.train.step import AS_WRITTEN
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -44,9 +44,13 @@ def compare_with_peer(
     is_chosen, sampled = in_text_order(masked, outputs.sampled)
     attention_mask = None if batch.packed else (batch.input_ids != pool.special.pad).long()
     losses = peer(
-        batch.input_ids, masked.masked_ids.cpu(), is_chosen, batch.token_type_ids, attention_mask,
+        batch.input_ids,
+        masked.masked_ids.cpu(),
+        is_chosen,
+        batch.token_type_ids,
+        attention_mask,
         sampled,
-    )  # fmt: skip
+    )
     losses.total.backward()
     found: dict[str, float] = {}
     for name in ("generator", "discriminator"):

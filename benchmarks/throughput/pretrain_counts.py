@@ -15,10 +15,20 @@ from torch.utils._pytree import tree_leaves
 
 # what touches no element: no kernel is launched for it
 _FREE = {
-    "detach", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
-    "_unsafe_view", "lift_fresh", "alias", "promote_types",
-    "_local_scalar_dense", "_record_function_enter_new", "_record_function_exit",
-}  # fmt: skip
+    "detach",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "_unsafe_view",
+    "lift_fresh",
+    "alias",
+    "promote_types",
+    "_local_scalar_dense",
+    "_record_function_enter_new",
+    "_record_function_exit",
+}
 
 Shape = tuple[int, ...]
 

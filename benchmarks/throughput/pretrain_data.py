@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from electrify.config_pretrain import PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 from model.batch import Batch, Noise, SpecialTokens
-from model.data import SequenceData, noise_key, open_shards
-from model.host_batch import HostBatch
 from model.masking import num_slots
-from vocab.shard_writer import token_dtype
+from model.train.data import HostBatch, SequenceData, noise_key, open_shards
+from vocab.shards.files import token_dtype
 
 BERT_SPECIAL = SpecialTokens(pad=0, cls=101, sep=102, mask=103)
 BERT_VOCAB_SIZE = 30_522

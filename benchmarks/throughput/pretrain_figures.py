@@ -142,11 +142,17 @@ def judge(figures: PretrainFigures) -> list[Goal]:
         at_least(f"GPU: times as fast as {PEER}", 3.0, plain if on_gpu else None),
         at_least(f"GPU: times as fast as {COMPILED_PEER}", 2.0, compiled if on_gpu else None),
         at_least(f"CPU: times as fast as {PEER}", 1.25, plain if on_cpu else None),
-        at_most("seconds to the first step, building and any compiling included",
-                _FIRST_STEP_SECONDS, first),
-        at_least("fast path's loss curve: share of points in the plain path's band of 3 seeds",
-                 _SHARE_INSIDE, inside),
-    ]  # fmt: skip
+        at_most(
+            "seconds to the first step, building and any compiling included",
+            _FIRST_STEP_SECONDS,
+            first,
+        ),
+        at_least(
+            "fast path's loss curve: share of points in the plain path's band of 3 seeds",
+            _SHARE_INSIDE,
+            inside,
+        ),
+    ]
 
 
 def _is_as_asked(about: Mapping[str, Any]) -> bool:

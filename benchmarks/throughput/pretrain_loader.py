@@ -13,14 +13,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from electrify.config_pretrain import PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 from model.batch import SpecialTokens
-from model.data import SequenceData, noise_key, open_shards
-from model.device import synchronize
-from model.host_batch import HostBatch
-from model.loader import Loader
+from model.devices.device import synchronize
 from model.masking import num_slots
-from vocab.shard_writer import ShardWriter, token_dtype, write_index
+from model.train.data import HostBatch, Loader, SequenceData, noise_key, open_shards
+from vocab.shards.files import ShardWriter, token_dtype, write_index
 
 _UNKNOWN_ID = 1  # as in our vocabularies; not among made-up tokens
 _NUM_TOKENS = 2**24  # of made-up text: 34 MB, more than lies in the caches of a core

@@ -11,9 +11,9 @@ import torch
 
 from benchmarks.throughput.pretrain_variants import Variant
 from model import objectives
-from model.device import synchronize
+from model.devices.device import synchronize
 from model.electra import ElectraPretrainer
-from model.optim import AdamW
+from model.train.optim import AdamW
 
 OTHER = "all else"
 WHOLE = "whole step"

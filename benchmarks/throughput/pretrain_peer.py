@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from electrify.config_pretrain import PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 from model.batch import SpecialTokens
-from model.device import autocast
+from model.devices.device import autocast
 from model.electra import ElectraPretrainer
 from model.schedule import learning_rate
-from model.transformers_names import to_transformers
+from model.weights.names import to_transformers
 
 
 @dataclass(frozen=True)

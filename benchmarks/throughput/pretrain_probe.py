@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.throughput.pretrain_timing import seconds_of
-from electrify.error_text import first_line
-from model.attention import BACKENDS, AttentionWork, attention_pass
-from model.step_graph import replayed_seconds
+from electrify.system.outcome import first_line
+from model.devices.attention import BACKENDS, AttentionWork, attention_pass
+from model.devices.cuda_graph import replayed_seconds
 
 HEAD_SIZE = 64  # of every size of ELECTRA
 LENGTHS = (128, 512)

@@ -7,15 +7,18 @@ from typing import Any, Literal
 import torch
 
 from benchmarks.throughput.pretrain_data import BERT_VOCAB_SIZE
-from electrify.config_pretrain import PretrainConfig
-from electrify.config_sizes import SIZE_PRESETS
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 
 Size = Literal["tiny", "small", "base", "large"]
 # of no paper: for trying the command out
 _TINY = SIZE_PRESETS["small"] | {
-    "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2,
-    "embedding_size": 16, "generator_hidden_fraction": 0.5,
-}  # fmt: skip
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "embedding_size": 16,
+    "generator_hidden_fraction": 0.5,
+}
 # sequences a step and their length. A step of Base has 256 sequences and one of Large 2,048:
 # these are what fits beside the peers
 SHAPES: dict[str, dict[str, tuple[int, int]]] = {
@@ -24,9 +27,13 @@ SHAPES: dict[str, dict[str, tuple[int, int]]] = {
 }
 # a model whose loss falls in 500 steps on two CPU cores, for `--band` there
 _BAND_ON_CPU = _TINY | {
-    "num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 512, "embedding_size": 64,
-    "learning_rate": 1e-3, "warmup_steps": 50,
-}  # fmt: skip
+    "num_hidden_layers": 2,
+    "hidden_size": 128,
+    "intermediate_size": 512,
+    "embedding_size": 64,
+    "learning_rate": 1e-3,
+    "warmup_steps": 50,
+}
 BAND_SHAPE_ON_CPU = 8, 64
 
 
@@ -67,10 +74,13 @@ class PretrainSettings:
 
     def _with_options(self, preset: dict[str, Any]) -> PretrainConfig:
         chosen = {
-            "device": self.device, "precision": self.precision, "hidden_dropout_prob": self.dropout,
-            "attention_probs_dropout_prob": self.dropout, "compile": self.fast,
+            "device": self.device,
+            "precision": self.precision,
+            "hidden_dropout_prob": self.dropout,
+            "attention_probs_dropout_prob": self.dropout,
+            "compile": self.fast,
             "cuda_graph": "off" if self.fast == "off" else "auto",
-        }  # fmt: skip
+        }
         return PretrainConfig.model_validate(preset | chosen)
 
     def shape(self, device: torch.device) -> tuple[int, int]:

@@ -1,12 +1,12 @@
 """The figures of the pretraining benchmark as tables."""
 
+from benchmarks.pages.twin_page import TwinPage
 from benchmarks.throughput.figures import machine
 from benchmarks.throughput.pretrain_band import WINDOW
 from benchmarks.throughput.pretrain_figures import PACKAGES, PretrainFigures, System
 from benchmarks.throughput.pretrain_parts import WHOLE
 from benchmarks.throughput.pretrain_variants import AGAIN
 from benchmarks.throughput.table import add_goals
-from benchmarks.twin_page import TwinPage
 
 _RATIOS = {
     "ratio_to_peer": "by the clock, against peer_hf_eager",
@@ -75,20 +75,40 @@ def _add_systems(document: TwinPage, figures: PretrainFigures) -> None:
     )
     rows = [_system_row(figures, system) for system in figures.systems]
     headers = (
-        "", "data", "ms / step", "spread", "CPU ms / step", "tokens/s", "without padding", "MFU",
-        "of measured matmul", "peak memory, MB", "first step, s", "recorded, s", "schedule, h",
-    )  # fmt: skip
+        "",
+        "data",
+        "ms / step",
+        "spread",
+        "CPU ms / step",
+        "tokens/s",
+        "without padding",
+        "MFU",
+        "of measured matmul",
+        "peak memory, MB",
+        "first step, s",
+        "recorded, s",
+        "schedule, h",
+    )
     document.table(headers, rows)
 
 
 def _system_row(figures: PretrainFigures, system: System) -> tuple[object, ...]:
     timed, peak = system.timed, system.peak_bytes
     return (
-        timed.name, system.data, 1000 * timed.seconds, timed.spread, 1000 * timed.cpu_seconds,
-        system.positions_per_second, system.tokens_per_second, figures.mfu(system),
-        figures.of_matmul(system), None if peak is None else peak / 1e6, system.first_seconds,
-        system.recorded_seconds, figures.hours(system),
-    )  # fmt: skip
+        timed.name,
+        system.data,
+        1000 * timed.seconds,
+        timed.spread,
+        1000 * timed.cpu_seconds,
+        system.positions_per_second,
+        system.tokens_per_second,
+        figures.mfu(system),
+        figures.of_matmul(system),
+        None if peak is None else peak / 1e6,
+        system.first_seconds,
+        system.recorded_seconds,
+        figures.hours(system),
+    )
 
 
 def _add_ratios(document: TwinPage, figures: PretrainFigures) -> None:
@@ -117,10 +137,14 @@ def _add_kernels(document: TwinPage, figures: PretrainFigures) -> None:
     document.paragraph("As the profiler saw them on the GPU; what each is for, by its name.")
     for title, kernels in (("", found.by_kind()), ("The longest", found.kernels[:_KERNELS])):
         rows = [
-            (kernel.name[:_NAME], kernel.count, 1e6 * kernel.seconds,
-             kernel.seconds / found.seconds)
+            (
+                kernel.name[:_NAME],
+                kernel.count,
+                1e6 * kernel.seconds,
+                kernel.seconds / found.seconds,
+            )
             for kernel in kernels
-        ]  # fmt: skip
+        ]
         document.table(("", "runs a step", "microseconds", "share"), rows, title)
 
 
@@ -197,10 +221,12 @@ def _add_ceilings(document: TwinPage, figures: PretrainFigures) -> None:
     found = figures.ceilings
     side = found["matmul_side"]
     rows = [
-        (f"{kind} product of side {side:,.0f}, TFLOP/s",
-         found[f"matmul_{kind}_flops_per_second"] / 1e12)
+        (
+            f"{kind} product of side {side:,.0f}, TFLOP/s",
+            found[f"matmul_{kind}_flops_per_second"] / 1e12,
+        )
         for kind in ("bf16", "fp32")
-    ]  # fmt: skip
+    ]
     rows.append(("copy, read and written, GB/s", found["copy_bytes_per_second"] / 1e9))
     document.table(("", "measured"), rows)
 
@@ -221,8 +247,14 @@ def _add_probes(document: TwinPage, figures: PretrainFigures) -> None:
         return
     document.heading("Backends and widths alone")
     rows = [
-        (p.what, p.choice, p.detail, None if p.seconds is None else 1e6 * p.seconds,
-         None if p.flops_per_second is None else p.flops_per_second / 1e12, p.note)
+        (
+            p.what,
+            p.choice,
+            p.detail,
+            None if p.seconds is None else 1e6 * p.seconds,
+            None if p.flops_per_second is None else p.flops_per_second / 1e12,
+            p.note,
+        )
         for p in figures.probes
-    ]  # fmt: skip
+    ]
     document.table(("", "choice", "shape", "microseconds", "TFLOP/s", ""), rows)

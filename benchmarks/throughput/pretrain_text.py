@@ -13,7 +13,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 
 from benchmarks.throughput.pretrain_data import Pool
-from electrify.config_pretrain import PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 from model.batch import SpecialTokens
 from model.masking import num_slots
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from benchmarks.throughput.pretrain_variants import Variant
-from model.device import synchronize
+from model.devices.device import synchronize
 
 _CEILING_REPEATS = 10
 

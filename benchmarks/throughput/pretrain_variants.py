@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.throughput.pretrain_data import Pool
-from electrify.config_pretrain import PretrainConfig
-from model.attention import any_backend
-from model.device import synchronize
+from electrify.config.pretrain import PretrainConfig
+from model.devices.attention import any_backend
+from model.devices.device import synchronize
 from model.electra import ElectraPretrainer
-from model.fast_step import WARM_UPS, FastStep
-from model.metrics import MetricsWindow
-from model.optim import make_optimizers
-from model.train_step import Step
+from model.train.optim import make_optimizers
+from model.train.replay import WARM_UPS, FastStep
+from model.train.step import Step
+from model.watch.metrics import MetricsWindow
 
 OURS = "electrify"  # as `electrify pretrain` runs on the device
 AGAIN = "electrify, again"

@@ -25,7 +25,7 @@ from benchmarks.throughput.recall import (
     read_peer_outcome,
     read_texts,
 )
-from electrify.progress import log, warn
+from electrify.system.progress import log, warn
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,15 @@ def _measure_steps(prepared: Prepared, settings: Settings, figures: Figures) -> 
     assert figures.start_cpu_seconds is not None
     start = Step("start", 0, 0.0, figures.start_cpu_seconds, note="imports, empty graph")
     read_and_write = Step(
-        "read and write", base.documents, base.megabytes,
-        max(0.0, base.cpu_seconds - start.cpu_seconds), base.wall_seconds, base.peak_mb,
-        base.peak_rss_mb, "two passes over Parquet; CPU without the start",
-    )  # fmt: skip
+        "read and write",
+        base.documents,
+        base.megabytes,
+        max(0.0, base.cpu_seconds - start.cpu_seconds),
+        base.wall_seconds,
+        base.peak_mb,
+        base.peak_rss_mb,
+        "two passes over Parquet; CPU without the start",
+    )
     added = [added_step(n, run, base, "on top of reading, writing") for n, run in runs.items()]
     return [start, read_and_write, *added, *_direct_steps(prepared, settings.work / "direct")]
 

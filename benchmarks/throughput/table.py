@@ -3,16 +3,25 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from benchmarks.pages.twin_page import TwinPage
 from benchmarks.throughput.figures import Figures, Goal, Step, machine
-from benchmarks.twin_page import TwinPage
 
 if TYPE_CHECKING:
     from benchmarks.throughput.recall import BandRecall
 
 STEP_HEADERS = (
-    "", "documents", "MB", "CPU s", "MB / CPU s", "documents / CPU s", "wall s", "MB/s",
-    "peak memory, MB", "peak, sum of RSS", "",
-)  # fmt: skip
+    "",
+    "documents",
+    "MB",
+    "CPU s",
+    "MB / CPU s",
+    "documents / CPU s",
+    "wall s",
+    "MB/s",
+    "peak memory, MB",
+    "peak, sum of RSS",
+    "",
+)
 
 
 def build_page(figures: Figures) -> TwinPage:
@@ -84,10 +93,14 @@ def _add_recall(document: TwinPage, figures: Figures) -> None:
     keys = sorted({(band.kind, band.band) for band in figures.recall})
     by_key = {(b.system, b.kind, b.band): b for b in figures.recall}
     rows = [
-        (kind, band, by_key[systems[0], kind, band].pairs,
-         *(_found(by_key.get((system, kind, band))) for system in systems))
+        (
+            kind,
+            band,
+            by_key[systems[0], kind, band].pairs,
+            *(_found(by_key.get((system, kind, band))) for system in systems),
+        )
         for kind, band in keys
-    ]  # fmt: skip
+    ]
     document.table(("changed", "Jaccard", "pairs", *systems), rows)
     document.paragraph(
         "The whole graph compares cleaned texts, and cleaning changes how alike two texts are. "
@@ -138,20 +151,46 @@ def _add_scale(document: TwinPage, figures: Figures) -> None:
         "out."
     )
     rows = [
-        (s.name, s.documents, s.cpu_seconds, 1000 * (s.cpu_seconds - start) / s.documents,
-         s.mb_per_cpu_second, s.wall_seconds, s.mb_per_second, s.peak_mb)
+        (
+            s.name,
+            s.documents,
+            s.cpu_seconds,
+            1000 * (s.cpu_seconds - start) / s.documents,
+            s.mb_per_cpu_second,
+            s.wall_seconds,
+            s.mb_per_second,
+            s.peak_mb,
+        )
         for s in figures.scale
-    ]  # fmt: skip
-    headers = ("size", "documents", "CPU s", "CPU ms / document", "MB / CPU s", "wall s", "MB/s",
-               "peak memory, MB")  # fmt: skip
+    ]
+    headers = (
+        "size",
+        "documents",
+        "CPU s",
+        "CPU ms / document",
+        "MB / CPU s",
+        "wall s",
+        "MB/s",
+        "peak memory, MB",
+    )
     document.table(headers, rows)
 
 
 def step_rows(steps: Sequence[Step]) -> list[tuple[object, ...]]:
     """Rows under STEP_HEADERS."""
     return [
-        (s.name, s.documents or None, s.megabytes or None, s.cpu_seconds, s.mb_per_cpu_second,
-         s.documents_per_cpu_second or None, s.wall_seconds, s.mb_per_second, s.peak_mb,
-         s.peak_rss_mb, s.note)
+        (
+            s.name,
+            s.documents or None,
+            s.megabytes or None,
+            s.cpu_seconds,
+            s.mb_per_cpu_second,
+            s.documents_per_cpu_second or None,
+            s.wall_seconds,
+            s.mb_per_second,
+            s.peak_mb,
+            s.peak_rss_mb,
+            s.note,
+        )
         for s in steps
-    ]  # fmt: skip
+    ]

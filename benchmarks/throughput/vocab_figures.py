@@ -67,23 +67,38 @@ def judge(figures: VocabFigures) -> list[Goal]:
     size = f"{ours.megabytes:,.0f} MB" if ours else "the largest text"
     alone, ends = (_named(figures.encoding, name) for name in (ALONE, END_TO_END))
     goals = [
-        at_least(f"peak memory of training, {PEER} / ours, {size} of Korean", 3.0,
-                 _ratio(peer, ours, "peak_mb")),
-        at_most(f"wall seconds of training, ours / {PEER}, the same text", 1.0,
-                _ratio(ours, peer, "wall_seconds")),
-        at_most(f"CPU seconds of training, ours / {PEER}, the same text", 1.0,
-                _ratio(ours, peer, "cpu_seconds")),
-        at_least("encode end to end on two cores, MB/s / encode_batch_fast alone", 0.9,
-                 _ratio(ends, alone, "mb_per_second")),
-    ]  # fmt: skip
+        at_least(
+            f"peak memory of training, {PEER} / ours, {size} of Korean",
+            3.0,
+            _ratio(peer, ours, "peak_mb"),
+        ),
+        at_most(
+            f"wall seconds of training, ours / {PEER}, the same text",
+            1.0,
+            _ratio(ours, peer, "wall_seconds"),
+        ),
+        at_most(
+            f"CPU seconds of training, ours / {PEER}, the same text",
+            1.0,
+            _ratio(ours, peer, "cpu_seconds"),
+        ),
+        at_least(
+            "encode end to end on two cores, MB/s / encode_batch_fast alone",
+            0.9,
+            _ratio(ends, alone, "mb_per_second"),
+        ),
+    ]
     for data in dict.fromkeys(point.data for point in figures.curve):
         default, plain = (_point(figures.curve, name, data) for name in (DEFAULT, WHITESPACE))
         ceiling = None if default is None else default.ceiling
         goals += [
             at_least(f"span-alignment ceiling, {data}", _CEILING, ceiling),
-            at_most(f"fertility, default / whitespace of equal size, {data}", _FERTILITY,
-                    _ratio(default, plain, "fertility")),
-        ]  # fmt: skip
+            at_most(
+                f"fertility, default / whitespace of equal size, {data}",
+                _FERTILITY,
+                _ratio(default, plain, "fertility"),
+            ),
+        ]
     return goals
 
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electrify.artifacts import write_json
-from electrify.progress import setup_logging
+from electrify.stage.folder import write_json
+from electrify.system.progress import setup_logging
 
 Task = Mapping[str, Any]
 _PEER_DOCUMENTS = 64  # handed to the trainer at once; more costs it memory
@@ -24,7 +24,7 @@ _KIWI_BATCH = 64
 
 def train(task: Task) -> None:
     """Count and learn as `electrify train-vocab` does, until tokenizer.json is written."""
-    from electrify.config_file import parse_config
+    from electrify.config.load import parse_config
     from vocab.train import learn_vocabulary
 
     folder = _fresh(task["folder"])
@@ -48,12 +48,11 @@ def train_peer(task: Task) -> None:
 
 def learn_again(task: Task) -> None:
     """From counts that are there, with another `max_crossing`."""
-    from electrify.config_file import parse_config
-    from vocab.count_table import read_batches
+    from electrify.config.load import parse_config
+    from vocab.counts.words import read_batches, weighted
     from vocab.tokenizer import build_tokenizer, save_tokenizer
     from vocab.train import training_of
-    from vocab.wordpiece import train_wordpiece
-    from vocab.words import weighted
+    from vocab.wordpiece.learn import train_wordpiece
 
     options = parse_config(task["config"]).vocab
     training = replace(training_of(options), max_crossing=task["max_crossing"])
@@ -64,7 +63,7 @@ def learn_again(task: Task) -> None:
 
 def encode(task: Task) -> None:
     """Documents to token shards as `electrify encode` does."""
-    from electrify.config_file import parse_config
+    from electrify.config.load import parse_config
     from vocab.encode import write_token_shards
 
     folder = _fresh(task["folder"])
@@ -100,8 +99,7 @@ def kiwi_alone(task: Task) -> None:
 
 def measure_spans(task: Task) -> None:
     """Fertility and span-alignment ceiling of vocabularies on files of answers and entities."""
-    from vocab.references import load_reference
-    from vocab.spans import read_spans, span_report
+    from vocab.compare import load_reference, read_spans, span_report
 
     spans = {path.name: read_spans(path) for path in map(Path, task["files"])}
     found = []

@@ -25,10 +25,10 @@ from benchmarks.throughput.vocab_figures import (
     largest,
 )
 from benchmarks.throughput.vocab_text import Documents, prepare_documents
-from electrify.artifacts import write_json
-from electrify.config_vocab import VocabConfig
-from electrify.progress import log
-from vocab.spans import find_span_files
+from electrify.config.vocab import VocabConfig
+from electrify.stage.folder import write_json
+from electrify.system.progress import log
+from vocab.compare import find_span_files
 
 KIWI_CUTS = ("particles", "nominal", "all")
 CROSSINGS = (0.0, 0.03, 0.3, 1.0)  # beside the default
@@ -116,9 +116,15 @@ def _measure_encoding(documents: Documents, settings: VocabSettings, figures: Vo
     task: dict[str, Any] = {"vocab": str(vocab), "documents": _names(documents)}
     found = _run_for_result("encode_alone", task, documents.folder)
     figures.encoding.append(
-        Step(ALONE, size[0], size[1] / 1e6, found["cpu_seconds"], found["wall_seconds"],
-             note="texts in memory, ids not kept")
-    )  # fmt: skip
+        Step(
+            ALONE,
+            size[0],
+            size[1] / 1e6,
+            found["cpu_seconds"],
+            found["wall_seconds"],
+            note="texts in memory, ids not kept",
+        )
+    )
     for name, options in (
         (END_TO_END, _TWO_PROCESSES),
         ("documents to shards, as the local runner chooses", ()),
@@ -156,9 +162,15 @@ def _measure_kiwi(documents: Documents, settings: VocabSettings, figures: VocabF
     }
     found = _run_for_result("kiwi_alone", task, documents.folder)
     figures.kiwi.append(
-        Step("kiwipiepy alone, running text", int(found["documents"]), found["bytes"] / 1e6,
-             found["cpu_seconds"], found["wall_seconds"], note="all cores, a sample of the text")
-    )  # fmt: skip
+        Step(
+            "kiwipiepy alone, running text",
+            int(found["documents"]),
+            found["bytes"] / 1e6,
+            found["cpu_seconds"],
+            found["wall_seconds"],
+            note="all cores, a sample of the text",
+        )
+    )
 
 
 def _measure_curve(documents: Documents, settings: VocabSettings, figures: VocabFigures) -> None:
@@ -189,9 +201,17 @@ def _measure_curve(documents: Documents, settings: VocabSettings, figures: Vocab
     }
     for row in _run_for_result("measure_spans", task, documents.folder)["rows"]:
         figures.curve.append(
-            Point(row["name"], row["data"], row["pieces"], row["pieces_per_word"],
-                  row["span_ceiling"], row["start_ceiling"], row["end_ceiling"], row["num_spans"])
-        )  # fmt: skip
+            Point(
+                row["name"],
+                row["data"],
+                row["pieces"],
+                row["pieces_per_word"],
+                row["span_ceiling"],
+                row["start_ceiling"],
+                row["end_ceiling"],
+                row["num_spans"],
+            )
+        )
 
 
 def _config(documents: Documents, cuts: str, settings: VocabSettings) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The figures of the vocabulary benchmark as tables."""
 
+from benchmarks.pages.twin_page import TwinPage
 from benchmarks.throughput.figures import machine
 from benchmarks.throughput.table import STEP_HEADERS, add_goals, step_rows
 from benchmarks.throughput.vocab_figures import OURS, PACKAGES, PEER, VocabFigures
-from benchmarks.twin_page import TwinPage
 
 
 def build_vocab_page(figures: VocabFigures) -> TwinPage:
@@ -47,10 +47,18 @@ def _add_training(document: TwinPage, figures: VocabFigures) -> None:
         "files, 64 documents at a time, same size, alphabet and least frequency."
     )
     rows = [
-        (of.text, of.step.megabytes, of.step.name, of.step.wall_seconds, of.step.cpu_seconds,
-         of.step.mb_per_second, of.step.peak_mb, of.step.peak_rss_mb)
+        (
+            of.text,
+            of.step.megabytes,
+            of.step.name,
+            of.step.wall_seconds,
+            of.step.cpu_seconds,
+            of.step.mb_per_second,
+            of.step.peak_mb,
+            of.step.peak_rss_mb,
+        )
         for of in figures.training
-    ]  # fmt: skip
+    ]
     headers = ("text", "MB", "", "wall s", "CPU s", "MB/s", "peak memory, MB", "peak, sum of RSS")
     document.table(headers, rows)
 
@@ -88,8 +96,16 @@ def _add_curve(document: TwinPage, figures: VocabFigures) -> None:
         (p.name, p.pieces, p.data, p.fertility, p.ceiling, p.starts, p.ends, p.spans)
         for p in figures.curve
     ]
-    headers = ("vocabulary", "pieces", "data", "pieces a word", "ceiling", "starts", "ends",
-               "spans")  # fmt: skip
+    headers = (
+        "vocabulary",
+        "pieces",
+        "data",
+        "pieces a word",
+        "ceiling",
+        "starts",
+        "ends",
+        "spans",
+    )
     document.table(headers, rows)
     series = {
         data: sorted((p.fertility, p.ceiling) for p in figures.curve if p.data == data)

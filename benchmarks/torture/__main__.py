@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks.torture.fuzz import torture_by_fuzz
 from benchmarks.torture.kill import torture_by_kills
-from electrify.artifacts import write_json
-from electrify.progress import setup_logging
+from electrify.stage.folder import write_json
+from electrify.system.progress import setup_logging
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,8 +85,10 @@ def _fuzz(parsed: argparse.Namespace) -> list[str]:
             f"{name}: {target['executions']:,} executions, {target['seconds']:.1f} s, "
             f"slowest {target['slowest_seconds']:.3f} s, {target['ways']} ways: {outcomes}"
         )
-    print(f"{figures.executions:,} executions of {len(figures.targets)} targets, "
-          f"{figures.seconds:.0f} s")  # fmt: skip
+    print(
+        f"{figures.executions:,} executions of {len(figures.targets)} targets, "
+        f"{figures.seconds:.0f} s"
+    )
     _write(parsed, figures.as_json())
     return figures.faults
 
@@ -163,31 +165,50 @@ def _parser() -> argparse.ArgumentParser:
     fuzz = ways.add_parser("fuzz", help="feed every reader with mutated files")
     fuzz.add_argument("--executions", type=int, default=1_000_000, help="in all (1,000,000)")
     fuzz.add_argument(
-        "--target", action="append", default=[], metavar="NAME",
+        "--target",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="only this reader; may be given several times",
-    )  # fmt: skip
+    )
     fuzz.add_argument("--seed", type=int, default=0)
     fuzz.add_argument("--json", metavar="PATH", help="write the figures to this file")
     fuzz.set_defaults(torture=_fuzz)
     gs = ways.add_parser("gs", help="a run at gs:// on a storage that fails, killed now and then")
-    gs.add_argument("--faults", type=float, default=0.1, dest="share", metavar="SHARE",
-                    help="of the requests (0.1)")  # fmt: skip
+    gs.add_argument(
+        "--faults",
+        type=float,
+        default=0.1,
+        dest="share",
+        metavar="SHARE",
+        help="of the requests (0.1)",
+    )
     gs.add_argument("--kills", type=int, default=5, help="machines to kill (5)")
     gs.set_defaults(torture=_gs)
     soak = ways.add_parser("soak", help="train many tiny steps and watch memory and open files")
     soak.add_argument("--steps", type=int, default=20_000, help="to train (20,000)")
     soak.set_defaults(torture=_soak)
     memory = ways.add_parser("memory", help="clean corpora under a limit of memory")
-    memory.add_argument("--data-dir", required=True, metavar="DIR",
-                        help="with <language>/*.jsonl[.gz]")  # fmt: skip
+    memory.add_argument(
+        "--data-dir", required=True, metavar="DIR", help="with <language>/*.jsonl[.gz]"
+    )
     memory.add_argument("--limit-mb", type=int, default=1500, help="of each process (1500)")
-    memory.add_argument("--line-bytes", type=int, default=1_000_000_000,
-                        help="of a line to be read past (10^9; 0: none)")  # fmt: skip
+    memory.add_argument(
+        "--line-bytes",
+        type=int,
+        default=1_000_000_000,
+        help="of a line to be read past (10^9; 0: none)",
+    )
     memory.set_defaults(torture=_memory)
     disk = ways.add_parser("disk", help="a disk that is full, read-only, or lets nobody write")
     disk.add_argument("--rounds", type=int, default=1, help="of 22 points of failure (1)")
-    disk.add_argument("--way", action="append", default=[], metavar="NAME",
-                      help="full, read-only, rights, between; may be repeated (all)")  # fmt: skip
+    disk.add_argument(
+        "--way",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="full, read-only, rights, between; may be repeated (all)",
+    )
     disk.set_defaults(torture=_disk)
     for way in (kill, corrupt, gs, soak, memory, disk):
         way.add_argument("--seed", type=int, default=0)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import MEASURED, RESULTS
+from benchmarks.results.results import MEASURED, RESULTS
 from benchmarks.torture.demo import STAGES
-from electrify.artifacts import check_files, read_manifest
-from electrify.stages import METRICS, TIMINGS
+from electrify.stage.folder import check_files, read_manifest
+from electrify.stage.plan import METRICS, TIMINGS
 
 # keys of records that time, memory and place decide, with the checksum of a record that holds them
 _UNCOMPARED_KEYS = {*TIMINGS, *MEASURED, "model_path", "sha256"}

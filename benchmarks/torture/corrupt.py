@@ -19,13 +19,13 @@ from typing import Any
 
 from benchmarks.evaluate import evaluate
 from benchmarks.report import report
-from benchmarks.rescore import rescore
+from benchmarks.results.rescore import rescore
 from benchmarks.torture.demo import CONFIG, VERBS, overrides_of
-from electrify.artifacts import read_manifest, write_json
-from electrify.config import RunConfig
-from electrify.config_file import load_config
-from electrify.outcome import status_of
-from electrify.progress import Progress
+from electrify.config.load import load_config
+from electrify.config.run import RunConfig
+from electrify.stage.folder import read_manifest, write_json
+from electrify.system.outcome import status_of
+from electrify.system.progress import Progress
 from model.export import export
 from model.pretrain import pretrain
 from pipeline.clean import clean
@@ -56,9 +56,12 @@ SORTS = (
     Sort("export", ("export/discriminator/*", "export/manifest.json"), "evaluate", "evaluate"),
     Sort("results", ("evaluate/results.jsonl", "evaluate/manifest.json"), "report"),
     Sort("predictions", ("evaluate/predictions/*/*",), "rescore"),
-    Sort("figures", ("clean/report.json", "vocab/report.json", "pretrain/*.json*",
-                     "export/example.json"), "report"),
-)  # fmt: skip
+    Sort(
+        "figures",
+        ("clean/report.json", "vocab/report.json", "pretrain/*.json*", "export/example.json"),
+        "report",
+    ),
+)
 
 
 @dataclass
@@ -72,9 +75,10 @@ class CorruptionFigures:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "outcomes": dict(self.outcomes), "faults": self.faults,
+            "outcomes": dict(self.outcomes),
+            "faults": self.faults,
             "seconds": round(self.seconds, 1),
-        }  # fmt: skip
+        }
 
 
 def torture_by_damage(rounds: int, seed: int, work: Path) -> CorruptionFigures:

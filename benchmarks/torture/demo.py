@@ -7,15 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 STAGES = ("clean", "vocab", "shards", "pretrain", "export", "evaluate")
-VERBS = {"clean": "clean", "vocab": "train-vocab", "shards": "encode", "pretrain": "pretrain",
-         "export": "export", "evaluate": "evaluate"}  # fmt: skip
+VERBS = {
+    "clean": "clean",
+    "vocab": "train-vocab",
+    "shards": "encode",
+    "pretrain": "pretrain",
+    "export": "export",
+    "evaluate": "evaluate",
+}
 _ROOT = Path(__file__).parent.parent.parent  # configs and the bundled sample are found from here
 CONFIG = _ROOT / "configs" / "demo.toml"
 _SHORT = (
-    "pretrain.num_steps=60", "pretrain.warmup_steps=6", "pretrain.valid_every_steps=20",
-    "pretrain.checkpoint_every_steps=10", "pretrain.log_every_steps=5",
-    "evaluate.seeds=[0, 1]", "evaluate.num_epochs=1.0", "evaluate.max_train_examples=64",
-)  # fmt: skip
+    "pretrain.num_steps=60",
+    "pretrain.warmup_steps=6",
+    "pretrain.valid_every_steps=20",
+    "pretrain.checkpoint_every_steps=10",
+    "pretrain.log_every_steps=5",
+    "evaluate.seeds=[0, 1]",
+    "evaluate.num_epochs=1.0",
+    "evaluate.max_train_examples=64",
+)
 
 
 def arguments(verb: str, output_dir: Path | str, *overrides: str) -> list[str]:

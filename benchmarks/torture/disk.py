@@ -26,8 +26,8 @@ from typing import Any
 from benchmarks.torture.compare import differences, leftovers, unsound
 from benchmarks.torture.demo import STAGES, VERBS, arguments, start
 from benchmarks.torture.kill import MAX_SECONDS, REPORT, WRITTEN
-from electrify.artifacts import MANIFEST, read_manifest
-from electrify.progress import Progress, log, warn
+from electrify.stage.folder import MANIFEST, read_manifest
+from electrify.system.progress import Progress, log, warn
 
 DISK_BYTES = 1 << 30
 BETWEEN = "between"
@@ -52,9 +52,12 @@ class DiskFigures:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "points": dict(self.points), "too_late": self.too_late, "examples": self.examples,
-            "faults": self.faults, "seconds": round(self.seconds, 1),
-        }  # fmt: skip
+            "points": dict(self.points),
+            "too_late": self.too_late,
+            "examples": self.examples,
+            "faults": self.faults,
+            "seconds": round(self.seconds, 1),
+        }
 
 
 @dataclass

@@ -15,15 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.fuzz_loop import (
-    CURRENT,
-    CURRENT_BYTES,
-    HEAD,
-    Work,
-    found_path,
-    run_targets,
-)
-from electrify.progress import Progress
+from benchmarks.torture.fuzz_loop import CURRENT, CURRENT_BYTES, HEAD, Work, found_path, run_targets
+from electrify.system.progress import Progress
 
 _HUNG_SECONDS = 120.0  # without a new execution: something in C does not come back
 _SHOWN = 400
@@ -48,9 +41,11 @@ class FuzzFigures:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "executions": self.executions, "seconds": round(self.seconds, 1),
-            "targets": self.targets, "faults": self.faults,
-        }  # fmt: skip
+            "executions": self.executions,
+            "seconds": round(self.seconds, 1),
+            "targets": self.targets,
+            "faults": self.faults,
+        }
 
 
 def torture_by_fuzz(executions: int, seed: int, names: Sequence[str] = ()) -> FuzzFigures:
@@ -140,11 +135,12 @@ def _add(figures: FuzzFigures, work: Work, found: dict[str, Any]) -> None:
     )
     outcomes = Counter(target["outcomes"]) + Counter(found["outcomes"])
     target |= {
-        "executions": sum(outcomes.values()), "outcomes": dict(outcomes),
+        "executions": sum(outcomes.values()),
+        "outcomes": dict(outcomes),
         "ways": target["ways"] + found["ways"],
         "seconds": round(target["seconds"] + found["seconds"], 2),
         "slowest_seconds": max(target["slowest_seconds"], round(found["slowest"], 3)),
-    }  # fmt: skip
+    }
     for key, fault in found.get("faults", {}).items():
         figures.faults.append(
             f"{work.target}: {key} ({fault['count']} times): {fault['what']} at execution "

@@ -13,8 +13,8 @@ _DIGEST = "0" * 64
 
 
 def _manifest(folder: Path) -> Reader:
-    from electrify.artifacts import Stage, check_files, input_digest, status
-    from electrify.run_stage import run_stage
+    from electrify.stage.folder import Stage, check_files, input_digest, status
+    from electrify.stage.run import run_stage
 
     def work(partial: Path) -> Mapping[str, Any]:
         (partial / "a.txt").write_text("a", encoding="utf-8")
@@ -37,8 +37,8 @@ def _manifest(folder: Path) -> Reader:
 
 def _plan(folder: Path) -> Reader:
     """What an unfinished stage is a part of."""
-    from electrify.artifacts import Stage
-    from electrify.run_stage import run_stage
+    from electrify.stage.folder import Stage
+    from electrify.stage.run import run_stage
 
     stage = Stage("clean", folder / "clean", {"a": 1}, {}, resumable=True)
 
@@ -62,7 +62,7 @@ def _lock(folder: Path) -> Reader:
     """A lock that another process holds: who, is what its file says."""
     import fcntl
 
-    from electrify.stage_lock import lock_path, stage_lock
+    from electrify.stage.lock import lock_path, stage_lock
 
     stage = folder / "clean"
     path = lock_path(stage)
@@ -88,8 +88,8 @@ def _checkpoint(name: str) -> Callable[[Path], Reader]:
         import torch
         from torch import nn
 
-        from electrify.artifacts import fingerprint
-        from model.checkpoint import (
+        from electrify.stage.folder import fingerprint
+        from model.train.checkpoint import (
             DAMAGES,
             Checkpoint,
             load_latest,
@@ -99,10 +99,10 @@ def _checkpoint(name: str) -> Callable[[Path], Reader]:
             read_checkpoint,
             write_checkpoint,
         )
-        from model.optim import AdamW
+        from model.train.optim import AdamW
 
         model = nn.Linear(3, 2)
-        groups: Any = [{"params": list(model.parameters())}]
+        groups: Any = [{"params": list(model.watch.flops())}]
         optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
         moments = {"0/exp_avg/weight": torch.ones(2, 3), "0/step/weight": torch.tensor(1.0)}
         found = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)
@@ -144,7 +144,7 @@ def _electra_config(folder: Path) -> Reader:
     """config.json of somebody else's model."""
     from transformers import ElectraConfig
 
-    from model.initial_source import read_electra_config
+    from model.weights.initial import read_electra_config
 
     ElectraConfig(vocab_size=28, num_hidden_layers=1).save_pretrained(folder)
     path = folder / "config.json"

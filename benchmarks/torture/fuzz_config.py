@@ -35,18 +35,52 @@ seeds = [0, 1]
 tasks_options = { klue-ynat = { batch_size = 4 } }
 """
 _WORDS = (
-    b"[", b"]", b"[[", b"]]", b"=", b".", b'"""', b"'''", b"{", b"}", b"1979-05-27", b"07:32:00",
-    b"inf", b"-nan", b"0x10", b"1_000", b"\\u0000", b"true", b"[clean]", b"[[clean.sources]]",
-    b"pretrain.size = 7\n", b"encode = 1\n", b"name = \"../../x\"\n", b"output_dir = \"\\u0000\"\n",
-    b"seed = -1\n", b"seed = 99999999999999999999\n", b'encoding = "rot13"', b'encoding = "idna"',
-    b'encoding = "\\u0000"', b'kind = "wikipedia"', b'language = "../x"',
-)  # fmt: skip
+    b"[",
+    b"]",
+    b"[[",
+    b"]]",
+    b"=",
+    b".",
+    b'"""',
+    b"'''",
+    b"{",
+    b"}",
+    b"1979-05-27",
+    b"07:32:00",
+    b"inf",
+    b"-nan",
+    b"0x10",
+    b"1_000",
+    b"\\u0000",
+    b"true",
+    b"[clean]",
+    b"[[clean.sources]]",
+    b"pretrain.size = 7\n",
+    b"encode = 1\n",
+    b'name = "../../x"\n',
+    b'output_dir = "\\u0000"\n',
+    b"seed = -1\n",
+    b"seed = 99999999999999999999\n",
+    b'encoding = "rot13"',
+    b'encoding = "idna"',
+    b'encoding = "\\u0000"',
+    b'kind = "wikipedia"',
+    b'language = "../x"',
+)
 _OVERRIDES = (
-    b"pretrain.num_steps=20", b"name='a'", b"clean.sources=[]", b"evaluate.seeds=[0, 1]",
-    b"pretrain.size=base", b"clean.language.ko.min_characters=3",
+    b"pretrain.num_steps=20",
+    b"name='a'",
+    b"clean.sources=[]",
+    b"evaluate.seeds=[0, 1]",
+    b"pretrain.size=base",
+    b"clean.language.ko.min_characters=3",
     b"vocab.pretokenizers={ko='kiwi'}",
-    b"a.b.c=1", b"=", b"x", b"clean.sources.0.path=a", b"seed=1\nname='b'",
-)  # fmt: skip
+    b"a.b.c=1",
+    b"=",
+    b"x",
+    b"clean.sources.0.path=a",
+    b"seed=1\nname='b'",
+)
 _GRID = b"""name = "fuzz"
 base = "base.toml"
 seeds = [0, 3]
@@ -65,7 +99,7 @@ claims = ["small > large one"]
 
 
 def _toml(folder: Path) -> Reader:
-    from electrify.config_file import load_config
+    from electrify.config.load import load_config
 
     small = (
         b'name = "a"\noutput_dir = "o"\n[clean]\nsources = [{kind="text",language="en",path="a"}]'
@@ -74,7 +108,7 @@ def _toml(folder: Path) -> Reader:
 
 
 def _overrides(folder: Path) -> Reader:
-    from electrify.config_file import load_config
+    from electrify.config.load import load_config
 
     path = folder / "run.toml"
     path.write_bytes(_TOML)

@@ -24,14 +24,20 @@ from benchmarks.torture.fuzz_target import Reader, Target
 
 _MAX_LINE_BYTES = 5_000
 _REASONS = {
-    "unreadable_file", "line_too_long", "invalid_utf8", "wrong_encoding", "malformed_json",
-    "malformed_warc", "missing_field", "wrong_type",
-}  # fmt: skip
+    "unreadable_file",
+    "line_too_long",
+    "invalid_utf8",
+    "wrong_encoding",
+    "malformed_json",
+    "malformed_warc",
+    "missing_field",
+    "wrong_type",
+}
 _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
 
 
 def _source(**options: Any) -> Any:
-    from electrify.config_clean import Source
+    from electrify.config.clean import Source
 
     return Source.model_validate({"language": "ko", "path": "x", **options}, strict=False)
 
@@ -47,9 +53,9 @@ def _reader(
 ) -> Reader:
     """A file read as the corpus stage does; nothing is raised, and what is not read is a fault of
     a known sort."""
-    from pipeline.input_file import InputFile
-    from pipeline.raw import Fault, Raw
-    from pipeline.readers import read_file
+    from pipeline.sources.input_file import InputFile
+    from pipeline.sources.raw import Fault, Raw
+    from pipeline.sources.readers import read_file
 
     path, source = folder / name, _source(**options)
 
@@ -134,7 +140,7 @@ def _wikipedia_bzip2(folder: Path) -> Reader:
 
 
 def _wikitext(folder: Path) -> Reader:
-    from pipeline.wikitext import plain_text
+    from pipeline.sources.wikitext import plain_text
 
     def read(data: bytes) -> object:
         text = plain_text(data.decode("utf-8", "surrogateescape"))
@@ -167,10 +173,10 @@ def _parquet(folder: Path) -> Reader:
 
 def _documents_parquet(folder: Path) -> Reader:
     """Parts of a parquet file, as the corpus stage cuts it."""
-    from electrify.config_clean import Source
-    from pipeline.input_file import InputFile
-    from pipeline.readers import read_file
-    from pipeline.splits import split_file
+    from electrify.config.clean import Source
+    from pipeline.sources.input_file import InputFile
+    from pipeline.sources.readers import read_file
+    from pipeline.sources.splits import split_file
 
     path = folder / "b.parquet"
     source: Source = _source(kind="parquet")
@@ -185,16 +191,19 @@ def _documents_parquet(folder: Path) -> Reader:
 
 
 def _cleaning(folder: Path) -> Reader:
-    from electrify.config_file import parse_config
-    from pipeline.document_rules import document_rules
+    from electrify.config.load import parse_config
+    from pipeline.rules.order import document_rules
 
     config = parse_config(
         {
-            "name": "fuzz", "output_dir": "out", "pretrain": {"size": "small"},
-            "clean": {"sources": [{"kind": "text", "language": "ko", "path": "x",
-                                   "profile": "web"}]},
+            "name": "fuzz",
+            "output_dir": "out",
+            "pretrain": {"size": "small"},
+            "clean": {
+                "sources": [{"kind": "text", "language": "ko", "path": "x", "profile": "web"}]
+            },
         }
-    )  # fmt: skip
+    )
     rules = document_rules(config.clean.sources[0], config.clean)
 
     def read(data: bytes) -> object:
@@ -212,7 +221,7 @@ def _of_text(read: Callable[[bytes], object]) -> Callable[[bytes], object]:
 
 
 def _guess(folder: Path) -> Reader:
-    from pipeline.encodings import guess_encoding
+    from pipeline.sources.lines import guess_encoding
 
     seeds = [("한국어 글" * 4).encode(name) for name in ("cp949", "utf-16", "utf-32-le", "utf-8")]
     return Reader(
@@ -222,14 +231,16 @@ def _guess(folder: Path) -> Reader:
 
 def _evaluation_texts(folder: Path) -> Reader:
     """Files of texts that a corpus is held against, of any ending."""
-    from benchmarks.texts import dump_benchmarks
-    from electrify.config_file import parse_config
+    from benchmarks.tasks.data.texts import dump_benchmarks
+    from electrify.config.load import parse_config
 
     paths = [folder / f"texts.{ending}" for ending in ("json", "jsonl", "csv", "tsv")]
     raw: dict[str, Any] = {
-        "name": "fuzz", "output_dir": str(folder / "out"), "pretrain": {"size": "small"},
+        "name": "fuzz",
+        "output_dir": str(folder / "out"),
+        "pretrain": {"size": "small"},
         "clean": {"sources": [{"kind": "text", "language": "ko", "path": "x"}]},
-    }  # fmt: skip
+    }
     configs = []
     for path in paths:
         raw["clean"]["decontaminate_against"] = [str(path)]

@@ -34,26 +34,79 @@ WIKITEXT = (
     "".encode(),
 )
 WIKI_WORDS = (
-    b"{{", b"}}", b"[[", b"]]", b"{|", b"|}", b"\n|}", b"<ref", b"</ref>", b"<ref/>", b"<!--",
-    b"-->", b"<nowiki>", b"</nowiki>", b"<math>", b"</math>", b"==", b"\n==", b"'''", b"|", b"-{",
-    b"}-", b"[http://a ", b"<gallery>", b"</gallery>", b"__TOC__", b"&#x110000;", b"&#99999999999;",
-)  # fmt: skip
+    b"{{",
+    b"}}",
+    b"[[",
+    b"]]",
+    b"{|",
+    b"|}",
+    b"\n|}",
+    b"<ref",
+    b"</ref>",
+    b"<ref/>",
+    b"<!--",
+    b"-->",
+    b"<nowiki>",
+    b"</nowiki>",
+    b"<math>",
+    b"</math>",
+    b"==",
+    b"\n==",
+    b"'''",
+    b"|",
+    b"-{",
+    b"}-",
+    b"[http://a ",
+    b"<gallery>",
+    b"</gallery>",
+    b"__TOC__",
+    b"&#x110000;",
+    b"&#99999999999;",
+)
 XML_WORDS = (
-    b"<page>", b"</page>", b"<title>", b"</title>", b"<ns>", b"</ns>", b"<text>", b"</text>",
-    b"<base>", b"</base>", b"<redirect/>", b"<mediawiki>", b"</mediawiki>", b"<namespace key='6'>",
-    b"</namespace>", b"<!DOCTYPE a [", b"]>", b'<!ENTITY a "b">', b"&a;", b"<![CDATA[", b"]]>",
-    b"<?xml version='1.0' encoding='utf-16'?>", b"<?x?>", b"&#xD800;", b"&lt;", b"xmlns:a=''",
-)  # fmt: skip
+    b"<page>",
+    b"</page>",
+    b"<title>",
+    b"</title>",
+    b"<ns>",
+    b"</ns>",
+    b"<text>",
+    b"</text>",
+    b"<base>",
+    b"</base>",
+    b"<redirect/>",
+    b"<mediawiki>",
+    b"</mediawiki>",
+    b"<namespace key='6'>",
+    b"</namespace>",
+    b"<!DOCTYPE a [",
+    b"]>",
+    b'<!ENTITY a "b">',
+    b"&a;",
+    b"<![CDATA[",
+    b"]]>",
+    b"<?xml version='1.0' encoding='utf-16'?>",
+    b"<?x?>",
+    b"&#xD800;",
+    b"&lt;",
+    b"xmlns:a=''",
+)
 WET = "".join(
     f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: https://a.example/{kind}\r\n"
     f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n\r\n"
     for kind, text in (("warcinfo", "x: y"), ("conversion", "본문 text\n"), ("conversion", "b"))
 ).encode()
 WET_WORDS = (
-    b"WARC/1.0\r\n", b"WARC-Type: conversion\r\n", b"Content-Length: ",
+    b"WARC/1.0\r\n",
+    b"WARC-Type: conversion\r\n",
+    b"Content-Length: ",
     b"Content-Length: 99999\r\n",
-    b"\r\n\r\n", b"\xc2\xb2", b"-1", b"999999999999999999", b"WARC/",
-)  # fmt: skip
+    b"\r\n\r\n",
+    b"\xc2\xb2",
+    b"-1",
+    b"999999999999999999",
+    b"WARC/",
+)
 DOCUMENTS = (
     "# 제목\n\n이것은 <b>문서</b>입니다. [링크](https://a.example/x?y=1) 전화 010-1234-5678\n"
     "- 하나\n- 둘\n\n```py\nprint(1)\n```\nì•ˆë…• ｆｕｌｌ ㅋㅋㅋㅋㅋㅋ ᄒᆞᆫ글\n"

@@ -25,17 +25,27 @@ _YNAT = json.dumps(
     ]
 ).encode()
 _STS = json.dumps(
-    [{"guid": f"s{i}", "sentence1": "가", "sentence2": "나",
-      "labels": {"label": 3.7, "real-label": value, "binary-label": 1}}
-     for i, value in enumerate((3.714, 0, 5.0))]
-).encode()  # fmt: skip
+    [
+        {
+            "guid": f"s{i}",
+            "sentence1": "가",
+            "sentence2": "나",
+            "labels": {"label": 3.7, "real-label": value, "binary-label": 1},
+        }
+        for i, value in enumerate((3.714, 0, 5.0))
+    ]
+).encode()
 _RE = json.dumps(
     [
-        {"guid": "re-0", "sentence": "서울에서 a가 b를", "label": "no_relation",
-         "subject_entity": {"word": "서울", "start_idx": 0, "end_idx": 1, "type": "LOC"},
-         "object_entity": {"word": "a", "start_idx": 5, "end_idx": 5, "type": "PER"}},
+        {
+            "guid": "re-0",
+            "sentence": "서울에서 a가 b를",
+            "label": "no_relation",
+            "subject_entity": {"word": "서울", "start_idx": 0, "end_idx": 1, "type": "LOC"},
+            "object_entity": {"word": "a", "start_idx": 5, "end_idx": 5, "type": "PER"},
+        },
     ]
-).encode()  # fmt: skip
+).encode()
 _NER = (
     "## klue-ner-v1_0\t<학교:LC>에 a\n학\tB-LC\n교\tI-LC\n에\tO\n \tO\na\tO\n\n"
     "## klue-ner-v1_1\t가\n가\tB-PS\n"
@@ -47,23 +57,55 @@ _DP = (
 ).encode()
 _WOS = json.dumps(
     [
-        {"guid": "wos-v1_0", "domains": ["관광"], "dialogue": [
-            {"role": "user", "text": "서울 a",
-             "state": ["관광-지역-서울 중앙", "관광-종류-박물관"]},
-            {"role": "sys", "text": "b."},
-            {"role": "user", "text": "1", "state": ["관광-지역-서울 중앙", "관광-이름-a-b"]},
-        ]},
+        {
+            "guid": "wos-v1_0",
+            "domains": ["관광"],
+            "dialogue": [
+                {
+                    "role": "user",
+                    "text": "서울 a",
+                    "state": ["관광-지역-서울 중앙", "관광-종류-박물관"],
+                },
+                {"role": "sys", "text": "b."},
+                {"role": "user", "text": "1", "state": ["관광-지역-서울 중앙", "관광-이름-a-b"]},
+            ],
+        },
     ]
-).encode()  # fmt: skip
+).encode()
 _MRC = json.dumps(
-    {"version": "1", "data": [{"title": "t", "paragraphs": [
-        {"context": "학교에서 a b. 1 서울, x", "qas": [
-            {"guid": "m0", "id": "q0", "question": "a?", "is_impossible": False,
-             "question_type": 1, "answers": [{"text": "서울", "answer_start": 12}]},
-            {"guid": "m1", "id": "q1", "question": "b?", "is_impossible": True,
-             "question_type": 3, "answers": [], "plausible_answers": []},
-        ]}]}]}
-).encode()  # fmt: skip
+    {
+        "version": "1",
+        "data": [
+            {
+                "title": "t",
+                "paragraphs": [
+                    {
+                        "context": "학교에서 a b. 1 서울, x",
+                        "qas": [
+                            {
+                                "guid": "m0",
+                                "id": "q0",
+                                "question": "a?",
+                                "is_impossible": False,
+                                "question_type": 1,
+                                "answers": [{"text": "서울", "answer_start": 12}],
+                            },
+                            {
+                                "guid": "m1",
+                                "id": "q1",
+                                "question": "b?",
+                                "is_impossible": True,
+                                "question_type": 3,
+                                "answers": [],
+                                "plausible_answers": [],
+                            },
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+).encode()
 _SQUAD = _MRC.replace(b'"is_impossible": true', b'"x": 1').replace(
     b'"answers": []', b'"answers": [{"text": "b", "answer_start": 7}]'
 )
@@ -73,7 +115,7 @@ def _tokenizer() -> Any:
     import transformers
 
     from vocab.tokenizer import build_tokenizer
-    from vocab.wordpiece import SPECIAL_TOKENS
+    from vocab.wordpiece.learn import SPECIAL_TOKENS
 
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     tokenizer_class: Any = transformers.PreTrainedTokenizerFast
@@ -88,7 +130,7 @@ def _task(
     name: str, file: str, seeds: Sequence[bytes], form: Form = "bytes", *words: str
 ) -> Callable[[Path], Reader]:
     def make(folder: Path) -> Reader:
-        from benchmarks.registry import TASKS
+        from benchmarks.tasks.registry import TASKS
 
         task, tokenizer = TASKS[name], _tokenizer()
         tokenizer.add_special_tokens({"additional_special_tokens": list(task.kind.added_tokens)})
@@ -118,7 +160,7 @@ def _task(
 
 def _publishing(folder: Path) -> Reader:
     """A file of scores that were published elsewhere."""
-    from benchmarks.reference_tables import FOLDER, published
+    from benchmarks.pages.references import FOLDER, published
 
     seeds = [path.read_bytes()[:200_000] for path in sorted(FOLDER.glob("*.json"))]
     smallest = sorted(seeds, key=len)[:2]

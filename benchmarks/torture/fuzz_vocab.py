@@ -16,9 +16,35 @@ _TEXTS = (
     ("a" * 300 + " " + "가" * 120 + " \u200b\ufeff\u2028 \U0001f469\u200d\U0001f4bb").encode(),
 )
 _PIECES = [
-    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "학", "교", "##교", "에", "##에", "##서", "a",
-    "##a", "b", "##b", "ab", "##ab", "1", "##1", ".", ",", "[", "]", "!", "h", "##e", "##l", "##o",
-]  # fmt: skip
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "학",
+    "교",
+    "##교",
+    "에",
+    "##에",
+    "##서",
+    "a",
+    "##a",
+    "b",
+    "##b",
+    "ab",
+    "##ab",
+    "1",
+    "##1",
+    ".",
+    ",",
+    "[",
+    "]",
+    "!",
+    "h",
+    "##e",
+    "##l",
+    "##o",
+]
 _WORDS = tuple(word.encode() for word in (" ", "\n", "\u3000", "\u00a0", "##", "[MASK]", "\u119e"))
 
 
@@ -31,8 +57,8 @@ def _encoding(folder: Path) -> Reader:
     """Texts to ids by way of distinct words are those of the tokenizer itself."""
     import numpy as np
 
+    from vocab.shards.word_encoder import WordEncoder
     from vocab.tokenizer import build_tokenizer
-    from vocab.word_encoder import WordEncoder
 
     direct = build_tokenizer(_PIECES, lowercase=False)
     direct.encode_special_tokens = True
@@ -51,10 +77,10 @@ def _training(folder: Path) -> Reader:
     """Text to counts to pieces; every word of covered characters can be written with them."""
     import pyarrow as pa
 
+    from vocab.counts.counter import WordCounter
+    from vocab.counts.words import WordBatch
     from vocab.tokenizer import build_tokenizer
-    from vocab.word_counter import WordCounter
-    from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
-    from vocab.words import WordBatch
+    from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
 
     def read(data: bytes) -> object:
         counter = WordCounter(lowercase=False, split_digits=False)
@@ -97,7 +123,7 @@ def _tokenizer_file(folder: Path) -> Reader:
 
 
 def _vocab_file(folder: Path) -> Reader:
-    from vocab.references import check_extendable, load_reference
+    from vocab.compare import check_extendable, load_reference
 
     def read(path: Path) -> object:
         load_reference(path)
@@ -109,7 +135,7 @@ def _vocab_file(folder: Path) -> Reader:
 
 def _reference(folder: Path) -> Reader:
     """A folder of somebody else's tokenizer, and the case that its config says."""
-    from vocab.references import check_extendable, load_reference
+    from vocab.compare import check_extendable, load_reference
 
     _tokenizer_folder(folder)
 
@@ -122,7 +148,7 @@ def _reference(folder: Path) -> Reader:
 
 
 def _tokenizer_config(folder: Path) -> Reader:
-    from vocab.references import is_lowercase
+    from vocab.compare import is_lowercase
 
     _tokenizer_folder(folder)
     path = folder / "tokenizer_config.json"
@@ -130,7 +156,7 @@ def _tokenizer_config(folder: Path) -> Reader:
 
 
 def _spans(folder: Path) -> Reader:
-    from vocab.spans import read_spans, span_report
+    from vocab.compare import read_spans, span_report
 
     tokenizer = _tokenizer_folder(folder / "tokenizer")
     answers = [{"text": "에서", "answer_start": 2}, {"text": "a", "answer_start": 99}]
@@ -143,7 +169,7 @@ def _spans(folder: Path) -> Reader:
 
 
 def _spans_ner(folder: Path) -> Reader:
-    from vocab.spans import read_spans
+    from vocab.compare import read_spans
 
     text = "## a-1\t<학교:LC>\n학\tB-LC\n교\tI-LC\n \tO\na\tO\n\n## a-2\n에\tB-OG\n".encode()
     return of_file(folder / "ner_dev.tsv", read_spans, (text,), words=(b"\tB-", b"\tI-", b"## "))
@@ -152,8 +178,8 @@ def _spans_ner(folder: Path) -> Reader:
 def _shard_folder(folder: Path) -> Path:
     import numpy as np
 
-    from electrify.artifacts import file_sha256
-    from vocab.shard_writer import FORMAT_VERSION
+    from electrify.stage.folder import file_sha256
+    from vocab.shards.files import FORMAT_VERSION
 
     place = folder / "train" / "ko"
     place.mkdir(parents=True)
@@ -166,22 +192,28 @@ def _shard_folder(folder: Path) -> Path:
         np.save(place / f"{name}-00000.npy", array)
     names = {name: f"{name}-00000.npy" for name in arrays}
     shard = {
-        **names, "num_tokens": 12, "num_documents": 2, "num_sentences": 3,
+        **names,
+        "num_tokens": 12,
+        "num_documents": 2,
+        "num_sentences": 3,
         "sha256": {name: file_sha256(place / file) for name, file in names.items()},
-    }  # fmt: skip
+    }
     special = dict(zip(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), range(5), strict=True))
     index = {
-        "format_version": FORMAT_VERSION, "dtype": "uint16", "vocab_size": 28,
-        "tokenizer_sha256": "0" * 64, "special_token_ids": special,
+        "format_version": FORMAT_VERSION,
+        "dtype": "uint16",
+        "vocab_size": 28,
+        "tokenizer_sha256": "0" * 64,
+        "special_token_ids": special,
         "splits": {"train": {"ko": {"shards": [shard]}}, "valid": {}},
-    }  # fmt: skip
+    }
     (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
     return folder
 
 
 def _open(folder: Path) -> object:
-    from model.data import special_tokens
-    from vocab.shards import TokenShards
+    from model.train.data import special_tokens
+    from vocab.shards.files import TokenShards
 
     shards = TokenShards(folder)
     shards.verify()
@@ -196,7 +228,7 @@ def _index(folder: Path) -> Reader:
 
 def _arrays(folder: Path) -> Reader:
     """Array files that the index's checksums do not know: opened only."""
-    from vocab.shards import TokenShards
+    from vocab.shards.files import TokenShards
 
     place = _shard_folder(folder) / "train" / "ko"
     sound = {path.name: path.read_bytes() for path in sorted(place.iterdir())}
@@ -215,7 +247,7 @@ def _arrays(folder: Path) -> Reader:
 
 
 def _mask_units(folder: Path) -> Reader:
-    from vocab.mask_units import read_unit_starts
+    from vocab.shards.mask_units import read_unit_starts
 
     _tokenizer_folder(folder)
     text = json.dumps({"morpheme_starts": [5, 6, 9], "num_pieces": len(_PIECES)}).encode()

@@ -24,11 +24,11 @@ from typing import Any
 from benchmarks.torture.compare import differences, unsound
 from benchmarks.torture.demo import STAGES, arguments, start
 from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
-from electrify.artifacts import MANIFEST, read_manifest
-from electrify.progress import Progress, log
-from electrify.remote_folder import md5_of
-from electrify.remote_run import WORK_DIR
-from electrify.remote_send import REPORTS
+from electrify.stage.folder import MANIFEST, read_manifest
+from electrify.stage.push import REPORTS
+from electrify.stage.remote import WORK_DIR
+from electrify.storage.folder import md5_of
+from electrify.system.progress import Progress, log
 
 MAX_SECONDS = 1800.0  # of one start
 _BUCKET, _ADDRESS = "runs", "gs://runs/torture"

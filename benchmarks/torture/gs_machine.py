@@ -8,8 +8,8 @@ earnest.
 import runpy
 import sys
 
-import electrify.remote_lock
-import electrify.remote_send
+import electrify.stage.push
+import electrify.storage.lock
 
 SILENCE_SECONDS = 75.0
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.torture.compare import differences, unsound
 from benchmarks.torture.demo import STAGES, arguments, start
-from electrify.artifacts import MANIFEST, read_manifest
-from electrify.progress import Progress, log
+from electrify.stage.folder import MANIFEST, read_manifest
+from electrify.system.progress import Progress, log
 
 SIGTERM_FRACTION = 0.2
 FILE_FRACTION = 0.5  # of the rounds wait for a file, the others for a time
@@ -69,10 +69,13 @@ class KillFigures:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "num_runs": self.num_runs, "num_starts": self.num_starts,
-            "signals": dict(self.signals), "caught_writing": dict(self.caught_writing),
-            "faults": self.faults, "seconds": round(self.seconds, 1),
-        }  # fmt: skip
+            "num_runs": self.num_runs,
+            "num_starts": self.num_starts,
+            "signals": dict(self.signals),
+            "caught_writing": dict(self.caught_writing),
+            "faults": self.faults,
+            "seconds": round(self.seconds, 1),
+        }
 
 
 def torture_by_kills(rounds: int, seed: int, work: Path) -> KillFigures:

@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.torture.compare import unsound
 from benchmarks.torture.demo import arguments, start
-from electrify.artifacts import read_manifest
-from electrify.progress import log
+from electrify.stage.folder import read_manifest
+from electrify.system.progress import log
 
 SAMPLE_SECONDS = 0.1
 _WRITTEN_BYTES = 1 << 20
@@ -115,9 +115,12 @@ def _source(language: str, path: Path) -> str:
 
 
 def _clean(
-    run: Path, sources: Sequence[str], limit_mb: int | None, figures: MemoryFigures,
+    run: Path,
+    sources: Sequence[str],
+    limit_mb: int | None,
+    figures: MemoryFigures,
     beam_options: Sequence[str] = (),
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether it failed, which is a fault; its cost goes into the figures."""
     words = arguments("clean", run, f"clean.sources=[{', '.join(sources)}]")
     words += ["--", *beam_options] if beam_options else []

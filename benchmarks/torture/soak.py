@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.torture.demo import VERBS, arguments, start
-from electrify.progress import Progress, log
+from electrify.system.progress import Progress, log
 
 MAX_GROWTH_FRACTION = 0.02  # of resident memory
 SAMPLE_SECONDS = 1.0
 _TINY = (
-    "pretrain.num_hidden_layers=1", "pretrain.hidden_size=32", "pretrain.intermediate_size=64",
-    "pretrain.num_attention_heads=1", "pretrain.embedding_size=32", "pretrain.batch_size=4",
-    "encode.sequence_length=16", "pretrain.log_every_steps=100",
-    "pretrain.valid_every_steps=1000", "pretrain.num_valid_batches=2",
+    "pretrain.num_hidden_layers=1",
+    "pretrain.hidden_size=32",
+    "pretrain.intermediate_size=64",
+    "pretrain.num_attention_heads=1",
+    "pretrain.embedding_size=32",
+    "pretrain.batch_size=4",
+    "encode.sequence_length=16",
+    "pretrain.log_every_steps=100",
+    "pretrain.valid_every_steps=1000",
+    "pretrain.num_valid_batches=2",
     "pretrain.checkpoint_every_steps=500",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -40,11 +46,13 @@ class SoakFigures:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "num_steps": self.num_steps, "seconds": round(self.seconds, 1),
-            "num_samples": len(self.resident_mb), "faults": self.faults,
+            "num_steps": self.num_steps,
+            "seconds": round(self.seconds, 1),
+            "num_samples": len(self.resident_mb),
+            "faults": self.faults,
             "resident_mb": [round(self.quarter(self.resident_mb, q), 1) for q in range(4)],
             "open_files": [self.quarter(self.open_files, q) for q in range(4)],
-        }  # fmt: skip
+        }
 
 
 def torture_by_soak(num_steps: int, work: Path) -> SoakFigures:

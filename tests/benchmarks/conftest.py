@@ -11,9 +11,9 @@ from scipy import stats
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import ElectraConfig, ElectraForPreTraining, PreTrainedTokenizerFast
 
-from benchmarks.klue import YNAT
-from electrify.config import RunConfig
-from electrify.config_file import parse_config
+from benchmarks.tasks.klue import YNAT
+from electrify.config.load import parse_config
+from electrify.config.run import RunConfig
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
@@ -54,9 +54,14 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model") / "discriminator"
     tokenizer = build_tokenizer()
     config = ElectraConfig(
-        vocab_size=len(tokenizer), embedding_size=16, hidden_size=32, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=64, max_position_embeddings=32,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=32,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(11)
         ElectraForPreTraining(config).save_pretrained(folder)
@@ -90,10 +95,16 @@ def ynat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_config(tmp_path: Path, ynat_folder: Path) -> Callable[..., RunConfig]:
     def make(**evaluate: Any) -> RunConfig:
         options = {
-            "tasks": ["klue-ynat"], "data_dir": str(ynat_folder), "seeds": [0],
-            "random_init_control": False, "max_sequence_length": 16, "batch_size": 14,
-            "learning_rate": 5e-3, "num_epochs": 8, "device": "cpu",
-        }  # fmt: skip
+            "tasks": ["klue-ynat"],
+            "data_dir": str(ynat_folder),
+            "seeds": [0],
+            "random_init_control": False,
+            "max_sequence_length": 16,
+            "batch_size": 14,
+            "learning_rate": 5e-3,
+            "num_epochs": 8,
+            "device": "cpu",
+        }
         return parse_config(
             {
                 "name": "test",

@@ -16,28 +16,50 @@ from transformers import (
 
 from benchmarks.encoder import freeze, load_encoder, open_model, with_added_tokens
 from benchmarks.evaluate import evaluate
-from benchmarks.optim import learning_rate_scales, num_layers
-from benchmarks.results import read_results
+from benchmarks.finetune.optim import learning_rate_scales, num_layers
+from benchmarks.results.results import read_results
 
-BASE = {"vocab_size": 18, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 32, "max_position_embeddings": 32, "pad_token_id": 0}  # fmt: skip
+BASE = {
+    "vocab_size": 18,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
+    "pad_token_id": 0,
+}
 CONFIGS = {
     "bert": BertConfig(**BASE),
     "electra": ElectraConfig(**BASE, embedding_size=8),
     "roberta": RobertaConfig(**BASE | {"max_position_embeddings": 33}, type_vocab_size=1),
     "deberta-v2": DebertaV2Config(
-        **BASE, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8,
-        type_vocab_size=0, position_biased_input=False, norm_rel_ebd="layer_norm",
+        **BASE,
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
+        position_buckets=8,
+        type_vocab_size=0,
+        position_biased_input=False,
+        norm_rel_ebd="layer_norm",
     ),
     "distilbert": DistilBertConfig(
-        vocab_size=18, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=32,
+        vocab_size=18,
+        dim=16,
+        n_layers=2,
+        n_heads=2,
+        hidden_dim=32,
+        max_position_embeddings=32,
         pad_token_id=0,
     ),
     "modernbert": ModernBertConfig(
-        **BASE, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3,
-        global_attn_every_n_layers=1, reference_compile=False,
+        **BASE,
+        bos_token_id=2,
+        eos_token_id=3,
+        cls_token_id=2,
+        sep_token_id=3,
+        global_attn_every_n_layers=1,
+        reference_compile=False,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=CONFIGS)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.jobs
+import benchmarks.finetune.jobs
 from benchmarks.evaluate import evaluate
-from benchmarks.jobs import plan_jobs
-from benchmarks.predictions import read_predictions
-from benchmarks.registry import resolve_tasks
-from benchmarks.results import MEASURED, read_results
-from electrify.config import RunConfig
-from electrify.cpu import CpuBf16
-from electrify.progress import Stopped
+from benchmarks.finetune.jobs import plan_jobs
+from benchmarks.results.predictions import read_predictions
+from benchmarks.results.results import MEASURED, read_results
+from benchmarks.tasks.registry import resolve_tasks
+from electrify.config.run import RunConfig
+from electrify.system.machine import CpuBf16
+from electrify.system.progress import Stopped
 
 
 def evaluation_folder(config: RunConfig) -> Path:
@@ -32,7 +32,7 @@ def started(monkeypatch):
         seen.append((variant, seed))
         return real(features, model, variant, seed, *rest)
 
-    monkeypatch.setattr(benchmarks.jobs, "finetune", finetune)
+    monkeypatch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
     return seen
 
 
@@ -66,7 +66,7 @@ def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monke
     seeds = {"seeds": (0, 1)}
     more = config.model_copy(update={"evaluate": config.evaluate.model_copy(update=seeds)})
     for config_now, found in ((config, CpuBf16("amx_bf16", 4.0)), (more, CpuBf16(None, 0.1))):
-        monkeypatch.setattr("benchmarks.finetune._cpu_bf16", lambda found=found: found)
+        monkeypatch.setattr("benchmarks.finetune.finetune._cpu_bf16", lambda found=found: found)
         evaluate(config_now, str(model_folder), overwrite=False)
     results = read_results(evaluation_folder(config) / "results.jsonl")
     assert {r.seed: r.hyper_parameters["precision"] for r in results} == {0: "bf16", 1: "bf16"}
@@ -88,7 +88,7 @@ def test_stopped_and_continued_equals_never_stopped(
 
     started.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(benchmarks.jobs, "finetune", killed_in_the_second_job)
+        patch.setattr(benchmarks.finetune.jobs, "finetune", killed_in_the_second_job)
         with pytest.raises(Stopped, match="1 of 3 jobs are saved"):
             evaluate(stopped, str(model_folder), overwrite=False)
     path = evaluation_folder(stopped) / "results.jsonl"
@@ -142,9 +142,11 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
 ):
     write_rows(tmp_path / "data")
     config = make_config(
-        tasks=["glue-mnli", "glue-stsb", "korean-naver-ner"], data_dir=str(tmp_path / "data"),
-        num_epochs=2, max_sequence_length=8,
-    )  # fmt: skip
+        tasks=["glue-mnli", "glue-stsb", "korean-naver-ner"],
+        data_dir=str(tmp_path / "data"),
+        num_epochs=2,
+        max_sequence_length=8,
+    )
     evaluate(config, str(model_folder), overwrite=False)
     whole = evaluation_folder(config)
     assert len(started) == 3
@@ -158,7 +160,7 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
         return counting(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(benchmarks.jobs, "finetune", killed_in_its_second_job)
+        patch.setattr(benchmarks.finetune.jobs, "finetune", killed_in_its_second_job)
         for saved in (1, 2):
             with pytest.raises(Stopped, match=f"{saved} of 3 jobs are saved"):
                 evaluate(stopped, str(model_folder), overwrite=False)
@@ -213,8 +215,9 @@ def test_the_protocol_stands_in_the_record(make_config, model_folder):
     with pytest.raises(ValueError, match=r"selection_fraction = 0\.001 leaves 140 rows"):
         evaluate(
             make_config(selection="best-on-a-split-of-train", selection_fraction=0.001),
-            str(model_folder), overwrite=True,
-        )  # fmt: skip
+            str(model_folder),
+            overwrite=True,
+        )
 
 
 def test_jobs_are_task_by_task_without_doubles(make_config):

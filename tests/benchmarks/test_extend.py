@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.jobs
+import benchmarks.finetune.jobs
 from benchmarks.evaluate import evaluate
-from benchmarks.results import MEASURED, read_results
-from electrify.config import RunConfig
-from electrify.progress import Stopped
+from benchmarks.results.results import MEASURED, read_results
+from electrify.config.run import RunConfig
+from electrify.system.progress import Stopped
 
 YNAT = "ynat/ynat-v1.1_{}.json"
 
@@ -24,7 +24,7 @@ def started(monkeypatch):
         seen.append((features.task.name, variant, seed))
         return real(features, model, variant, seed, *rest)
 
-    monkeypatch.setattr(benchmarks.jobs, "finetune", finetune)
+    monkeypatch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
     return seen
 
 
@@ -61,10 +61,14 @@ def test_seeds_parts_tasks_and_the_control_are_added(
 ):
     first = make_config(seeds=[0, 1], num_epochs=1, data_dir=str(data))
     more = make_config(
-        seeds=[0, 1], num_epochs=1, data_dir=str(data), tasks=["klue-ynat", "korean-nsmc"],
-        random_init_control=True, train_fractions=[1.0, 0.5],
+        seeds=[0, 1],
+        num_epochs=1,
+        data_dir=str(data),
+        tasks=["klue-ynat", "korean-nsmc"],
+        random_init_control=True,
+        train_fractions=[1.0, 0.5],
         tasks_options={"klue-ynat": {"seeds": [1, 0, 2]}, "korean-nsmc": {"batch_size": 4}},
-    )  # fmt: skip
+    )
     evaluate(first, str(model_folder), overwrite=False)
     kept = set(started)
     assert kept == {("klue-ynat", "pretrained", 0), ("klue-ynat", "pretrained", 1)}
@@ -93,7 +97,7 @@ def test_a_stop_while_more_is_done_loses_nothing(make_config, model_folder, star
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(benchmarks.jobs, "finetune", stopped)
+        patch.setattr(benchmarks.finetune.jobs, "finetune", stopped)
         with pytest.raises(Stopped):
             evaluate(more, str(model_folder), overwrite=False)
     assert (records(first), predictions(first)) == before

@@ -6,8 +6,14 @@ import sys
 
 # what learns and scores; of these the corpus stage has transformers, datasets and scipy
 _LEARNING = (
-    "torch", "transformers", "datasets", "sklearn", "scipy", "networkx", "matplotlib",
-)  # fmt: skip
+    "torch",
+    "transformers",
+    "datasets",
+    "sklearn",
+    "scipy",
+    "networkx",
+    "matplotlib",
+)
 _NOT_OF_THE_CORPUS_STAGE = ("torch", "sklearn", "networkx", "safetensors", "tensorboard")
 
 
@@ -24,7 +30,7 @@ def imported(program: str) -> set[str]:
 
 
 def test_the_tasks_are_listed_and_a_config_checked_without_what_learns():
-    assert imported("import benchmarks.registry") == set()
+    assert imported("import benchmarks.tasks.registry") == set()
     for words in (["ls"], ["validate", "configs/demo.toml"]):
         assert imported(f"from electrify.cli import main\nassert main({words}) == 0") == set()
 
@@ -47,11 +53,16 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
     names = ("klue", "squad", "korean-naver-ner")
     out = run(
         f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"
-        "from pathlib import Path\nfrom benchmarks.texts import dump_texts\n"
-        "import benchmarks.leakage\n"
+        "from pathlib import Path\nfrom benchmarks.tasks.data.texts import dump_texts\n"
+        "import benchmarks.leakage.examples\n"
         f"for p in dump_texts({names}, Path({str(data)!r}), Path({str(tmp_path / 'texts')!r})): "
         "print(p.stem)"
     )
     assert set(out.split()) == {
-        "klue-ynat", "klue-ner", "klue-re", "klue-dp", "squad-2.0", "korean-naver-ner",
-    }  # fmt: skip
+        "klue-ynat",
+        "klue-ner",
+        "klue-re",
+        "klue-dp",
+        "squad-2.0",
+        "korean-naver-ner",
+    }

@@ -5,9 +5,21 @@ import sys
 
 # what reads, cleans and encodes text, and draws reports
 _ABSENT = (
-    "apache_beam", "datasets", "pyarrow", "kiwipiepy", "orjson", "langcodes", "cloudpickle",
-    "ftfy", "xxhash", "matplotlib", "sklearn", "mwparserfromhell", "pycld2", "py3langid",
-)  # fmt: skip
+    "apache_beam",
+    "datasets",
+    "pyarrow",
+    "kiwipiepy",
+    "orjson",
+    "langcodes",
+    "cloudpickle",
+    "ftfy",
+    "xxhash",
+    "matplotlib",
+    "sklearn",
+    "mwparserfromhell",
+    "pycld2",
+    "py3langid",
+)
 
 
 def test_no_package_is_needed_beyond_those_of_a_gpu_host():

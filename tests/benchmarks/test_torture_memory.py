@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.torture import memory
 from benchmarks.torture.memory import MemoryFigures, torture_by_limit
-from electrify.artifacts import write_manifest
+from electrify.stage.folder import write_manifest
 
 LINE_BYTES = 21_000_000  # clean.max_line_bytes is 20,000,000
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc are Linux's")

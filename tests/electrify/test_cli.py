@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from electrify import cli
-from electrify.artifacts import write_manifest
-from electrify.cli import main
-from electrify.cli_evaluate import data_dir_option
-from electrify.config_file import load_config
+from electrify.cli import data_dir_option, main
+from electrify.config.load import load_config
 from electrify.inspect_run import describe_config, list_runs
-from electrify.progress import Progress, Stopped, duration
+from electrify.stage.folder import write_manifest
+from electrify.system.progress import Progress, Stopped, duration
 
 DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"
@@ -56,9 +55,18 @@ def test_the_version_is_that_of_the_package(capsys):
 def test_what_needs_no_library_imports_none(words):
     """Each of these would cost more than all that is left."""
     heavy = {
-        "apache_beam", "datasets", "fsspec", "matplotlib", "numpy", "pyarrow", "pydantic", "scipy",
-        "sklearn", "torch", "transformers",
-    }  # fmt: skip
+        "apache_beam",
+        "datasets",
+        "fsspec",
+        "matplotlib",
+        "numpy",
+        "pyarrow",
+        "pydantic",
+        "scipy",
+        "sklearn",
+        "torch",
+        "transformers",
+    }
     program = (
         "import contextlib, sys\nfrom electrify.cli import main\n"
         f"with contextlib.suppress(SystemExit):\n    main({words!r})\n"
@@ -70,9 +78,11 @@ def test_what_needs_no_library_imports_none(words):
 
 def test_a_verb_finds_waiting_threads_asleep_unless_the_user_set_it(monkeypatch):
     seen = []
-    monkeypatch.setattr(cli, "_STAGES", {
-        "pretrain": (lambda parsed: seen.append(os.environ["OMP_WAIT_POLICY"]) or 0, "train", "")
-    })  # fmt: skip
+    monkeypatch.setattr(
+        cli,
+        "_STAGES",
+        {"pretrain": (lambda parsed: seen.append(os.environ["OMP_WAIT_POLICY"]) or 0, "train", "")},
+    )
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     main(["pretrain", DEMO])
     monkeypatch.delenv("OMP_WAIT_POLICY")
@@ -100,10 +110,12 @@ def test_what_evaluate_would_not_read_is_refused(words, says, capsys):
 @pytest.mark.parametrize(
     ("words", "steps"),
     [
-        ([DEMO, "--checkpoints"], []), (["--checkpoints", DEMO], []),
-        ([DEMO, "--checkpoints", "5", "7"], [5, 7]), (["--checkpoints", "5", "7", DEMO], [5, 7]),
+        ([DEMO, "--checkpoints"], []),
+        (["--checkpoints", DEMO], []),
+        ([DEMO, "--checkpoints", "5", "7"], [5, 7]),
+        (["--checkpoints", "5", "7", DEMO], [5, 7]),
     ],
-)  # fmt: skip
+)
 def test_a_config_stands_before_or_behind_the_checkpoints(words, steps, monkeypatch):
     seen = []
 
@@ -193,9 +205,14 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
         path.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
         seeds.append(config.seed)
 
-    for stage in ("pipeline.clean.clean", "vocab.train.train_vocab", "vocab.encode.encode",
-                  "model.pretrain.pretrain", "model.export.export",
-                  "benchmarks.evaluate.evaluate"):  # fmt: skip
+    for stage in (
+        "pipeline.clean.clean",
+        "vocab.train.train_vocab",
+        "vocab.encode.encode",
+        "model.pretrain.pretrain",
+        "model.export.export",
+        "benchmarks.evaluate.evaluate",
+    ):
         monkeypatch.setattr(stage, work)
     monkeypatch.setattr("benchmarks.report.report", lambda *_: "page")
     assert main(["run", str(path)]) == 0
@@ -224,11 +241,14 @@ def test_a_verb_without_a_beam_pipeline_refuses_its_options(monkeypatch, capsys)
 @pytest.mark.parametrize(
     "words",
     [
-        ["ls", "--set", "seed=1"], ["ls", "--overwrite"], ["doctor", "--set", "seed=1"],
-        ["doctor", "--overwrite"], ["validate", DEMO, "--overwrite"],
+        ["ls", "--set", "seed=1"],
+        ["ls", "--overwrite"],
+        ["doctor", "--set", "seed=1"],
+        ["doctor", "--overwrite"],
+        ["validate", DEMO, "--overwrite"],
         ["report", "out/demo", "--overwrite"],
     ],
-)  # fmt: skip
+)
 def test_an_option_that_a_verb_does_not_read_is_bad_usage(words, capsys):
     leaves(words)
     assert "unrecognized arguments: --" in capsys.readouterr().err
@@ -251,10 +271,15 @@ def test_every_kind_of_run_is_listed(tmp_path: Path):
     manifest = {"config": {}, "inputs": {}, "files": {}, "digest": ""}
     manifest |= {"finished_at": "2026-01-01T00:00:00Z", "seconds": 1.0}
     for stage in (
-        "demo/clean", "demo/evaluate-checkpoint-500", "demo/evaluate-checkpoint-1000",
-        "scored/evaluate-bert", "ablation-a/small/seed-0/evaluate", "ablation-a/small/seed-1/vocab",
-        "ablation-a/small/seed-0/clean", "ablation-a/small/corpus/clean",
-    ):  # fmt: skip
+        "demo/clean",
+        "demo/evaluate-checkpoint-500",
+        "demo/evaluate-checkpoint-1000",
+        "scored/evaluate-bert",
+        "ablation-a/small/seed-0/evaluate",
+        "ablation-a/small/seed-1/vocab",
+        "ablation-a/small/seed-0/clean",
+        "ablation-a/small/corpus/clean",
+    ):
         (tmp_path / stage).mkdir(parents=True)
         write_manifest(tmp_path / stage, manifest)
     (tmp_path / "ablation-a/small/seed-1/encode.partial").mkdir()
@@ -279,8 +304,12 @@ def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
         (tmp_path / "one" / f"evaluate-{name}").mkdir(parents=True)
         content = text.encode("utf-8", "surrogatepass")
         (tmp_path / "one" / f"evaluate-{name}" / "manifest.json").write_bytes(content)
-    for stage, value in (("one/clean", sound), ("one/vocab", manifest), ("two/clean", sound),
-                         ("one/shards", sound | {"seconds": "long"})):  # fmt: skip
+    for stage, value in (
+        ("one/clean", sound),
+        ("one/vocab", manifest),
+        ("two/clean", sound),
+        ("one/shards", sound | {"seconds": "long"}),
+    ):
         (tmp_path / stage).mkdir(parents=True)
         write_manifest(tmp_path / stage, value)
     (tmp_path / "three" / "clean" / "manifest.json").mkdir(parents=True)
@@ -315,7 +344,7 @@ def test_check_metrics_needs_no_config(tmp_path: Path, capsys):
 
 def test_progress_lines_show_share_rate_and_time_left(monkeypatch):
     clock = iter([0.0, 10.0, 10.0, 10.0])
-    monkeypatch.setattr("electrify.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("electrify.system.progress.time.monotonic", lambda: next(clock))
     progress = Progress("encode", 200, "documents", initial=50)
     progress.done = 100
     assert progress.line() == "encode: 100/200 documents (50 %), 5.0 documents/s, 20 s left"

@@ -21,8 +21,21 @@ from tests.golden import make_reading
 FOLDER = Path(__file__).parent
 LICENCE = "Made up for this repository, under its licence."
 ERROR = {"error": "ValueError"}
-NER_LABELS = ["B-PS", "I-PS", "B-LC", "I-LC", "B-OG", "I-OG", "B-DT", "I-DT", "B-TI", "I-TI",
-              "B-QT", "I-QT", "O"]  # fmt: skip
+NER_LABELS = [
+    "B-PS",
+    "I-PS",
+    "B-LC",
+    "I-LC",
+    "B-OG",
+    "I-OG",
+    "B-DT",
+    "I-DT",
+    "B-TI",
+    "I-TI",
+    "B-QT",
+    "I-QT",
+    "O",
+]
 O = 12  # noqa: E741
 
 
@@ -44,12 +57,15 @@ def vectors() -> dict[str, dict[str, Any]]:
     } | {
         f"{name}.json": golden(**vector(), metric_source="by hand", note="See make_reading.py.")
         for name, vector in {
-            "squad_v1": make_reading.squad_v1, "squad_v2": make_reading.squad_v2,
-            "korquad_v1": make_reading.korquad, "klue_mrc": make_reading.klue_mrc,
-            "klue_re": make_reading.klue_re, "klue_dp": make_reading.klue_dp,
+            "squad_v1": make_reading.squad_v1,
+            "squad_v2": make_reading.squad_v2,
+            "korquad_v1": make_reading.korquad,
+            "klue_mrc": make_reading.klue_mrc,
+            "klue_re": make_reading.klue_re,
+            "klue_dp": make_reading.klue_dp,
             "klue_wos": make_reading.klue_wos,
         }.items()
-    }  # fmt: skip
+    }
 
 
 def golden(task: str, metric_source: str, note: str, **blocks: Any) -> dict[str, Any]:
@@ -75,8 +91,11 @@ def cola() -> dict[str, Any]:
     first = (4 * 3 - 1 * 2) / math.sqrt((4 + 1) * (4 + 2) * (3 + 1) * (3 + 2))
     values = {"two_of_six_missed": first, "inverse": -1.0, "constant": 0.0, "one_class_gold": 0.0}
     return golden(
-        "glue/cola", "the formula of Matthews", "mcc times 100; 0..1 in expected_other.",
-        references=references, predictions=predictions,
+        "glue/cola",
+        "the formula of Matthews",
+        "mcc times 100; 0..1 in expected_other.",
+        references=references,
+        predictions=predictions,
         expected={name: {"mcc": 100 * value} for name, value in values.items()}
         | {"a_row_is_missing": {"mcc": ERROR}},
         expected_other={
@@ -88,12 +107,14 @@ def cola() -> dict[str, Any]:
                 }
             }
         },
-    )  # fmt: skip
+    )
 
 
 def accuracy() -> dict[str, Any]:
     return golden(
-        "glue/rte,mnli_matched,sst2", "counted", "Times 100.",
+        "glue/rte,mnli_matched,sst2",
+        "counted",
+        "Times 100.",
         references={"none": [], "rte": [0, 1, 1, 0], "mnli": [0, 1, 2, 2, 1, 0, 0, 1]},
         predictions=cases(
             half=("rte", [0, 0, 1, 1]),
@@ -107,12 +128,14 @@ def accuracy() -> dict[str, Any]:
             "other_label_order": {"accuracy": 0.0},
             "six_of_eight": {"accuracy": 75.0},
         },
-    )  # fmt: skip
+    )
 
 
 def accuracy_f1() -> dict[str, Any]:
     return golden(
-        "glue/mrpc,qqp", "counted", "accuracy times 100; expected_other: GLUE's own, 0..1.",
+        "glue/mrpc,qqp",
+        "counted",
+        "accuracy times 100; expected_other: GLUE's own, 0..1.",
         references={"six": [1, 1, 1, 0, 0, 0], "no_positive": [0, 0, 0, 0]},
         predictions=cases(
             two_each=("six", [1, 1, 0, 1, 1, 0]),  # tp 2, fp 2, fn 1: F1 = 4 / 7
@@ -127,13 +150,15 @@ def accuracy_f1() -> dict[str, Any]:
         expected_other={
             "counted (0..1; the last is the mean of both times 100)": {
                 "two_each": {
-                    "accuracy": 0.5, "f1": 4 / 7, "mean_of_both_x100": 100 * (0.5 + 4 / 7) / 2
+                    "accuracy": 0.5,
+                    "f1": 4 / 7,
+                    "mean_of_both_x100": 100 * (0.5 + 4 / 7) / 2,
                 },
                 "none_predicted": {"accuracy": 0.5, "f1": 0.0, "mean_of_both_x100": 25.0},
                 "nothing_to_find": {"accuracy": 1.0, "f1": 0.0, "mean_of_both_x100": 50.0},
             }
         },
-    )  # fmt: skip
+    )
 
 
 def stsb() -> dict[str, Any]:
@@ -159,7 +184,9 @@ def stsb() -> dict[str, Any]:
     }
     one = {"pearson": ERROR, "spearman": "nan", "mse": 0.25}
     return golden(
-        "glue/stsb", "scipy, scikit-learn", "Correlations times 100; nan where one is undefined.",
+        "glue/stsb",
+        "scipy, scikit-learn",
+        "Correlations times 100; nan where one is undefined.",
         references={"seven": gold, "one": [3.0]},
         predictions=cases(
             **{name: ("seven", values) for name, values in predicted.items()},
@@ -173,7 +200,7 @@ def stsb() -> dict[str, Any]:
                 for name, values in expected.items()
             }
         },
-    )  # fmt: skip
+    )
 
 
 def diagnostics() -> dict[str, Any]:
@@ -187,34 +214,54 @@ def diagnostics() -> dict[str, Any]:
 
     whole = value(list(range(10)))
     return golden(
-        "glue/ax", "scikit-learn", "R_3 times 100, over all rows and over those of a tag.",
+        "glue/ax",
+        "scikit-learn",
+        "R_3 times 100, over all rows and over those of a tag.",
         references={"default": gold, "tags": tags},
         predictions=cases(mixed=("default", predicted), constant=("default", [1] * 10)),
         expected={
             "mixed": {
-                "mcc": whole, "mcc_from_confusion_matrix": whole,
+                "mcc": whole,
+                "mcc_from_confusion_matrix": whole,
                 "mcc_tag_logic": value(tags["logic"]),
                 "mcc_tag_knowledge": value(tags["knowledge"]),
                 "mcc_tag_negation": 0.0,  # gold is of one class
             },
             "constant": {"mcc": 0.0, "mcc_tag_logic": 0.0},
         },
-    )  # fmt: skip
+    )
 
 
 def overall() -> dict[str, Any]:
     scores = {
-        "cola": {"mcc": 50.0}, "sst2": {"accuracy": 90.0}, "mrpc": {"f1": 88.0, "accuracy": 84.0},
-        "stsb": {"pearson": 86.0, "spearman": 84.0}, "qqp": {"f1": 70.0, "accuracy": 90.0},
-        "mnli_matched": {"accuracy": 82.0}, "mnli_mismatched": {"accuracy": 80.0},
-        "qnli": {"accuracy": 89.0}, "rte": {"accuracy": 65.0}, "wnli": {"accuracy": 56.0},
+        "cola": {"mcc": 50.0},
+        "sst2": {"accuracy": 90.0},
+        "mrpc": {"f1": 88.0, "accuracy": 84.0},
+        "stsb": {"pearson": 86.0, "spearman": 84.0},
+        "qqp": {"f1": 70.0, "accuracy": 90.0},
+        "mnli_matched": {"accuracy": 82.0},
+        "mnli_mismatched": {"accuracy": 80.0},
+        "qnli": {"accuracy": 89.0},
+        "rte": {"accuracy": 65.0},
+        "wnli": {"accuracy": 56.0},
         "ax": {"mcc": 30.0},
-    }  # fmt: skip
-    by_task = {"cola": 50.0, "sst2": 90.0, "mrpc": 86.0, "stsb": 85.0, "qqp": 80.0, "mnli": 81.0,
-               "qnli": 89.0, "rte": 65.0, "wnli": 56.0}  # fmt: skip
+    }
+    by_task = {
+        "cola": 50.0,
+        "sst2": 90.0,
+        "mrpc": 86.0,
+        "stsb": 85.0,
+        "qqp": 80.0,
+        "mnli": 81.0,
+        "qnli": 89.0,
+        "rte": 65.0,
+        "wnli": 56.0,
+    }
     without_rte = {name: values for name, values in scores.items() if name != "rte"}
     return golden(
-        "glue/overall", "the definition, by hand", "Percent. The diagnostic set does not count.",
+        "glue/overall",
+        "the definition, by hand",
+        "Percent. The diagnostic set does not count.",
         predictions={"a_model": scores, "without_rte": without_rte},
         expected={
             "a_model": {
@@ -224,16 +271,21 @@ def overall() -> dict[str, Any]:
                 # 50 + 90 + 84 + 84 + 90 + 82 + 89 + 65
                 "electra_dev_8_tasks": 634 / 8,
             },
-            "without_rte": {"task_scores": ERROR, "glue_9_tasks": ERROR,
-                            "electra_dev_8_tasks": ERROR},
+            "without_rte": {
+                "task_scores": ERROR,
+                "glue_9_tasks": ERROR,
+                "electra_dev_8_tasks": ERROR,
+            },
         },
-    )  # fmt: skip
+    )
 
 
 def ynat() -> dict[str, Any]:
     gold, predicted = [0, 1, 2, 3, 4, 5, 6, 0, 1, 2], [0, 1, 3, 3, 4, 5, 6, 1, 1, 2]
     return golden(
-        "klue/ynat", "scikit-learn and counted", "Macro F1 times 100 over classes that occur.",
+        "klue/ynat",
+        "scikit-learn and counted",
+        "Macro F1 times 100 over classes that occur.",
         label_list=["정치", "경제", "사회", "생활문화", "세계", "IT과학", "스포츠"],
         references={"seven": gold, "two": [2, 3, 2, 3], "one": [5, 5], "none": []},
         predictions=cases(
@@ -248,21 +300,22 @@ def ynat() -> dict[str, Any]:
             "one_class": {"macro_f1": 100.0},
             "no_rows": {"macro_f1": "nan"},
         },
-    )  # fmt: skip
+    )
 
 
 def nli() -> dict[str, Any]:
     return golden(
-        "klue/nli", "counted", "Accuracy times 100.",
+        "klue/nli",
+        "counted",
+        "Accuracy times 100.",
         label_list=["entailment", "contradiction", "neutral"],
         references={"six": [0, 1, 2, 0, 1, 2]},
-        predictions=cases(
-            all_neutral=("six", [2] * 6), order_of_mnli=("six", [1, 0, 2, 1, 0, 2])
-        ),
+        predictions=cases(all_neutral=("six", [2] * 6), order_of_mnli=("six", [1, 0, 2, 1, 0, 2])),
         expected={
-            "all_neutral": {"accuracy": 100 / 3}, "order_of_mnli": {"accuracy": 100 / 3},
+            "all_neutral": {"accuracy": 100 / 3},
+            "order_of_mnli": {"accuracy": 100 / 3},
         },
-    )  # fmt: skip
+    )
 
 
 def sts() -> dict[str, Any]:
@@ -270,27 +323,41 @@ def sts() -> dict[str, Any]:
     predicted = {"noisy": [0.3, 2.8, 3.1, 3.9, 4.8, 2.0], "scaled": [value / 5 for value in gold]}
     close = [0.0, 2.9999999, 2.0, 4.0, 5.0, 2.9999999]  # of float32 the second and last are 3.0
     return golden(
-        "klue/sts", "scipy and counted", "Times 100. f1: both sides cut at 3 and more.",
+        "klue/sts",
+        "scipy and counted",
+        "Times 100. f1: both sides cut at 3 and more.",
         references={"six": gold, "below": [0.5, 1.0, 2.5], "one": [3.5]},
         predictions=cases(
-            noisy=("six", predicted["noisy"]), scaled=("six", predicted["scaled"]),
-            close_to_three=("six", close), constant=("six", [3.0] * 6),
-            none_above=("below", [1.0, 1.5, 2.0]), one_row=("one", [3.0]),
+            noisy=("six", predicted["noisy"]),
+            scaled=("six", predicted["scaled"]),
+            close_to_three=("six", close),
+            constant=("six", [3.0] * 6),
+            none_above=("below", [1.0, 1.5, 2.0]),
+            one_row=("one", [3.0]),
         ),
         expected={
             # gold 3.0, 4.2, 5.0; predicted 3.1, 3.9, 4.8: tp 2, fp 1, fn 1
-            "noisy": {"pearsonr": 100 * stats.pearsonr(gold, predicted["noisy"]).statistic,
-                      "f1": 200 / 3, "f1_float32": 200 / 3},
+            "noisy": {
+                "pearsonr": 100 * stats.pearsonr(gold, predicted["noisy"]).statistic,
+                "f1": 200 / 3,
+                "f1_float32": 200 / 3,
+            },
             "scaled": {"pearsonr": 100.0, "f1": 0.0, "f1_float32": 0.0},
             # tp 2, fn 1: 4 / 5; of float32 tp 3, fp 1: 6 / 7
-            "close_to_three": {"pearsonr": 100 * stats.pearsonr(gold, close).statistic,
-                               "f1": 80.0, "f1_float32": 600 / 7},
+            "close_to_three": {
+                "pearsonr": 100 * stats.pearsonr(gold, close).statistic,
+                "f1": 80.0,
+                "f1_float32": 600 / 7,
+            },
             "constant": {"pearsonr": "nan", "f1": 200 / 3, "f1_float32": 200 / 3},
-            "none_above": {"pearsonr": 100 * stats.pearsonr([0.5, 1.0, 2.5], [1.0, 1.5, 2.0])[0],
-                           "f1": 0.0, "f1_float32": 0.0},
+            "none_above": {
+                "pearsonr": 100 * stats.pearsonr([0.5, 1.0, 2.5], [1.0, 1.5, 2.0])[0],
+                "f1": 0.0,
+                "f1_float32": 0.0,
+            },
             "one_row": {"pearsonr": ERROR, "f1": 100.0, "f1_float32": 100.0},
         },
-    )  # fmt: skip
+    )
 
 
 def ner() -> dict[str, Any]:
@@ -323,19 +390,23 @@ def ner() -> dict[str, Any]:
     }
     usual: dict[str, Any] = {
         name: {
-            "seqeval_micro_default": 100 * micro, "seqeval_macro_default": 100 * macro,
+            "seqeval_micro_default": 100 * micro,
+            "seqeval_macro_default": 100 * macro,
             "seqeval_micro_strict_iob2": 100 * entities[name][1],
         }
         for name, (macro, micro) in lenient.items()
-    }  # fmt: skip
+    }
     usual["no_entity_at_all"] = {
-        "seqeval_micro_default": 0.0, "seqeval_macro_default": "nan",
+        "seqeval_micro_default": 0.0,
+        "seqeval_macro_default": "nan",
         "seqeval_micro_strict_iob2": 0.0,
-    }  # fmt: skip
-    without_o = {name: {"character_macro_f1_without_O": characters(name, range(12))}
-                 for name in predicted}  # fmt: skip
+    }
+    without_o = {
+        name: {"character_macro_f1_without_O": characters(name, range(12))} for name in predicted
+    }
     return golden(
-        "klue/ner", "entities counted, characters by scikit-learn",
+        "klue/ner",
+        "entities counted, characters by scikit-learn",
         "Times 100. Labels of all sentences in one chain, framed.",
         label_list=NER_LABELS,
         references={"default": gold, "all_o": [O, O, O]},
@@ -343,23 +414,38 @@ def ner() -> dict[str, Any]:
             **{name: ("default", values) for name, values in predicted.items()},
             no_entity_at_all=("all_o", [O, O, O]),
         ),
-        expected=expected | {
-            "no_entity_at_all": {"entity_macro_f1": "nan", "character_macro_f1": 100.0}
-        },
+        expected=expected
+        | {"no_entity_at_all": {"entity_macro_f1": "nan", "character_macro_f1": 100.0}},
         expected_other={"counted as seqeval does": usual, "the paper's definition": without_o},
-    )  # fmt: skip
+    )
 
 
 def ner_alignment() -> dict[str, Any]:
     """Four short sentences, followed by hand through the official rules."""
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "서울", "##에서", "비", "##가",
-                  "온다", ".", "!"]  # fmt: skip
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "서울",
+        "##에서",
+        "비",
+        "##가",
+        "온다",
+        ".",
+        "!",
+    ]
     lc, in_lc, ps, in_ps = 2, 3, 0, 1
 
     def sentence(text: str, tags: list[int], length: int) -> dict[str, Any]:
         assert len(text) == len(tags)
-        return {"chars": text, "tags": [NER_LABELS[tag] for tag in tags], "vocab": "ours",
-                "max_seq_length": length}  # fmt: skip
+        return {
+            "chars": text,
+            "tags": [NER_LABELS[tag] for tag in tags],
+            "vocab": "ours",
+            "max_seq_length": length,
+        }
 
     def padded(labels: list[int], length: int, last: int = O) -> list[int]:
         return [*labels, *[O] * (length - len(labels) - 1), last]
@@ -410,12 +496,15 @@ def ner_alignment() -> dict[str, Any]:
         },
     }
     return golden(
-        "klue/ner (word pieces to characters)", "by hand after the official rules",
+        "klue/ner (word pieces to characters)",
+        "by hand after the official rules",
         "The frame is position 0 and the last padded position; [UNK]s shift what is behind them.",
-        label_list=NER_LABELS, vocabs={"ours": vocabulary}, references=references,
+        label_list=NER_LABELS,
+        vocabs={"ours": vocabulary},
+        references=references,
         predictions={name: {"piece_label_ids": labels} for name, labels in predictions.items()},
         expected=expected,
-    )  # fmt: skip
+    )
 
 
 def statistics() -> dict[str, Any]:
@@ -430,11 +519,15 @@ def statistics() -> dict[str, Any]:
         "predictions2": [0, 0, 0, 1, 2, 2, 0],
     }
     return golden(
-        "confidence intervals and significance", "scipy, numpy and by hand",
+        "confidence intervals and significance",
+        "scipy, numpy and by hand",
         "trials: 1.96 standard errors; bootstrap: chunk i of 1000 by random.Random(i).choices.",
         predictions={
-            "trials/five": five, "trials/one": [70.0], "trials/none": [],
-            "items/three_of_four": [1, 1, 0, 1], "items/one": [1],
+            "trials/five": five,
+            "trials/one": [70.0],
+            "trials/none": [],
+            "items/three_of_four": [1, 1, 0, 1],
+            "items/one": [1],
             "bootstrap/pairs": pairs,
             "pooled": {"stderrs": [0.1, 0.2], "sizes": [5, 11]},
             "mcnemar/three_to_one": systems,
@@ -448,8 +541,11 @@ def statistics() -> dict[str, Any]:
             "trials/none": {"mean": "nan", "ci95_half_width": "nan"},
             "items/three_of_four": {"mean_stderr": 0.25},  # sd sqrt(3/4 * 1/4 * 4/3) = 1/2
             "items/one": {"mean_stderr": ERROR},
-            "bootstrap/pairs": {"iters": 2000, "f1_stderr": _sd(resampled, _f1),
-                                "mcc_stderr": _sd(resampled, _mcc)},
+            "bootstrap/pairs": {
+                "iters": 2000,
+                "f1_stderr": _sd(resampled, _f1),
+                "mcc_stderr": _sd(resampled, _mcc),
+            },
             # (4 * 5 * .01 + 10 * 11 * .04) / (16 - 2) / 16
             "pooled": {"pooled_sample_stderr": math.sqrt(4.6 / 14 / 16)},
             "mcnemar/three_to_one": {"stat": 1.0, "p": stats.chi2.sf(1.0, 1)},
@@ -457,7 +553,7 @@ def statistics() -> dict[str, Any]:
             "wilcoxon/six_tasks": {"stat": rank_test.statistic, "p": rank_test.pvalue},
             "wilcoxon/identical": {"stat": 0.0, "p": 1.0},
         },
-    )  # fmt: skip
+    )
 
 
 def _resampled(pairs: list[list[int]], count: int) -> list[NDArray[np.int64]]:

@@ -59,10 +59,15 @@ def squad_v2() -> Golden:
     counts = {"total": 4, "HasAns_total": 2, "NoAns_total": 2}
     best: dict[str, Any] = {
         # from "answer nothing" with 2 right: + sky, - no_2: 3 of 4 at the odds of sky
-        "best_exact": 75.0, "best_exact_thresh": 0.1, "best_f1": 75.0, "best_f1_thresh": 0.1,
+        "best_exact": 75.0,
+        "best_exact_thresh": 0.1,
+        "best_f1": 75.0,
+        "best_f1_thresh": 0.1,
         # precision 1 at recall 1/2, nothing right behind; the oracle has 2 of 4 at recall 1
-        "pr_exact_ap": 50.0, "pr_f1_ap": 50.0, "pr_oracle_ap": 75.0,
-    }  # fmt: skip
+        "pr_exact_ap": 50.0,
+        "pr_f1_ap": 50.0,
+        "pr_oracle_ap": 75.0,
+    }
     without_one = {name: text for name, text in predicted.items() if name != "sky"}
     return {
         "task": "squad_v2.0",
@@ -77,14 +82,15 @@ def squad_v2() -> Golden:
         },
         "expected": {
             "threshold": {"exact": 50.0, "f1": 50.0, "HasAns_exact": 50.0, "NoAns_exact": 50.0}
-            | counts | best,
+            | counts
+            | best,
             "on_the_threshold": {"exact": 50.0, "NoAns_f1": 50.0} | counts | best,
             "below_the_threshold": {"exact": 75.0, "NoAns_f1": 100.0} | counts | best,
             "without_odds": {"exact": 50.0, "f1": 50.0, "HasAns_f1": 50.0} | counts,
             "missing_id": ERROR,
             "missing_odds": ERROR,
         },
-    }  # fmt: skip
+    }
 
 
 def korquad() -> Golden:
@@ -105,8 +111,11 @@ def klue_mrc() -> Golden:
         "가나다라마바사아자차" * 21
     )  # every character is frequent: difflib leaves them all out
     gold: dict[str, list[str]] = {
-        "particle": ["서울 시청"], "brackets": ["《봄》"], "long": [long_gold], "none": [],
-    }  # fmt: skip
+        "particle": ["서울 시청"],
+        "brackets": ["《봄》"],
+        "long": [long_gold],
+        "none": [],
+    }
     types = {"particle": 1, "brackets": 2, "long": 2, "none": 3}
     answers = {"particle": "서울 시청은", "brackets": "봄", "long": long_gold[5:175], "none": ""}
     values = {
@@ -124,15 +133,19 @@ def klue_mrc() -> Golden:
         "predictions": {"mixed": answers, "missing_id": without_one},
         "expected": {
             "mixed": {
-                "exact_match": 25.0, "rouge_w": 100 * sum(values.values()) / 4,
-                "exact_match_type1": 0.0, "rouge_w_type1": 100 * values["particle"],
-                "exact_match_type2": 0.0, "rouge_w_type2": 25.0,
-                "exact_match_type3": 100.0, "rouge_w_type3": 100.0,
+                "exact_match": 25.0,
+                "rouge_w": 100 * sum(values.values()) / 4,
+                "exact_match_type1": 0.0,
+                "rouge_w_type1": 100 * values["particle"],
+                "exact_match_type2": 0.0,
+                "rouge_w_type2": 25.0,
+                "exact_match_type3": 100.0,
+                "rouge_w_type3": 100.0,
             },
             "missing_id": {"exact_match": ERROR, "rouge_w": ERROR},
         },
         "expected_other": {"what is there alone (0..1)": {"missing_id": others}},
-    }  # fmt: skip
+    }
 
 
 def _substring_f1(predicted: str, gold: str) -> float:
@@ -143,8 +156,9 @@ def _substring_f1(predicted: str, gold: str) -> float:
 
 def klue_re() -> Golden:
     gold = [0, 0, 1, 1, 2, 2, 1, 0]
-    logits = np.array([[3, 1, 0], [1, 2, 0], [0, 3, 1], [2, 1, 1], [0, 1, 2], [0, 3, 1], [1, 2, 2],
-                       [3, 0, 0]])  # fmt: skip
+    logits = np.array(
+        [[3, 1, 0], [1, 2, 0], [0, 3, 1], [2, 1, 1], [0, 1, 2], [0, 3, 1], [1, 2, 2], [3, 0, 0]]
+    )
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     predicted = probabilities.argmax(axis=1)
     areas = []
@@ -190,21 +204,27 @@ def klue_dp() -> Golden:
             # heads 2, 3, 0 each 1, 5 once of twice, 4 only predicted; types 0, 1, 2, 4 each 1, 3
             # and the class of wrong heads 0
             "one_wrong_head": {
-                "uas_micro_f1": 80.0, "uas_macro_f1": 100 * (3 + 2 / 3 + 0) / 5,
-                "las_micro_f1": 80.0, "las_macro_f1": 100 * 4 / 6,
+                "uas_micro_f1": 80.0,
+                "uas_macro_f1": 100 * (3 + 2 / 3 + 0) / 5,
+                "las_micro_f1": 80.0,
+                "las_macro_f1": 100 * 4 / 6,
             },
             # types 1, 2, 3 each 1, 4 once too often, 0 never
             "one_wrong_type": {
-                "uas_micro_f1": 100.0, "uas_macro_f1": 100.0,
-                "las_micro_f1": 80.0, "las_macro_f1": 100 * (3 + 2 / 3 + 0) / 5,
+                "uas_micro_f1": 100.0,
+                "uas_macro_f1": 100.0,
+                "las_micro_f1": 80.0,
+                "las_macro_f1": 100 * (3 + 2 / 3 + 0) / 5,
             },
             # from 15 on all are one class
             "rare_swapped": {
-                "uas_micro_f1": 100.0, "uas_macro_f1": 100.0,
-                "las_micro_f1": 100.0, "las_macro_f1": 100.0,
+                "uas_micro_f1": 100.0,
+                "uas_macro_f1": 100.0,
+                "las_micro_f1": 100.0,
+                "las_macro_f1": 100.0,
             },
         },
-    }  # fmt: skip
+    }
 
 
 def klue_wos() -> Golden:

@@ -7,15 +7,15 @@ import pytest
 import torch
 from transformers import ElectraConfig, ElectraModel
 
-from electrify.config import RunConfig
-from electrify.config_file import parse_config
+from electrify.config.load import parse_config
+from electrify.config.run import RunConfig
 from model.batch import Batch, Noise, SpecialTokens
-from model.data import SequenceData, noise_probabilities
 from model.electra import ElectraPretrainer
 from model.layers import Embeddings, Encoder, EncoderShape
 from model.masking import num_slots
+from model.train.data import SequenceData, noise_probabilities
 from tests.vocab.shard_files import write_shards
-from vocab.shards import TokenShards
+from vocab.shards.files import TokenShards
 
 VOCAB_SIZE = 60
 NUM_WORDS = 6  # a document counts up through these, round and round

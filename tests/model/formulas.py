@@ -12,15 +12,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.batch import Masked, Outputs
-from model.data import Batch
 from model.electra import ElectraPretrainer
+from model.train.data import Batch
 from tests.model.conftest import random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 OBJECTIVES = [
-    "electra", "electra-15", "replace-mlm", "all-tokens-mlm", "mlm", "electra-adversarial",
-    "electra-two-stage", "electric",
-]  # fmt: skip
+    "electra",
+    "electra-15",
+    "replace-mlm",
+    "all-tokens-mlm",
+    "mlm",
+    "electra-adversarial",
+    "electra-two-stage",
+    "electric",
+]
 # what an objective needs to be possible
 NEEDS: dict[str, dict[str, object]] = {
     "electra-two-stage": {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}

@@ -13,15 +13,14 @@ from typing import Any
 
 import torch
 
-from electrify.artifacts import Stage
-from electrify.config import RunConfig
-from electrify.progress import Stopped, setup_logging
-from model import fast_step
+from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage
+from electrify.system.progress import Stopped, setup_logging
 from model.batch import Counts
-from model.compiled_parts import compile_parts
-from model.fast_step import FastStep
-from model.parallel import Ranks, processes, run_together
 from model.pretrain import Trainer
+from model.train import replay as fast_step
+from model.train.processes import Ranks, processes, run_together
+from model.train.replay import FastStep, compile_parts
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__

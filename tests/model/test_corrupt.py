@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from model.corrupt import (
+from model.masking import (
     cumulative_of,
     forbid_tokens,
     mask_tokens,

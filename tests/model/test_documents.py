@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.documents import document_blocks, document_mask, document_positions
-from vocab.pack import PackedSequences, Packing
-from vocab.stream import Shard, TokenStream
+from model.batch import document_blocks, document_mask, document_positions
+from vocab.shards.pack import PackedSequences, Packing
+from vocab.shards.stream import Shard, TokenStream
 
 PAD, CLS, SEP = 0, 2, 3
 

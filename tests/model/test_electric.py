@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model import log_probs as log_probs_module
+from model import vocabulary_head as log_probs_module
 from model.batch import Batch, Masked
 from model.electra import ElectraPretrainer
 from model.layers import EncoderShape, TwoTowers
-from model.log_probs import gathered_log_probs, is_most_likely, token_losses
+from model.vocabulary_head import gathered_log_probs, is_most_likely, token_losses
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
 
 UNK = 1
@@ -184,10 +184,17 @@ def test_a_document_attended_to_by_itself_has_the_states_it_has_alone():
     """Also where one begins right behind another: nothing stands before its first token."""
     torch.manual_seed(0)
     shape = EncoderShape(
-        vocab_size=30, embedding_size=16, hidden_size=16, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=32, max_position_embeddings=20,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, layer_norm_eps=1e-12,
-    )  # fmt: skip
+        vocab_size=30,
+        embedding_size=16,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=20,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        layer_norm_eps=1e-12,
+    )
     towers = TwoTowers(shape)
     embedded = torch.randn(1, 12, 16)
     document = torch.tensor([0] * 5 + [1] + [2] * 6)

@@ -13,14 +13,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from electrify.config_pretrain import PretrainConfig
-from model import example as example_module
-from model.checkpoint import model_tensors
-from model.electra import ElectraPretrainer
-from model.example import format_example, gives_probabilities, mark_example, read_example
-from model.export import verify
-from model.networks import exported_networks, tie, untie
-from model.transformers_names import name_pairs, to_our_names, to_their_names, to_transformers
+from electrify.config.pretrain import PretrainConfig
+from model import export as example_module
+from model.electra import ElectraPretrainer, exported_networks, tie, untie
+from model.export import format_example, gives_probabilities, mark_example, read_example, verify
+from model.train.checkpoint import model_tensors
+from model.weights.names import name_pairs, to_our_names, to_their_names, to_transformers
 
 EQUAL = {"generator_hidden_fraction": 1.0}
 # options of a run, and the folders of its export with their heads

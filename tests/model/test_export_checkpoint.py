@@ -9,11 +9,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from electrify.cli import main
-from model.checkpoint import load_model
-from model.data import SequenceData
 from model.electra import ElectraPretrainer
-from model.export_checkpoint import export_checkpoint
+from model.export import export_checkpoint
 from model.pretrain import Trainer
+from model.train.checkpoint import load_model
+from model.train.data import SequenceData
 from tests.model.conftest import SPECIAL, VOCAB_SIZE
 from vocab.tokenizer import tokenizer_sha256
 
@@ -80,10 +80,14 @@ def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys, place):
     checkpoint = run / place / "checkpoint-8"
     words = ["evaluate", "configs/demo.toml", "--model", str(checkpoint), "--data-dir", str(data)]
     for override in (
-        f"output_dir='{tmp_path / 'out'}'", 'evaluate.tasks=["glue-cola"]', "evaluate.seeds=[0]",
-        "evaluate.num_epochs=1.0", "evaluate.random_init_control=false",
-        "evaluate.max_sequence_length=16", "evaluate.device='cpu'",
-    ):  # fmt: skip
+        f"output_dir='{tmp_path / 'out'}'",
+        'evaluate.tasks=["glue-cola"]',
+        "evaluate.seeds=[0]",
+        "evaluate.num_epochs=1.0",
+        "evaluate.random_init_control=false",
+        "evaluate.max_sequence_length=16",
+        "evaluate.device='cpu'",
+    ):
         words += ["--set", override]
     assert main(words) == 0
     (folder,) = (tmp_path / "out").glob("evaluate-*")

@@ -99,9 +99,12 @@ def test_a_learned_generator_is_sampled_from_its_softmax(temperature: float):
     types = batch.token_type_ids.expand(20_000, -1)
     one = model.mask(batch)
     draws = torch.rand(
-        20_000, one.positions.shape[1], 2, dtype=torch.float64,
+        20_000,
+        one.positions.shape[1],
+        2,
+        dtype=torch.float64,
         generator=torch.Generator().manual_seed(8),
-    )  # fmt: skip
+    )
     noise = replace(
         batch.noise,
         positions=batch.noise.positions.expand(20_000, -1),

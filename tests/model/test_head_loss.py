@@ -10,10 +10,9 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.throughput.pretrain_counts import record
-from model import head_loss as head_loss_module
-from model.corrupt import forbid_tokens, sample_tokens
-from model.head_loss import HeadLoss, Sampling, head_loss
-from model.log_probs import is_most_likely, token_losses
+from model import vocabulary_head as head_loss_module
+from model.masking import forbid_tokens, sample_tokens
+from model.vocabulary_head import HeadLoss, Sampling, head_loss, is_most_likely, token_losses
 
 SHAPE, WIDTH, VOCAB_SIZE = (3, 7), 6, 300
 OPTIONS = [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"disallow_correct": True}]
@@ -146,10 +145,15 @@ def test_a_table_that_is_a_sum_gets_its_gradient_and_a_frozen_one_none():
     base = torch.randn(VOCAB_SIZE, WIDTH, generator=rng(9), dtype=torch.float64)
     head_loss(states, table + base, bias, targets(), weights()).total.backward()
     (expected,) = torch.autograd.grad(
-        (F.linear(states, table + base, bias).log_softmax(-1).gather(-1, targets()[..., None])
-         .squeeze(-1) * -weights()).sum(),
+        (
+            F.linear(states, table + base, bias)
+            .log_softmax(-1)
+            .gather(-1, targets()[..., None])
+            .squeeze(-1)
+            * -weights()
+        ).sum(),
         [table],
-    )  # fmt: skip
+    )
     torch.testing.assert_close(table.grad, expected)
     frozen = table.detach()
     head_loss(states, frozen, bias, targets(), weights()).total.backward()

@@ -27,9 +27,14 @@ CLS, SEP = 2, 3
 
 def shape_of(**sizes: int) -> EncoderShape:
     defaults = {
-        "vocab_size": 40, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 3,
-        "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 24,
-    }  # fmt: skip
+        "vocab_size": 40,
+        "embedding_size": 16,
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 24,
+    }
     return EncoderShape(
         **(defaults | sizes),
         hidden_dropout_prob=0.0,

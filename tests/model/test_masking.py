@@ -5,8 +5,7 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from electrify.config_pretrain import PretrainConfig
-from electrify.config_sizes import SIZE_PRESETS
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.masking import choose_positions, masked_limits, num_slots
 
 

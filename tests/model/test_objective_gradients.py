@@ -62,9 +62,11 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
 ):
     """Over all samples that there are, each weighed by its probability."""
     model = model_of(
-        "electra-adversarial", weight_sharing="none", mask_fraction=0.1,
+        "electra-adversarial",
+        weight_sharing="none",
+        mask_fraction=0.1,
         sampling_temperature=temperature,
-    )  # fmt: skip
+    )
     if not has_baseline:
         with torch.no_grad():  # -log sigmoid(100) = 0
             model.baseline.bias.fill_(100.0)

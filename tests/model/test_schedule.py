@@ -2,8 +2,7 @@
 
 import pytest
 
-from electrify.config_pretrain import PretrainConfig
-from electrify.config_sizes import SIZE_PRESETS
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.schedule import (
     Phase,
     learning_rate,

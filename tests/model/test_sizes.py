@@ -5,12 +5,11 @@ import torch
 from torch import nn
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
-from electrify.config_file import parse_config
-from electrify.config_pretrain import PretrainConfig
-from electrify.config_sizes import SIZE_PRESETS
+from electrify.config.load import parse_config
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
-from model.parameters import parameter_counts
+from model.watch.flops import parameter_counts
 
 BERT_VOCAB = 30_522
 SIZES = ("small", "small++", "base", "large")

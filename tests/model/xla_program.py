@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from electrify.config import RunConfig
+from electrify.config.run import RunConfig
 from model import pretrain as pretrain_module
 from model.batch import Batch
-from model.device import describe, num_devices, resolve_device
+from model.devices.device import describe, num_devices, resolve_device
 from model.pretrain import Trainer, pretrain
 from tests.model.conftest import VOCAB_SIZE
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from electrify.config_file import parse_config
+from electrify.config.load import parse_config
 from pipeline import clean as clean_module
-from pipeline import sources, work_files
+from pipeline import work_folder as work_files
 from pipeline.clean import clean
 from pipeline.documents import document_paths, read_rows
+from pipeline.sources import files as sources
 from pipeline.work_folder import WorkFolder
 
 
@@ -92,9 +93,14 @@ def test_documents_removed_and_report(tmp_path, corpus):
 
     # each sentence once, from the first place where it stood, in order
     assert documents[0] == {
-        "id": "00-00000-000000001", "text": _sentence(0), "language": "ko", "source": "첫째",
-        "url": None, "licence": "CC0-1.0", "source_id": None,
-    }  # fmt: skip
+        "id": "00-00000-000000001",
+        "text": _sentence(0),
+        "language": "ko",
+        "source": "첫째",
+        "url": None,
+        "licence": "CC0-1.0",
+        "source_id": None,
+    }
     texts = [document["text"] for document in documents]
     assert texts[:500] == [_sentence(i) for i in range(500)]
     assert len(set(texts)) == len(texts)
@@ -126,9 +132,12 @@ def test_documents_removed_and_report(tmp_path, corpus):
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["counts"]["documents"] == len(documents)
     assert sorted(p.name for p in folder.iterdir()) == [
-        "documents-00000.parquet", "manifest.json", "removed-00000.parquet", "report.html",
+        "documents-00000.parquet",
+        "manifest.json",
+        "removed-00000.parquet",
+        "report.html",
         "report.json",
-    ]  # fmt: skip
+    ]
     html = (folder / "report.html").read_text(encoding="utf-8")
     assert any(text in html for text in texts)
 
@@ -313,9 +322,12 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"], damaged_files="keep")))
     options = [
-        "--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=EXTERNAL",
-        f"--environment_config={worker_pool}", "--sdk_worker_parallelism=2",
-    ]  # fmt: skip
+        "--runner=PortableRunner",
+        "--job_endpoint=embed",
+        "--environment_type=EXTERNAL",
+        f"--environment_config={worker_pool}",
+        "--sdk_worker_parallelism=2",
+    ]
     config = _config(tmp_path, [corpus / "*"], damaged_files="keep", work_dir="gs://corpus/tmp")
     assert _contents(_clean_afresh(config, options)) == alone
     assert bucket.find("corpus/tmp") == []
@@ -402,5 +414,6 @@ def test_text_and_parquet_sources_side_by_side(tmp_path):
     clean(_config(tmp_path, [tmp_path / "*.txt"], source), [], overwrite=False)
     rows = _documents(tmp_path / "out" / "clean", ["id", "language", "source", "licence"])
     assert [tuple(row.values()) for row in rows] == [
-        ("00-00000-000000001", "ko", "책", "MIT"), ("00-00000-000000003", "ko", "책", "MIT")
-    ]  # fmt: skip
+        ("00-00000-000000001", "ko", "책", "MIT"),
+        ("00-00000-000000003", "ko", "책", "MIT"),
+    ]

@@ -7,13 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import documents
-from pipeline.documents import (
-    DOCUMENT_SCHEMA,
-    Document,
-    ParquetParts,
-    document_paths,
-    read_rows,
-)
+from pipeline.documents import DOCUMENT_SCHEMA, Document, ParquetParts, document_paths, read_rows
 
 
 def _rows(count):

@@ -14,7 +14,8 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipeline import local_workers, runner
+from pipeline import runner
+from pipeline import runner as local_workers
 from pipeline.runner import make_pipeline, run_pipeline
 
 BIG = 10_000_000_000

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pipeline.watch import share_name, watch
+from pipeline.progress import share_name, watch
 
 
 def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeypatch):

@@ -8,13 +8,12 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from electrify.config_file import parse_config
-from electrify.stages import clean_stage
+from electrify.config.load import parse_config
+from electrify.stage.plan import clean_stage
 from pipeline import clean as clean_module
-from pipeline import sources
 from pipeline.clean import clean
-from pipeline.work_files import cleaned_rows
-from pipeline.work_folder import WorkFolder, new_work_folder
+from pipeline.sources import files as sources
+from pipeline.work_folder import WorkFolder, cleaned_rows, new_work_folder
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -51,8 +50,9 @@ def test_what_is_published_is_found(work, tmp_path):
         assert path.read_bytes() == b"\0\xff" * 500
     with work.fetch("index") as path:
         assert {p.name: p.read_text(encoding="utf-8") for p in path.iterdir()} == {
-            "x": "x", "y": "y"
-        }  # fmt: skip
+            "x": "x",
+            "y": "y",
+        }
     work.move_out(["a.bin", "b.txt"], [tmp_path / "a", tmp_path / "b"])
     assert (tmp_path / "a").read_bytes() == b"\0\xff" * 500
     assert (tmp_path / "b").read_text(encoding="utf-8") == "가나다"

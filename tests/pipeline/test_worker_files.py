@@ -4,8 +4,8 @@ import pytest
 from apache_beam.options.pipeline_options import StandardOptions
 
 from electrify.cli import main
-from electrify.config_file import parse_config
-from electrify.runners import RUNNERS
+from electrify.config.load import parse_config
+from electrify.config.runners import RUNNERS
 from pipeline import worker_files
 from pipeline.worker_files import check_worker_files
 
@@ -43,9 +43,12 @@ REFUSED = [
     ("encode", {"output_dir": "out", "path": "data/*"}, ["output_dir = 'out'"]),
     ("train-vocab", {"output_dir": "out"}, ["output_dir = 'out'"]),
     ("leakage", {"output_dir": "out"}, ["output_dir = 'out'"]),
-    ("ablate", {"path": "a", "work_dir": "b", "output_dir": "c"},
-     ["clean.sources[0].path = 'a'; clean.work_dir = 'b'; output_dir = 'c'"]),
-]  # fmt: skip
+    (
+        "ablate",
+        {"path": "a", "work_dir": "b", "output_dir": "c"},
+        ["clean.sources[0].path = 'a'; clean.work_dir = 'b'; output_dir = 'c'"],
+    ),
+]
 
 
 @pytest.mark.parametrize(("verb", "settings", "named"), REFUSED)
@@ -77,11 +80,15 @@ def test_what_they_can_open_is_not(verb, settings):
         [],
         ["--runner", "direct"],
         [*ELSEWHERE, "--environment_type=LOOPBACK"],
-        ["--runner=PortableRunner", "--environment_type", "EXTERNAL",
-         "--environment_config=localhost:50000"],
+        [
+            "--runner=PortableRunner",
+            "--environment_type",
+            "EXTERNAL",
+            "--environment_config=localhost:50000",
+        ],
         [*ELSEWHERE, "--runner=local"],
     ],
-)  # fmt: skip
+)
 def test_workers_on_this_machine_see_its_disk(options):
     _check("run", options, path="data/*", output_dir="out", work_dir=None)
 

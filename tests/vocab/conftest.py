@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from electrify.artifacts import Stage
-from electrify.config import RunConfig
-from electrify.config_file import load_config
-from electrify.run_stage import run_stage
-from vocab.word_counter import WordCounter
-from vocab.words import BATCH_WORDS, Batches, WordBatch
+from electrify.config.load import load_config
+from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage
+from electrify.stage.run import run_stage
+from vocab.counts.counter import WordCounter
+from vocab.counts.words import BATCH_WORDS, Batches, WordBatch
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
 CONFIG = """

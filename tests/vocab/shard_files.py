@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vocab.shard_writer import ShardWriter, token_dtype, write_index
+from vocab.shards.files import ShardWriter, token_dtype, write_index
 
 
 def write_shards(

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from electrify.config_vocab import VocabConfig
+from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words
 from vocab.encode import encode
 from vocab.normalizer import normalizer
 from vocab.pretokenize import pre_tokenizer
-from vocab.shards import TokenShards
+from vocab.shards.files import TokenShards
+from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, load_tokenizer
 from vocab.train import train_vocab
-from vocab.word_encoder import WordEncoder
-from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
 
 SCRIPTS = {
     "Hangul": ("ko", "우리는 학교에서 한국어를 공부하고 집으로 돌아와 저녁을 먹었다"),

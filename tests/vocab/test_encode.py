@@ -10,20 +10,42 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
 from pipeline.documents import RowGroup, list_row_groups
-from vocab.boundaries import cut_sentences
 from vocab.encode import EncodedDocuments, EncodeRowGroup, encode, join_parts
+from vocab.shards.boundaries import cut_sentences
+from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer, save_tokenizer
 from vocab.train import train_vocab
-from vocab.word_encoder import WordEncoder
 
 LETTERS = "abcdé학교갔다.|,漢!?\u0301"
 PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), "학교", "##갔다"]
 # what texts are made of here: words, every sort of space, controls, joiners, literal specials
 ATOMS = [
-    *LETTERS, " ", " ", "\n", "\t", "\r\n", "\u3000", "\u2028", "\xa0", "\x0b", "\x1c", "\x85",
+    *LETTERS,
+    " ",
+    " ",
+    "\n",
+    "\t",
+    "\r\n",
+    "\u3000",
+    "\u2028",
+    "\xa0",
+    "\x0b",
+    "\x1c",
+    "\x85",
     "\u200d",
-    "[MASK]", "[SEP]", "\ufffd", "e\u0301", "ᄒ", "ᅡ", "ᆨ", "😀", "한", "。", "A", "x" * 120,
-]  # fmt: skip
+    "[MASK]",
+    "[SEP]",
+    "\ufffd",
+    "e\u0301",
+    "ᄒ",
+    "ᅡ",
+    "ᆨ",
+    "😀",
+    "한",
+    "。",
+    "A",
+    "x" * 120,
+]
 texts = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join)
 
 
@@ -68,7 +90,7 @@ def test_without_any_mark_among_the_pieces_words_are_still_right():
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
-    monkeypatch.setattr("vocab.word_encoder.MAX_STRINGS", size)
+    monkeypatch.setattr("vocab.shards.word_encoder.MAX_STRINGS", size)
     encoder = WordEncoder(tokenizer)
     for text in ("a b c d", "b a 학교 갔다", "a  d"):
         ids = np.frombuffer(encoder.encode([text])[0], np.uint16).tolist()

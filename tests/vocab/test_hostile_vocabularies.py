@@ -6,14 +6,12 @@ import pytest
 
 from tests.vocab.conftest import batches_of
 from tests.vocab.shard_files import write_shards
-from vocab.mask_units import read_unit_starts
-from vocab.quality import vocab_report
-from vocab.references import is_lowercase, load_reference, read_pieces
-from vocab.report_page import report_page
-from vocab.shards import TokenShards
-from vocab.spans import read_spans
+from vocab.compare import is_lowercase, load_reference, read_pieces, read_spans
+from vocab.report import report_page, vocab_report
+from vocab.shards.files import TokenShards
+from vocab.shards.mask_units import read_unit_starts
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 SPECIAL = {token: number for number, token in enumerate(SPECIAL_TOKENS)}
 

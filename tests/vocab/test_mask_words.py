@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from pipeline import pii
-from vocab.mask_words import MASK_WORDS
+from pipeline.rules import pii
+from vocab.pretokenize import MASK_WORDS
+from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
-from vocab.word_encoder import WordEncoder
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 LETTERS = "abemil가로문의:<>,.!"
 PIECES = [*SPECIAL_TOKENS, *MASK_WORDS, *LETTERS, *("##" + c for c in "abemil가로문의")]

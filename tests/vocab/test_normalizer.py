@@ -1,4 +1,4 @@
-"""The frozen normaliser is BERT's cleaning and `pipeline.hangul`, in steps of `tokenizers`."""
+"""The frozen normaliser is BERT's cleaning and `pipeline.rules.hangul`, in steps of `tokenizers`."""
 
 import time
 import unicodedata
@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 from transformers import AutoTokenizer
 
-from pipeline.hangul import normalise_hangul
-from vocab.boundaries import cut_sentences
-from vocab.charsmap import charsmap
-from vocab.normalizer import LOOK_AROUND, MAX_RUN, normalizer
+from pipeline.rules.hangul import normalise_hangul
+from vocab.normalizer import LOOK_AROUND, MAX_RUN, charsmap, normalizer
 from vocab.pretokenize import pre_tokenizer
+from vocab.shards.boundaries import cut_sentences
+from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, save_tokenizer
-from vocab.word_encoder import WordEncoder
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 OLD_LEADS = "\u112b\u1140\ua960"
 OLD_VOWELS = "\u119e\ud7b0"

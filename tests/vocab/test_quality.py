@@ -4,20 +4,20 @@ import math
 import pytest
 
 from tests.vocab.conftest import batches_of, count_words
+from vocab.compare import SpanText
 from vocab.pretokenize import CUT, morphemes_of
-from vocab.quality import (
+from vocab.report import (
     SampleText,
     WordFigures,
     compare,
     longest,
+    report_page,
     sample_report,
     script_of,
     vocab_report,
 )
-from vocab.report_page import report_page
-from vocab.spans import SpanText
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 
@@ -75,8 +75,11 @@ def test_every_tokenizer_is_measured_on_every_data_set(tokenizer):
     samples = [SampleText("ko", "news", "책을")]
     rows = compare({"ours": tokenizer, "other": other}, samples, spans)
     assert [(row["tokenizer"], row["data"]) for row in rows] == [
-        ("ours", "documents, ko"), ("ours", "ner"), ("other", "documents, ko"), ("other", "ner"),
-    ]  # fmt: skip
+        ("ours", "documents, ko"),
+        ("ours", "ner"),
+        ("other", "documents, ko"),
+        ("other", "ner"),
+    ]
     assert (rows[1]["span_ceiling"], rows[1]["start_ceiling"]) == (0.75, 1)
     assert (rows[3]["span_ceiling"], rows[3]["start_ceiling"]) == (0, 0.75)
 

@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from electrify.config_vocab import VocabConfig
-from vocab.references import check_extendable, load_reference, read_pieces
+from electrify.config.vocab import VocabConfig
+from vocab.compare import check_extendable, load_reference, read_pieces
 from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.train import training_of
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
 

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from vocab.spans import find_span_files, read_spans, span_report
+from vocab.compare import find_span_files, read_spans, span_report
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 NER = """## 주석
 ## klue-ner-v1_dev_00000-x\t<서울:LC>에 가는 <김:PS>

@@ -14,7 +14,7 @@ from vocab.tokenizer import (
     special_token_ids,
     tokenizer_sha256,
 )
-from vocab.wordpiece import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
 TEXTS = [
@@ -128,8 +128,12 @@ def test_hash_names_the_file_and_changes_with_it(documents, tmp_path):
     assert len(tokenizer_sha256(cased)) == 64
     assert tokenizer_sha256(cased) != tokenizer_sha256(lower)
     assert special_token_ids(load_tokenizer(cased)) == {
-        "[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4,
-    }  # fmt: skip
+        "[PAD]": 0,
+        "[UNK]": 1,
+        "[CLS]": 2,
+        "[SEP]": 3,
+        "[MASK]": 4,
+    }
 
 
 def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
@@ -146,8 +150,14 @@ def test_digits_can_be_split_and_tokens_added(documents, tmp_path):
     assert plain.encode("12 1학").tokens == ["[CLS]", "12", "[UNK]", "[SEP]"]
     split = build_tokenizer(pieces, False, split_digits=True, additional_special_tokens=["[USER]"])
     assert split.encode("12 1학[USER]").tokens == [
-        "[CLS]", "1", "2", "1", "학", "[USER]", "[SEP]",
-    ]  # fmt: skip
+        "[CLS]",
+        "1",
+        "2",
+        "1",
+        "학",
+        "[USER]",
+        "[SEP]",
+    ]
     save_tokenizer(split, tmp_path, False, ["[USER]"])
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert theirs("12 1학[USER]")["input_ids"] == split.encode("12 1학[USER]").ids

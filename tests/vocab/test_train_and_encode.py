@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from electrify.artifacts import read_manifest
-from electrify.config_file import load_config
-from electrify.run_stage import run_stage
-from electrify.stages import pretrain_stage
+from electrify.config.load import load_config
+from electrify.stage.folder import read_manifest
+from electrify.stage.plan import pretrain_stage
+from electrify.stage.run import run_stage
 from vocab.encode import encode, split_of
-from vocab.shards import TokenShards
+from vocab.shards.files import TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
 
@@ -43,9 +43,13 @@ def finished(make_run_in, documents, tmp_path_factory):
 
 def test_the_folders_hold_what_they_promise(finished):
     assert set(digests(finished / "vocab")) == {
-        "tokenizer.json", "tokenizer_config.json", "vocab.txt", "report.json", "report.html",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+        "report.json",
+        "report.html",
         "mask_units.json",
-    }  # fmt: skip
+    }
     folders = {Path(name).parent.as_posix() for name in digests(finished / "shards")}
     assert folders == {".", "train/en", "train/ko", "valid/en", "valid/ko"}
     report = json.loads((finished / "vocab" / "report.json").read_text(encoding="utf-8"))

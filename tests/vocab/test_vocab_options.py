@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from electrify.config_file import load_config
-from electrify.config_vocab import VocabConfig
+from electrify.config.load import load_config
+from electrify.config.vocab import VocabConfig
 from vocab.encode import encode
-from vocab.mask_words import MASK_WORDS, mask_words_of
-from vocab.shards import TokenShards
+from vocab.pretokenize import MASK_WORDS, mask_words_of
+from vocab.shards.files import TokenShards
 from vocab.tokenizer import load_tokenizer
 from vocab.train import train_vocab, training_of
-from vocab.wordpiece import SPECIAL_TOKENS
+from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 
 def corpus(documents, ending=""):
@@ -75,8 +75,10 @@ def test_an_old_vocabulary_is_kept_or_extended_on_other_text(make_run_in, docume
         (folder / "vocab" / "tokenizer.json").read_bytes() for folder in folders.values()
     )
     assert kept == old
-    ids = {name: json.loads(text)["model"]["vocab"] for name, text in
-           (("old", old), ("extended", extended))}  # fmt: skip
+    ids = {
+        name: json.loads(text)["model"]["vocab"]
+        for name, text in (("old", old), ("extended", extended))
+    }
     assert ids["old"].items() <= ids["extended"].items()
     assert len(ids["extended"]) == 210
     assert set(MASK_WORDS) <= ids["extended"].keys() - ids["old"].keys()

@@ -1,0 +1,306 @@
+"""Fine-tune one encoder on one task with one seed, and predict.
+
+Protocols: `last`, a fixed number of steps and the model of the last one; and
+`best-on-a-split-of-train`, the best model on rows that were taken out of the training split. The
+reported rows are not looked at before.
+"""
+
+import random
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.encoder import (
+    ModelSource,
+    Variant,
+    freeze,
+    load_encoder,
+    prepare_encoder,
+    with_added_tokens,
+)
+from benchmarks.finetune.cost import count_flops, device_name, peak_memory, start_memory
+from benchmarks.finetune.recipe import HyperParameters, options_for, resolve_hyper_parameters
+from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep, Selection, Trainer
+from benchmarks.results.predictions import plain, score_lines, undefined
+from benchmarks.results.results import encoder_label
+from benchmarks.tasks.heads.linear import HEAD_DROPOUT, EncoderWithHead
+from benchmarks.tasks.kind import Example, Features, Line, Outputs
+from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.kinds.spans_files import QuestionExample
+from benchmarks.tasks.task import Task
+from electrify.config.evaluate import EvaluateConfig
+from electrify.system.machine import CpuBf16
+
+# Parts of a training split, the smaller inside the larger, for scores against its size.
+
+
+def low_shot_rows(
+    examples: Sequence[Example],
+    example_of: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    fraction: float,
+    seed: int,
+) -> NDArray[np.int64]:
+    """Those of `rows` whose examples are in the part of that size; `example_of` is by row.
+
+    Of each class (a label, or whether a question has an answer) `fraction` of the examples is
+    taken, rounded, and at least one, in an order by the seed: 1 % stands inside 10 %.
+    """
+    if fraction == 1.0:
+        return rows
+    order = np.random.default_rng([seed, 3]).permutation(np.unique(example_of[rows]))
+    groups: dict[Hashable, list[int]] = {}
+    for number in map(int, order):
+        groups.setdefault(_class_of(examples[number]), []).append(number)
+    taken = [
+        number
+        for group in groups.values()
+        for number in group[: max(1, int(fraction * len(group) + 0.5))]
+    ]
+    return rows[np.isin(example_of[rows], taken)]
+
+
+def _class_of(example: Example) -> Hashable:
+    if isinstance(example, LabelExample):
+        return example.label
+    if isinstance(example, QuestionExample):
+        return bool(example.answers)
+    return None
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples with their tokenised rows."""
+
+    examples: tuple[Example, ...]
+    features: Features
+    # of a training split of which only what is learnt from was tokenised: (examples,) the position
+    # of each in the whole split, and how many that has
+    positions: NDArray[np.int64] | None = None
+    num_in_whole: int | None = None
+
+
+@dataclass(frozen=True)
+class TaskFeatures:
+    """A task with its tokenised splits; of those to predict, the reported one first."""
+
+    task: Task
+    train: Split
+    predicted: Mapping[str, Split]
+    max_length: int  # of a row, in pieces
+    selection: Split | None = None  # rows out of the training split that choose the model
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """Predictions of one fine-tuned model by split, and what made them."""
+
+    lines: Mapping[str, list[Line]]  # predictions are None after a failed training
+    degenerate: str | None
+    hyper_parameters: HyperParameters
+    num_train_examples: int
+    train_seconds: float
+    micro_batch_size: int  # rows at once, in the end
+    selected: Mapping[str, Any] = field(default_factory=dict)  # which model, and how it was found
+    train_flops: float | None = None  # as `cost.count_flops`
+    inference_flops: float | None = None  # of one reported example
+    peak_memory_mb: int = 0
+    device: str = ""
+
+
+def finetune(
+    data: TaskFeatures,
+    model: ModelSource,
+    variant: Variant,
+    seed: int,
+    options: EvaluateConfig,
+    on_step: OnStep = lambda rows: None,
+    train_fraction: float = 1.0,
+) -> Finetuned:
+    """Train encoder and head on `data.train`, predict the other splits.
+
+    The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
+    model and its control share all but the last. Global random state is as before afterwards.
+    """
+    device, task = choose_device(options.device), data.task
+    given = options_for(task, options)
+    rows = learnt_rows(data, given.max_train_examples, seed, train_fraction)
+    settings = resolve_hyper_parameters(
+        task,
+        options,
+        model.config.hidden_size,
+        len(rows),
+        HEAD_DROPOUT,
+        choose_precision(options.precision, device),
+    )
+    settings = replace(settings, max_sequence_length=data.max_length)
+    selection = _selection(data, options, len(rows) / settings.batch_size)
+    start_memory(device)
+    with _seeded(seed, device):
+        network = build_network(task, model, variant, seed, settings, device)
+        trainer = Trainer(
+            network,
+            task.kind,
+            model.tokenizer.pad_token_id,
+            settings,
+            f"{task.name}, {encoder_label(variant, model.name)}, seed {seed}",
+            given.micro_batch_size or settings.batch_size,
+            PREDICTION_BATCH_FACTOR * settings.batch_size,
+        )
+        start = time.monotonic()
+        failure = trainer.train(data.train.features, rows, seed, on_step, selection)
+        train_seconds = time.monotonic() - start
+        lines, degenerate = {}, failure
+        for position, (name, split) in enumerate(data.predicted.items()):
+            lines[name], problem = _lines(task, split, trainer.predict(split.features), failure)
+            if position == 0:
+                degenerate = failure or problem
+        memory = peak_memory(device)
+        reported = next(iter(data.predicted.values())).features
+        train_flops, inference_flops = count_flops(trainer, data.train.features, rows, reported)
+    num_examples = len(np.unique(data.train.features.example_of[rows]))
+    return Finetuned(
+        lines,
+        degenerate,
+        settings,
+        num_examples,
+        train_seconds,
+        trainer.micro_batch_size,
+        selection.described() if selection else {},
+        train_flops,
+        inference_flops,
+        memory,
+        device_name(device),
+    )
+
+
+def build_network(
+    task: Task,
+    model: ModelSource,
+    variant: Variant,
+    seed: int,
+    settings: HyperParameters,
+    device: torch.device,
+) -> EncoderWithHead:
+    """The encoder with the task's head, drawn by the seed."""
+    generator = torch.Generator().manual_seed(seed)
+    tokenizer = with_added_tokens(model.tokenizer, task.kind.added_tokens)
+    encoder = load_encoder(model, variant, seed, len(tokenizer))
+    prepare_encoder(encoder, settings.dropout, device, settings.precision)
+    freeze(encoder, settings.freeze)
+    pooled = replace(task, pooling=settings.pooling)
+    head = task.kind.make_head(pooled, encoder, tokenizer, generator)
+    return EncoderWithHead(encoder, head).to(device)
+
+
+def _selection(
+    data: TaskFeatures, options: EvaluateConfig, steps_per_epoch: float
+) -> Selection | None:
+    """What chooses the model; None for that of the last step."""
+    task, split = data.task, data.selection
+    if split is None:
+        return None
+
+    def score(trainer: Trainer) -> float:
+        lines, _ = _lines(task, split, trainer.predict(split.features), None)
+        return score_lines(task, lines)[task.headline]
+
+    every = max(1, int(steps_per_epoch / options.evaluations_per_epoch))
+    return Selection(score, every, options.patience, task.higher_is_better)
+
+
+def _lines(
+    task: Task, split: Split, outputs: list[Outputs], failure: str | None
+) -> tuple[list[Line], str | None]:
+    """The lines of a split, and what is wrong with them."""
+    is_finite = all(np.isfinite(array).all() for row in outputs for array in row.values())
+    if not is_finite:
+        outputs = [{name: np.nan_to_num(row[name]) for name in row} for row in outputs]
+    lines = plain(task.kind.lines(task, split.examples, split.features, outputs))
+    if failure or not is_finite:
+        return undefined(lines), "outputs are not numbers"
+    constant = task.kind.constant(task, lines)
+    return lines, None if constant is None else f"constant predictions: {constant}"
+
+
+def choose_device(name: str) -> torch.device:
+    """The device asked for; "auto" is the GPU where there is one."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("evaluate.device = 'cuda', but torch sees no GPU; use 'auto' or 'cpu'")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision asked for; "auto" is bf16 on a GPU, and on a CPU that is faster so."""
+    if name != "auto":
+        return name
+    return "bf16" if device.type == "cuda" else _cpu_bf16().auto
+
+
+@cache
+def _cpu_bf16() -> CpuBf16:
+    ones = torch.ones(256, 256)
+    return CpuBf16.measured(ones, ones.bfloat16())
+
+
+def settle_precision(options: EvaluateConfig, before: str | None) -> EvaluateConfig:
+    """With one precision for all jobs: "auto" is that of the jobs `before`, if there are any."""
+    device, asked = choose_device(options.device), options.precision
+    taken = before if asked == "auto" and before else choose_precision(asked, device)
+    if device.type == "cpu":
+        _cpu_bf16().report("evaluate.precision", asked, taken)
+    return options.model_copy(update={"precision": taken})
+
+
+def learnt_rows(
+    data: TaskFeatures, max_train_examples: int | None, seed: int, train_fraction: float
+) -> NDArray[np.int64]:
+    """The rows that a job trains on: those of `training_rows`, or a part of them."""
+    rows = training_rows(data.train, max_train_examples, seed)
+    example_of = data.train.features.example_of
+    return low_shot_rows(data.train.examples, example_of, rows, train_fraction, seed)
+
+
+def sampled_examples(
+    num_examples: int, max_train_examples: int | None, seed: int
+) -> NDArray[np.int64]:
+    """Positions, in order, of the examples to train on: all, or a sample of them by the seed."""
+    if max_train_examples is None or max_train_examples >= num_examples:
+        return np.arange(num_examples)
+    rng = np.random.default_rng([seed, 1])
+    return np.sort(rng.choice(num_examples, max_train_examples, replace=False))
+
+
+def training_rows(split: Split, max_train_examples: int | None, seed: int) -> NDArray[np.int64]:
+    """Rows to train on: those of `sampled_examples`, of which a reading task may have none."""
+    example_of, num_examples = split.features.example_of, len(split.examples)
+    if split.positions is not None:
+        assert split.num_in_whole is not None
+        example_of, num_examples = split.positions[example_of], split.num_in_whole
+    chosen = sampled_examples(num_examples, max_train_examples, seed)
+    return np.flatnonzero(np.isin(example_of, chosen))
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed Python, NumPy and torch, and put their states back afterwards."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)

@@ -1,0 +1,106 @@
+"""Rates of a fine-tuning: schedule, layer-wise decay, groups of the optimizer."""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchmarks.finetune.recipe import HyperParameters, Schedule
+
+# "layer.3.", "layers.3.", "h.3.", "block.3." of the encoders of `transformers`
+_LAYER = re.compile(r"(?:^|[._])(?:layers?|h|blocks?)\.(\d+)\.")
+
+
+def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> float:
+    """Share of the peak learning rate at a step counted from 0.
+
+    "product" is (1 - t/T) min(1, t/W): warm-up times decay, both over the whole run, as
+    google-research/electra model/optimization.py has it. "linear" is min(t/W, (T - t)/(T - W)), as
+    `transformers` and KLUE-baseline have it. The first step has a rate of 0 if there is a warm-up.
+    """
+    warmup = min(1.0, step / warmup_steps) if warmup_steps else 1.0
+    if kind == "product":
+        return (1.0 - step / num_steps) * warmup
+    if step < warmup_steps:
+        return warmup
+    return (num_steps - step) / max(1, num_steps - warmup_steps)
+
+
+def num_layers(encoder_names: Iterable[str]) -> int:
+    """How many layers the parameters of these names make."""
+    found = [int(match[1]) for name in encoder_names if (match := _LAYER.search(name))]
+    return max(found, default=-1) + 1
+
+
+def layer_depth(name: str, num_layers: int) -> int:
+    """Depth of an encoder parameter: 0 embeddings, 1 to n the layers, n for what stands on top."""
+    match = _LAYER.search(name)
+    if match:
+        return int(match[1]) + 1
+    return 0 if "embed" in name else num_layers
+
+
+def learning_rate_scales(
+    encoder_names: Iterable[str], layer_lr_decay: float, rule: str = "paper"
+) -> dict[str, float]:
+    """Factor on the peak rate of each encoder parameter: decay^(n + 1 - depth).
+
+    The head has 1, the top layer decay, the embeddings decay^(n + 1): the paper's rule. With
+    "released" it is decay^(n + 2 - depth), so the top layer has decay^2: the released code is off
+    by one (model/optimization.py:181-193; issues 51 and 64 there). Scores differ slightly.
+    """
+    names = list(encoder_names)
+    layers = num_layers(names)
+    head = layers + (2 if rule == "released" else 1)
+    return {name: layer_lr_decay ** (head - layer_depth(name, layers)) for name in names}
+
+
+def build_optimizer(
+    encoder: nn.Module, head: nn.Module, settings: HyperParameters
+) -> torch.optim.AdamW:
+    """AdamW with one group a learning rate and decay; biases and norm weights are not decayed.
+
+    What the head shares with the encoder has the encoder's rate. The rates are those at the peak:
+    `set_rates` makes those of a step of them.
+    """
+    scales = learning_rate_scales(
+        (name for name, _ in encoder.named_parameters()),
+        settings.layer_lr_decay,
+        settings.layer_decay_rule,
+    )
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    rated = [(scales[name], parameter) for name, parameter in encoder.named_parameters()]
+    shared = {id(parameter) for _, parameter in rated}
+    rated += [(1.0, parameter) for parameter in head.parameters() if id(parameter) not in shared]
+    for scale, parameter in rated:
+        if parameter.requires_grad:
+            weight_decay = settings.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((scale, weight_decay), []).append(parameter)
+    described: list[dict[str, Any]] = [
+        {"params": parameters, "lr": peak, "peak": peak, "weight_decay": decay, "decay": decay}
+        for (scale, decay), parameters in groups.items()
+        for peak in [settings.learning_rate * scale]
+    ]
+    return torch.optim.AdamW(described, eps=settings.adam_epsilon, fused=True)
+
+
+def set_rates(optimizer: torch.optim.AdamW, settings: HyperParameters, step: int) -> None:
+    """Rates of a step counted from 0, by the schedule.
+
+    torch's step is rate / c1 * m / (sqrt(v / c2) + epsilon) with c = 1 - beta^t. Without bias
+    correction rate, epsilon and decay are such that it is rate * m / (sqrt(v) + epsilon), the step
+    of google-research/electra model/optimization.py.
+    """
+    share = schedule(settings.schedule, step, settings.num_steps, settings.warmup_steps)
+    scale = root = 1.0
+    if not settings.adam_bias_correction:
+        first, second = (1 - beta ** (step + 1) for beta in optimizer.defaults["betas"])
+        root = math.sqrt(second)
+        scale = first / root
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * share * scale
+        group["eps"] = settings.adam_epsilon / root
+        group["weight_decay"] = group["decay"] / scale

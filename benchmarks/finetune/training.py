@@ -1,0 +1,311 @@
+"""Training and prediction of an encoder with a head: steps, micro-batches, selection."""
+
+import gc
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.finetune.cost import Seen
+from benchmarks.finetune.optim import build_optimizer, set_rates
+from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.tasks.heads.batches import collate, prediction_batches, training_batches
+from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.kind import Features, Kind, Outputs
+from electrify.system.progress import warn
+
+# Work in parts that fit the memory: a part too large is halved, and that is said.
+
+_Result = TypeVar("_Result")
+# what torch says where the CPU's memory is at an end, and CUDA's libraries where none is left for
+# them (torch's own allocator has an exception of its own)
+_MESSAGES = (
+    "can't allocate memory",
+    "not enough memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDA error: out of memory",
+)
+
+
+def in_fitting_parts(
+    work: Callable[[int], _Result], num_rows: int, what: str
+) -> tuple[_Result, int]:
+    """`work(n)` with n rows at once, n halved for as long as memory does not suffice; and that n.
+
+    Raises `ValueError` where one row alone does not fit.
+    """
+    while True:
+        try:
+            return work(num_rows), num_rows
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # here, for the traceback held what should be freed
+        if num_rows == 1:
+            raise ValueError(
+                f"{what}: out of memory with a single row; lower evaluate.max_sequence_length or "
+                "take a smaller model"
+            )
+        num_rows = -(-num_rows // 2)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        warn(f"{what}: out of memory; goes on with {num_rows} rows at once")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory is at an end."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return any(message in str(error) for message in _MESSAGES)
+
+
+# States of a frozen encoder, computed once for all epochs.
+
+MAX_BYTES = 2 * 2**30  # of cached states; where there are more, they are computed anew each time
+
+
+class StateCache:
+    """The encoder's last states (T, H) of chosen rows, in single precision on the CPU."""
+
+    def __init__(self, rows: NDArray[np.int64], features: Features) -> None:
+        self._states: dict[int, torch.Tensor] = {}
+        self.rows, self.lengths = rows, features.lengths[rows]
+
+    def fits(self, hidden_size: int) -> bool:
+        """Whether they are at most `MAX_BYTES`."""
+        return int(self.lengths.sum()) * hidden_size * 4 <= MAX_BYTES
+
+    def batches(self, batch_size: int) -> list[NDArray[np.int64]]:
+        """Which rows to encode together."""
+        return [self.rows[part] for part in prediction_batches(self.lengths, batch_size)]
+
+    def put(self, rows: NDArray[np.int64], states: torch.Tensor, features: Features) -> None:
+        """Keep the states (B, T, H) of a batch of rows, without padding."""
+        for position, row in enumerate(rows):
+            length = len(features.input_ids[row])
+            self._states[int(row)] = states[position, :length].float().cpu()
+
+    def states(self, rows: NDArray[np.int64]) -> torch.Tensor:
+        """The states of rows (B, T, H), zeros at padding."""
+        found = [self._states[int(row)] for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
+
+
+Rows = NDArray[np.int64]
+OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
+PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
+
+
+@dataclass
+class Trainer:
+    """One network on its device; `micro_batch_size` falls where memory does not suffice."""
+
+    network: EncoderWithHead
+    kind: Kind
+    pad_id: int
+    settings: HyperParameters
+    label: str  # for messages
+    micro_batch_size: int
+    prediction_batch_size: int
+    cache: StateCache | None = None  # of a frozen encoder, of the rows learnt from
+    seen: Seen = field(default_factory=Seen)  # rows by length, for what they cost
+
+    def train(
+        self,
+        features: Features,
+        rows: Rows,
+        seed: int,
+        on_step: OnStep,
+        selection: "Selection | None" = None,
+    ) -> str | None:
+        """Train in place; says what went wrong where the loss was not a number (training ends).
+
+        With a `selection` the network is at last the best one that it saw.
+        """
+        settings, network = self.settings, self.network
+        optimizer = build_optimizer(network.encoder, network.head, settings)
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        rng = np.random.default_rng([seed, 2])
+        num_steps = settings.num_steps
+        batches = training_batches(features.lengths[rows], settings.batch_size, num_steps, rng)
+        self._fill_cache(features, rows)
+        network.train()
+        for step, batch_rows in enumerate(batches):
+            set_rates(optimizer, settings, step)
+            loss = self._gradients(features, rows[batch_rows])
+            if not math.isfinite(loss):
+                return f"loss is {loss} at step {step} of {num_steps}"
+            torch.nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            on_step(len(batch_rows))
+            if selection is not None and not selection.goes_on(step + 1, self):
+                break
+        if selection is not None:
+            selection.restore(self)
+        self.cache = None
+        return None
+
+    def predict(self, features: Features) -> list[Outputs]:
+        """The head's outputs of every row, in the order of the rows."""
+        self.network.eval()
+        found, self.prediction_batch_size = in_fitting_parts(
+            lambda size: self._predict(features, size), self.prediction_batch_size, self.label
+        )
+        return found
+
+    def _predict(self, features: Features, batch_size: int) -> list[Outputs]:
+        found: list[Any] = [None] * len(features.input_ids)
+        with torch.inference_mode():
+            for rows in prediction_batches(features.lengths, batch_size):
+                batch = self._batch(features, rows)
+                with self.autocast():
+                    outputs = self.network(batch)
+                arrays = {name: _array(tensor) for name, tensor in outputs.items()}
+                for position, row in enumerate(rows):
+                    found[row] = {name: array[position] for name, array in arrays.items()}
+        return found
+
+    def _fill_cache(self, features: Features, rows: Rows) -> None:
+        if self.settings.freeze != "encoder":
+            return
+        cache = StateCache(np.unique(rows), features)
+        if not cache.fits(self.network.hidden_size):
+            return
+        self.network.eval()
+        _, self.prediction_batch_size = in_fitting_parts(
+            lambda size: self._encode_into(cache, features, size),
+            self.prediction_batch_size,
+            self.label,
+        )
+        self.cache = cache
+
+    def _encode_into(self, cache: StateCache, features: Features, batch_size: int) -> None:
+        self.seen.encoded.clear()
+        with torch.inference_mode(), self.autocast():
+            for some in cache.batches(batch_size):
+                batch = self._batch(features, some)
+                self.seen.encoded[batch["input_ids"].shape[1]] += len(some)
+                cache.put(some, self.network.encode(batch), features)
+
+    def _gradients(self, features: Features, rows: Rows) -> float:
+        """Add the gradients of the mean loss over `rows`; the loss, nan or inf at the first part
+        that has such a one."""
+        loss, self.micro_batch_size = in_fitting_parts(
+            lambda size: self._gradients_in_parts(features, rows, size),
+            min(self.micro_batch_size, len(rows)),
+            self.label,
+        )
+        return loss
+
+    def _gradients_in_parts(self, features: Features, rows: Rows, size: int) -> float:
+        """Parts are weighed by their labels, term by term of the loss, so that the sum is the
+        gradient of the whole."""
+        self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
+        parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
+        head = self.network.head
+        counts = [head.counts(part) for part in parts] if len(parts) > 1 else [(1,)]
+        whole = [max(1, sum(column)) for column in zip(*counts, strict=True)]
+        total = 0.0
+        for part, of_part in zip(parts, counts, strict=True):
+            if not any(of_part):  # nothing to learn from in it
+                continue
+            with self.autocast():
+                outputs = self.network(part)
+            if len(parts) == 1:
+                loss = head.loss(outputs, part)
+            else:  # a term without labels is 0 / 0
+                terms = zip(head.terms(outputs, part), of_part, whole, strict=True)
+                loss = torch.stack([term * (n / of) for term, n, of in terms if n]).sum()
+            value = loss.item()
+            if not math.isfinite(value):
+                return value
+            torch.autograd.backward(loss)
+            total += value
+        return total
+
+    def _learnt(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
+        batch = self._batch(features, rows)
+        self.seen.trained[batch["input_ids"].shape[1]] += len(rows)
+        if self.cache is None:
+            return batch
+        return {**batch, "states": self.cache.states(rows).to(self.network.device)}
+
+    def _batch(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
+        return collate(self.kind, features, rows, self.pad_id, self.network.device)
+
+    def autocast(self) -> torch.autocast:
+        """bf16 matrix products over fp32 weights, or plain fp32."""
+        enabled = self.settings.precision == "bf16"
+        return torch.autocast(self.network.device.type, dtype=torch.bfloat16, enabled=enabled)
+
+
+class Selection:
+    """Keeps the weights that score best on rows held out of the training split."""
+
+    def __init__(
+        self,
+        score: Callable[[Trainer], float],
+        every_steps: int,
+        patience: int | None,
+        higher_is_better: bool,
+    ) -> None:
+        self._score, self._every, self._patience = score, every_steps, patience
+        self._sign = 1.0 if higher_is_better else -1.0
+        self._weights: dict[str, torch.Tensor] = {}
+        self.best_step = self.num_evaluations = self.last_step = 0
+        self.best_value = math.nan
+        self._num_worse = 0
+
+    def described(self) -> dict[str, Any]:
+        """For the record: the step that won, its score there, and how many were looked at."""
+        return {
+            "step": self.best_step,
+            "value": None if math.isnan(self.best_value) else self.best_value,
+            "num_evaluations": self.num_evaluations,
+            "last_step": self.last_step,
+        }
+
+    def goes_on(self, step: int, trainer: Trainer) -> bool:
+        """Evaluate where it is time; False once `patience` evaluations in a row were no better."""
+        self.last_step = step
+        if step % self._every:
+            return True
+        self._evaluate(step, trainer)
+        return self._patience is None or self._num_worse < self._patience
+
+    def restore(self, trainer: Trainer) -> None:
+        """Put the best weights back; the last step has its chance too."""
+        if self.last_step % self._every:
+            self._evaluate(self.last_step, trainer)
+        if self._weights:
+            trainer.network.load_state_dict(self._weights)
+            self._weights = {}
+
+    def _evaluate(self, step: int, trainer: Trainer) -> None:
+        value = self._score(trainer)
+        self.num_evaluations += 1
+        # nan is worse than any number
+        is_first = not self._weights
+        if (
+            is_first
+            or self._sign * value > self._sign * self.best_value
+            or (math.isnan(self.best_value) and not math.isnan(value))
+        ):
+            self.best_step, self.best_value, self._num_worse = step, value, 0
+            state = trainer.network.state_dict()
+            self._weights = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()}
+        else:
+            self._num_worse += 1
+        trainer.network.train()
+
+
+def _array(tensor: torch.Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = (tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy()
+    return array

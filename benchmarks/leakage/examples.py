@@ -1,0 +1,69 @@
+"""The examples whose leakage matters: dev and test rows of the tasks that a run is scored on."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.results.results import RESULTS, read_results
+from benchmarks.tasks.data.hub import data_folder, has_data, load_data
+from benchmarks.tasks.data.load import TaskData
+from benchmarks.tasks.kinds.spans_files import QuestionExample
+from benchmarks.tasks.registry import TASKS, resolve_tasks
+from benchmarks.tasks.task import Task
+from electrify.config.run import RunConfig
+from electrify.stage.folder import write_json
+from electrify.stage.leakage_report import MISSING
+from electrify.stage.plan import output_dir
+from electrify.system.progress import warn
+
+
+def write_items(config: RunConfig, folder: Path) -> None:
+    """Write into `folder` what `pipeline.decontaminate.leakage` looks for: `<task>.jsonl` of each task in use.
+
+    The first line is a header, then one line an example of every split that is predicted: split, id
+    (as in the files of predictions) and texts. In use are the tasks of the run's results and those
+    that `evaluate.suites` and `evaluate.tasks` name. Tasks without data are named in `MISSING`.
+    Raises `ValueError` if that are all, if none is in use, and for a malformed row.
+    """
+    tasks = tasks_in_use(config)
+    data_dir = data_folder(config.evaluate, tasks)
+    there = [task for task in tasks if has_data(task, data_dir)]
+    missing = [task.name for task in tasks if task not in there]
+    for task in there or tasks[:1]:  # of no data at all, loading says what is missing
+        data = load_data(task, data_dir)
+        lines = (json.dumps(row, ensure_ascii=False) for row in _rows(task, data))
+        with (folder / f"{task.name}.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    if missing:
+        warn(f"not looked for, for want of data below {data_dir}: {', '.join(missing)}")
+    write_json(folder / MISSING, missing)
+
+
+def tasks_in_use(config: RunConfig) -> list[Task]:
+    """The tasks that the config names, then others that the run has results of."""
+    options = config.evaluate
+    names = dict.fromkeys(
+        result.task
+        for path in sorted(output_dir(config).glob(f"evaluate*/{RESULTS}"))
+        for result in read_results(path)
+    )
+    known = [name for name in names if name in TASKS]
+    if unknown := [name for name in names if name not in TASKS]:
+        warn(f"tasks of results that this version does not know: {', '.join(unknown)}")
+    return resolve_tasks(options.suites, [*options.tasks, *known])
+
+
+def _rows(task: Task, data: TaskData) -> Iterator[dict[str, object]]:
+    names = list(task.text_fields)
+    if not names and isinstance(data.reported[0], QuestionExample):
+        names = ["context", "question"]
+    header = {
+        "task": task.name,
+        "task_version": task.version,
+        "data_sha256": data.sha256,
+        "text_names": names,
+    }
+    yield {"header": header}
+    for split, examples in data.predicted.items():
+        for example in examples:
+            yield {"split": split, "id": str(example.id), "texts": list(example.texts)}

@@ -1,0 +1,317 @@
+"""Which rows of the benchmarks stand in the run's own documents, and the scores without them."""
+
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.leakage.scores import reported_split, scores_without, touched_lines
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.results.results import RANDOM_WEIGHTS
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.statistics.scores import scores_of
+from benchmarks.statistics.uncertainty import Estimate
+from electrify.stage.leakage_report import LEAKAGE, Chance, LeakageReport, TaskLeakage, TouchedLine
+
+NUM_SHOWN = 8  # rows of a task that are quoted
+_EXCERPT = 160
+_KINDS = {
+    "whole": "word for word",
+    "contained": "within a sentence",
+    "near": "edited",
+    "ngram": "in part",
+}
+_SCRIPTS = {"wide": "East Asian", "narrow": "other"}
+_MODELS = {"pretrained": "encoder", "random-init": RANDOM_WEIGHTS}
+
+
+def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> None:
+    """What was found of each task, what chance would find, the scores without it, and examples,
+    which are not quoted unless `with_texts`."""
+    report = run.leakage
+    if report is None:
+        document.paragraph("Leakage: not looked for yet. Run: electrify leakage CONFIG")
+        return
+    document.paragraph(_summary(report))
+    if _is_stale(run):
+        document.paragraph(
+            "Beware: the documents were made again since. Run: electrify leakage CONFIG --overwrite"
+        )
+    if report.missing:
+        document.paragraph(f"Not looked for, for want of data: {', '.join(report.missing)}.")
+    _add_found(document, report)
+    _add_scores(document, run)
+    for task in report.tasks:
+        _add_examples(document, run, task, with_texts)
+    _add_chance(document, report)
+
+
+def leakage_numbers(run: RunFolder) -> dict[str, Any]:
+    """The same for programs; empty where nothing was looked for."""
+    if run.leakage is None:
+        return {}
+    scores, notes = scores_without(run)
+    return {
+        **run.leakage.model_dump(mode="json"),
+        "scores": [asdict(score) for score in scores],
+        "notes": list(notes),
+    }
+
+
+def leakage_table(run: RunFolder) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows of a short table for a model card: of each scored task the touched rows,
+    and the run's own encoder with all rows and without them. No rows where nothing is known."""
+    headers = ["task", "rows", "touched", "metric", "all rows", "without the touched ones"]
+    if run.leakage is None:
+        return headers, []
+    without = {
+        score.label: score for score in scores_without(run)[0] if score.model == "pretrained"
+    }
+    rows = []
+    for score in scores_of(run):
+        split = reported_split(run.leakage, score)
+        if split is None or score.encoder:
+            continue
+        found = without.get(score.label)
+        rest = f"{found.surely.value:.4f}" if found and found.surely else "–"
+        rows.append(
+            [
+                score.label,
+                f"{split.examples:,}",
+                f"{split.touched:,}",
+                score.first.metric,
+                f"{score.pretrained.summary.mean:.4f}",
+                rest if split.touched else "the same",
+            ]
+        )
+    return headers, rows
+
+
+def _summary(report: LeakageReport) -> str:
+    splits = [split for task in report.tasks for split in task.splits]
+    touched, rows = (
+        sum(getattr(split, name) for split in splits) for name in ("touched", "examples")
+    )
+    return (
+        f"The run's {report.documents:,} documents were searched for the dev and test rows of "
+        f"{len(report.tasks)} tasks: {touched:,} of {rows:,} rows are touched, that is, a text of "
+        "theirs stands in a document whole, nearly, or with a long part. Such a row is known text; "
+        "that its label was known too does not follow."
+    )
+
+
+def _add_found(document: TwinPage, report: LeakageReport) -> None:
+    """Splits of which something was found; the others by name; all figures folded away."""
+    splits = [(task.task, split) for task in report.tasks for split in task.splits]
+    found = [(task, split) for task, split in splits if split.touched + split.possible]
+    if found:
+        rows = [
+            (
+                task,
+                split.split,
+                split.examples,
+                split.touched,
+                f"{100 * split.touched / split.examples:.2g}",
+                split.touched_by_half,
+                _chance(split.expected_touched),
+                split.possible,
+                ", ".join(f"{source} {n:,}" for source, n in split.sources.items()),
+            )
+            for task, split in found
+        ]
+        headers = [
+            "task",
+            "split",
+            "rows",
+            "touched",
+            "%",
+            "by half",
+            "by chance",
+            "possibly",
+            "where the touched ones stand",
+        ]
+        document.table(headers, rows, "Rows that stand in the run's documents")
+    if others := [f"{task} {split.split}" for task, split in splits if (task, split) not in found]:
+        document.paragraph(f"No row was found of: {', '.join(others)}.")
+    with document.fold("What is searched, and what counts as touched"):
+        document.paragraph(_rules(report))
+        figures = [
+            (
+                task,
+                split.split,
+                split.examples,
+                split.texts,
+                split.too_short,
+                split.touched,
+                _chance(split.expected_touched),
+                split.touched + split.possible,
+                _chance(split.expected_found),
+                ", ".join(f"{_KINDS[kind]} {n:,}" for kind, n in split.kinds.items()),
+            )
+            for task, split in splits
+        ]
+        headers = [
+            "task",
+            "split",
+            "rows",
+            "texts",
+            "too short",
+            "touched",
+            "by chance",
+            "touched or possibly",
+            "by chance",
+            "how",
+        ]
+        document.table(headers, figures, "All that was looked for")
+
+
+def _rules(report: LeakageReport) -> str:
+    rules = report.rules
+    shortest, alone, sure = (
+        f"{rules[name]['wide']} East Asian or {rules[name]['narrow']} other letters"
+        for name in ("min_letters", "alone_letters", "sure_letters")
+    )
+    return (
+        "Texts are compared letter by letter, without regard to case, spaces and marks. A row is "
+        f"touched if one of its texts stands in a document whole (of {sure} anywhere, of {alone} "
+        "as sentences of its own), with small edits that leave its numbers "
+        f"({rules['near_share']:.0%} of its letters), or with {rules['run_letters']} letters in a "
+        "row: what decontamination of the corpus would remove; by half, if that is half of the "
+        "letters of all its texts or more. It is possibly touched if the text is shorter, or other "
+        f"numbers stand in it. Texts below {shortest} stand in any corpus and are not looked for. "
+        "'By chance' is how many rows would be found without any leak, estimated from above (What "
+        "chance finds)."
+    )
+
+
+def _is_stale(run: RunFolder) -> bool:
+    made = run.manifests.get(LEAKAGE, {}).get("inputs", {}).get("clean")
+    return "clean" in run.manifests and made != run.manifests["clean"]["digest"]
+
+
+def _chance(expected: float) -> str:
+    return "0" if expected == 0 else f"{expected:.2g}" if expected < 10 else f"{expected:,.0f}"
+
+
+def _add_scores(document: TwinPage, run: RunFolder) -> None:
+    scores, notes = scores_without(run)
+    if scores:
+        rows = [
+            (
+                score.label,
+                score.metric,
+                _MODELS[score.model],
+                score.num_examples,
+                _text(score.all),
+                score.num_touched,
+                _text(score.surely),
+                _text(score.touched),
+                score.num_possible,
+                _text(score.strictly),
+            )
+            for score in scores
+        ]
+        headers = [
+            "task",
+            "metric",
+            "weights",
+            "rows",
+            "all rows",
+            "touched",
+            "without them",
+            "these alone",
+            "possibly",
+            "without either",
+        ]
+        title = "Scores with and without the touched rows; in brackets 95 % intervals"
+        document.table(headers, rows, title)
+        document.paragraph(
+            "The untrained network has seen no documents: where its score changes as much, the "
+            "touched rows are easier or harder than others, and nothing was gained by knowing "
+            "them. Other encoders learnt from other documents, of which nothing is known here."
+        )
+    elif run.evaluations:
+        document.paragraph(
+            "No row of the scored tasks was found: scores without touched rows are the same."
+            if len(notes) < len(scores_of(run))
+            else "None of the scores is of rows that were looked for."
+        )
+    for note in notes:
+        document.paragraph(f"No score without touched rows: {note}.")
+
+
+def _text(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else f"{estimate.value:.4f} ({estimate.text()})"
+
+
+def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
+    """Rows and the places in documents; those of the largest share first."""
+    first: dict[tuple[str, str], TouchedLine] = {}
+    for line in touched_lines(run, task):
+        first.setdefault((line.split, line.id), line)
+    if not first:
+        return
+    order = sorted(first.values(), key=lambda x: (x.strength != "touched", -x.example_share, x.id))
+    with document.fold(f"{task.task}: what was found"):
+        rows = [
+            (
+                line.id,
+                line.text,
+                f"{line.strength}, {_KINDS[line.kind]}",
+                line.example_share,
+                line.wanted[:_EXCERPT] if with_texts else None,
+                line.excerpt[:_EXCERPT] if with_texts else None,
+                line.documents,
+                line.source,
+            )
+            for line in order[:NUM_SHOWN]
+        ]
+        headers = [
+            "row",
+            "text",
+            "found",
+            "share of the row",
+            "looked for",
+            "in a document",
+            "documents",
+            "source",
+        ]
+        document.table(headers, rows, f"{min(NUM_SHOWN, len(order))} of {len(order)} rows")
+        if task.documents:
+            held = [(one.document, one.source, one.examples) for one in task.documents]
+            document.table(["document", "source", "rows"], held, "Documents with most touched rows")
+
+
+def _add_chance(document: TwinPage, report: LeakageReport) -> None:
+    with document.fold("What chance finds"):
+        document.paragraph(
+            "Sentences of the corpus itself were looked for in its other documents in the same "
+            "way, as many of each source. What is found of them in another source is commonplaces, "
+            "quotations and what two sources have in common. So many rows of a benchmark would be "
+            "found without any leak if its texts were as much like this corpus as its sources are "
+            "like each other: an estimate from above, which does not say which rows."
+            if report.sources > 1
+            else "Sentences of the corpus itself were looked for in its other documents in the "
+            "same way. The corpus has one source, whose documents repeat each other more than a "
+            "benchmark repeats them: a rough estimate from above."
+        )
+        headers = [
+            "letters",
+            "length from",
+            "sentences",
+            "touched",
+            "found at all",
+            "touched in another source",
+            "found in another source",
+        ]
+        document.table(headers, [_chance_row(one) for one in report.chance])
+
+
+def _chance_row(one: Chance) -> tuple[object, ...]:
+    return (
+        _SCRIPTS[one.script],
+        one.min_letters,
+        one.sentences,
+        one.touched,
+        one.found,
+        one.other_touched,
+        one.other_found,
+    )

@@ -1,0 +1,334 @@
+"""Published scores beside ours, with what keeps the two from being compared."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from benchmarks.pages.twin_page import TwinPage, table_lines
+from benchmarks.results.results import Result
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.statistics.scores import TaskScore, scores_of
+from benchmarks.tasks.data.load import PART, SPLIT_EVAL
+from benchmarks.tasks.registry import TASKS
+
+# Published scores and costs, to stand beside ours: `benchmarks/pages/published/*.json`.
+#
+# Each figure has its model, split, protocol and source as far as they are stated; what is not
+# stated says so. Figures are percent, as printed.
+
+FOLDER = Path(__file__).parent / "published"
+GLUE_AVERAGE = "glue-average"  # of the eight tasks of the ELECTRA paper
+# what is published and is no task of ours
+_NO_TASKS = (GLUE_AVERAGE, "conll2000-chunking", "masked-prediction", "xnli-average")
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Source(_Strict):
+    """Where a figure is printed."""
+
+    name: _Text
+    url: Annotated[str, Field(pattern=r"^https://")]
+
+
+class Column(_Strict):
+    """What a column of scores is of; `split` is "not stated" where it is not."""
+
+    task: _Text
+    metric: _Text
+    split: Literal["dev", "test", "not stated"]
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.task in _NO_TASKS:
+            return self
+        if self.task not in TASKS:
+            raise ValueError(f"unknown task {self.task!r}")
+        task = TASKS[self.task]
+        names = task.kind.score(task, [])
+        known = {*names, *(f"{split}_{n}" for split in task.also_reported for n in names)}
+        if self.metric not in known:
+            raise ValueError(f"{self.task} has no metric {self.metric!r}")
+        return self
+
+
+class Row(_Strict):
+    """One model's scores, in the order of the columns."""
+
+    model: _Text
+    values: tuple[float | None, ...]
+    source: Source
+    protocol: _Text
+    caution: _Text | None = None
+
+
+class Table(_Strict):
+    """Scores of several models by task; `is_spread`: not scores but how far they scatter."""
+
+    caption: _Text
+    is_spread: bool = False
+    columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for row in self.rows:
+            if len(row.values) != len(self.columns):
+                raise ValueError(
+                    f"{row.model} has {len(row.values)} values for {len(self.columns)} columns"
+                )
+        return self
+
+
+class PublishedCost(_Strict):
+    """What a pretraining took, and what came of it."""
+
+    model: _Text
+    train_flops: Annotated[float, Field(gt=0)] | None = None
+    inference_flops: Annotated[float, Field(gt=0)] | None = None  # of one sequence
+    parameters: Annotated[int, Field(gt=0)] | None = None
+    time: _Text | None = None  # with its hardware, in words
+    glue_dev: float | None = None  # mean of the eight tasks, percent
+    series: _Text | None = None  # rows of one are joined by a line
+    convention: Literal["paper"]  # how the FLOPs are counted (model/watch/flops.py)
+    source: Source
+    caution: _Text | None = None
+
+
+class _File(_Strict):
+    title: _Text
+    about: _Text
+    tables: tuple[Table, ...]
+    costs: tuple[PublishedCost, ...] = ()
+
+
+@dataclass(frozen=True)
+class PublishedScore:
+    """One figure, 0..1."""
+
+    model: str
+    column: Column
+    value: float
+    source: Source
+    protocol: str
+    caution: str | None
+
+
+@cache
+def published(folder: Path = FOLDER) -> dict[str, _File]:
+    """Every file by name; `ValueError` names the file and what is wrong in it."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found[path.stem] = _File.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{path}: {where}: {first['msg']}") from None
+    return found
+
+
+def published_scores(task: str, folder: Path = FOLDER) -> list[PublishedScore]:
+    """Every published score of a task, in the order of the files."""
+    return [score for score in _scores(folder) if score.column.task == task]
+
+
+def published_costs(folder: Path = FOLDER) -> list[PublishedCost]:
+    """Every published cost."""
+    return [cost for file in published(folder).values() for cost in file.costs]
+
+
+def _scores(folder: Path) -> Iterator[PublishedScore]:
+    for file in published(folder).values():
+        for table in file.tables:
+            for row in () if table.is_spread else table.rows:
+                for column, value in zip(table.columns, row.values, strict=True):
+                    if value is not None:
+                        yield PublishedScore(
+                            row.model, column, value / 100, row.source, row.protocol, row.caution
+                        )
+
+
+_HEADERS = ("task", "metric", "ours", "published", "rows", "beware")
+_CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named
+
+
+def add_references(document: TwinPage, run: RunFolder) -> None:
+    """What others report on the same tasks."""
+    found = [(score, published_scores(score.first.task)) for score in scores_of(run)]
+    without = [score.label for score, rows in found if not rows]
+    found = [(score, rows) for score, rows in found if rows]
+    if not found:
+        document.paragraph(
+            "No published score of these tasks is known here (benchmarks/pages/published)."
+            if without
+            else "Nothing is scored yet that published scores could stand beside."
+        )
+        return
+    document.paragraph(
+        "Published scores are of other protocols than ours and often of one seed: each row below "
+        "names its own, and its source. They say where a score lies, not which model is better."
+    )
+    document.table(
+        _HEADERS,
+        [_summary_row(score, rows) for score, rows in found],
+        "Ours, and the range of the published",
+    )
+    for score, rows in found:
+        _add_task(document, score, rows)
+    sources = dict.fromkeys((row.source.name, row.source.url) for _, rows in found for row in rows)
+    with document.fold("Sources"):
+        document.table(["source", "address"], sorted(sources))
+    if without:
+        document.paragraph(f"Nothing published is known here of {', '.join(without)}.")
+
+
+def references_numbers(run: RunFolder) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [
+        {
+            "stage": score.stage,
+            "task": score.first.task,
+            "model": row.model,
+            "metric": row.column.metric,
+            "split": row.column.split,
+            "value": row.value,
+            "ours": mean_of(score, row.column.metric),
+            "protocol": row.protocol,
+            "source": row.source.model_dump(),
+            "caution": row.caution,
+            "beware": differences_to(score.first, row),
+        }
+        for score in scores_of(run)
+        for row in published_scores(score.first.task)
+    ]
+
+
+def references_lines(run: RunFolder) -> list[str]:
+    """Lines of a Markdown table for the model card, of the run's own export; none of no scores."""
+    own = [score for score in scores_of(run) if not score.encoder and score.pretrained.values]
+    rows = [(score, published_scores(score.first.task)) for score in own]
+    table = [_summary_row(score, found) for score, found in rows if found]
+    return table_lines(_HEADERS, table) if table else []
+
+
+def mean_of(score: TaskScore, metric: str) -> float | None:
+    """Ours over the pretrained model's seeds; None where a seed has no such metric."""
+    values = [r.metrics.get(metric) for r in score.results if r.model == "pretrained"]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if values and len(known) == len(values) else None
+
+
+def differences_to(ours: Result, published: PublishedScore | None = None) -> list[str]:
+    """Why a score of ours does not compare, in words; loudest first."""
+    found = []
+    if published is not None and ours.split != published.column.split:
+        theirs = published.column.split
+        what = "a split that is not stated" if theirs == "not stated" else f"the {theirs} split"
+        found.append(f"other rows: ours are {ours.examples} of {ours.split}, theirs of {what}")
+    elif published is not None and (other := _other_size(ours, published.column.metric)):
+        found.append(f"other rows: ours are {other}")
+    elif published is None and ours.split.endswith((SPLIT_EVAL, PART)):
+        found.append(f"ours is on {ours.split}, a part of the official rows")
+    most = ours.hyper_parameters.get("max_train_examples")
+    if most is not None or ours.train_fraction < 1.0:
+        found.append(f"ours learnt from {ours.num_train_examples:,} examples alone")
+    elif "train" in ours.parts:
+        here, officially = ours.parts["train"]
+        found.append(f"ours learnt from {here:,} examples, the official split has {officially:,}")
+    if ours.hyper_parameters.get("freeze", "none") != "none":
+        found.append("ours has frozen layers")
+    if ours.truncated_fraction > _CUT_SHARE:
+        found.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
+    return found
+
+
+def _other_size(ours: Result, metric: str) -> str:
+    """Of a metric on a further split, "dev_mismatched_accuracy": how many rows it is on, where that
+    split has another size than the official one; else empty."""
+    for split, (here, officially) in ours.parts.items():
+        if metric.startswith(f"{split}_"):
+            return f"{here:,} of {split}, which has {officially:,}"
+    return ""
+
+
+def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> tuple[object, ...]:
+    own = [row for row in rows if row.column.metric == score.first.metric]
+    own = [row for row in own if row.column.split == score.first.split] or own
+    beware = list(dict.fromkeys(d for row in own or rows for d in differences_to(score.first, row)))
+    if not own:
+        metrics = dict.fromkeys(row.column.metric for row in rows)
+        beware.insert(0, f"other metric: published are {', '.join(metrics)}")
+        return (
+            score.label,
+            score.first.metric,
+            score.pretrained.text(),
+            None,
+            len(rows),
+            _sentence(beware),
+        )
+    values = [row.value for row in own]
+    return (
+        score.label,
+        score.first.metric,
+        score.pretrained.text(),
+        f"{min(values):.4f} to {max(values):.4f}",
+        len(own),
+        _sentence(beware),
+    )
+
+
+def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScore]) -> None:
+    metrics = list(dict.fromkeys(row.column.metric for row in rows))
+    with document.fold(f"Published scores of {score.label} ({len(rows)})"):
+        if general := differences_to(score.first):
+            document.paragraph(f"Beware: {_sentence(general)}.")
+        body: list[tuple[object, ...]] = [
+            (
+                "ours",
+                metric,
+                _shown(mean_of(score, metric)),
+                score.first.split,
+                _protocol_of(score),
+                None,
+                None,
+            )
+            for metric in metrics
+        ]
+        for row in sorted(rows, key=lambda row: (metrics.index(row.column.metric), -row.value)):
+            others = any(d.startswith("other rows") for d in differences_to(score.first, row))
+            notes = [*(["OTHER ROWS THAN OURS."] if others else []), row.caution or ""]
+            body.append(
+                (
+                    row.model,
+                    row.column.metric,
+                    _shown(row.value),
+                    row.column.split,
+                    row.protocol,
+                    " ".join(notes).strip() or None,
+                    row.source.name,
+                )
+            )
+        headers = ["model", "metric", "score", "split", "protocol", "beware", "source"]
+        document.table(headers, body)
+
+
+def _shown(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _protocol_of(score: TaskScore) -> str:
+    seeds = score.pretrained.summary.num_seeds
+    how = "the last step" if score.first.selection == "last" else "best on held-out training rows"
+    return f"mean of {seeds} {'seed' if seeds == 1 else 'seeds'}, {how}"
+
+
+def _sentence(parts: Sequence[str]) -> str | None:
+    return "; ".join(parts) or None

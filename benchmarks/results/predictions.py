@@ -1,0 +1,119 @@
+"""Files of predictions: what they are of in the first line, then one line an example.
+
+All that scores are made of stands there, so that a file can be scored again.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tasks.kind import Line
+from benchmarks.tasks.task import Task
+from electrify.stage.folder import write_text
+from electrify.storage.files import parse_json
+
+Header = Mapping[str, Any]
+PREDICTIONS = "predictions"  # in a folder of results
+_SCHEMA = 2  # 1 had no digest of the lines
+
+
+def plain(lines: Sequence[Line]) -> list[Line]:
+    """The lines as they read back from a file."""
+    found: list[Line] = json.loads(json.dumps(lines))
+    return found
+
+
+def score_lines(task: Task, lines: Sequence[Line]) -> dict[str, float]:
+    """Every metric of the task; nan in all where the model gave no numbers."""
+    if any(line["prediction"] is None for line in lines):
+        return dict.fromkeys(task.kind.score(task, []), math.nan)
+    return task.kind.score(task, lines)
+
+
+def score_splits(
+    task: Task, reported: str, lines: Mapping[str, Sequence[Line]]
+) -> dict[str, float]:
+    """Metrics of the reported split, and of further labelled ones as "<split>_<metric>"."""
+    metrics = score_lines(task, lines[reported])
+    for split in task.also_reported:
+        if split in lines:
+            scores = score_lines(task, lines[split])
+            metrics |= {f"{split}_{name}": value for name, value in scores.items()}
+    return metrics
+
+
+def undefined(lines: Sequence[Line]) -> list[Line]:
+    """The lines of a model that gave no numbers: what it was asked and gold values alone."""
+    kept = ("id", "text", "gold")
+    return [{key: line[key] if key in kept else None for key in line} for line in lines]
+
+
+def prediction_path(
+    folder: Path, task: str, variant: str, seed: int, split: str = "", train_fraction: float = 1.0
+) -> Path:
+    """Where the predictions of one job stand; `split` is empty for the reported one.
+
+    Those of models that learnt from a part of the training split have a folder for each part.
+    """
+    suffix = f".{split}" if split else ""
+    place = folder / PREDICTIONS / task
+    if train_fraction != 1.0:
+        place /= f"train-{train_fraction:g}"
+    return place / f"{variant}-{seed}{suffix}.jsonl"
+
+
+def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:
+    """Write `header` with the schema, the number of lines and digests of their ids and of
+    themselves, then the lines."""
+    rows = [json.dumps(line, ensure_ascii=False) for line in lines]
+    first = {
+        "schema": _SCHEMA,
+        **header,
+        "num_examples": len(lines),
+        "ids": _ids_digest(lines),
+        "sha256": _digest("\n".join(rows).encode()),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "\n".join([json.dumps({"header": first}, ensure_ascii=False), *rows]) + "\n")
+
+
+def read_predictions(path: Path) -> tuple[Header, list[Line]]:
+    """Header and lines of a whole file.
+
+    Raises `ValueError` for a file without a header, a damaged line, and lines that are missing,
+    doubled, of other ids than the header counts or not as they were written.
+    """
+    first, *texts = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    rows = [
+        parse_json(line, f"{path} line {number} is damaged: it")
+        for number, line in enumerate([first, *texts], start=1)
+    ]
+    header = rows[0].get("header") if isinstance(rows[0], dict) else None
+    if not isinstance(header, dict) or not {"num_examples", "ids"} <= header.keys():
+        raise ValueError(f"{path} does not begin with a header; it is no file of predictions")
+    lines = rows[1:]
+    for number, line in enumerate(lines, start=2):
+        if not isinstance(line, dict) or not isinstance(line.get("id"), str | int):
+            raise ValueError(f"{path} line {number} is damaged: it is no line of an example")
+    ids = [line["id"] for line in lines]
+    if len(lines) != header["num_examples"] or len(set(ids)) != len(ids):
+        raise ValueError(
+            f"{path} has {len(set(ids))} predictions for {header['num_examples']} examples; a "
+            "score over some of them is none: do the job again"
+        )
+    if _ids_digest(lines) != header["ids"]:
+        raise ValueError(f"{path} holds other ids than it was written with; do the job again")
+    if header.get("schema") != 1 and header.get("sha256") != _digest(b"\n".join(texts)):
+        raise ValueError(f"{path} holds other lines than it was written with; do the job again")
+    return header, lines
+
+
+def _ids_digest(lines: Sequence[Line]) -> str:
+    return _digest("\n".join(str(line["id"]) for line in lines).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

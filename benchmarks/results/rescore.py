@@ -1,0 +1,180 @@
+"""Scores again, from files of predictions alone: a check of `results.jsonl`, and ensembles."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.results.predictions import (
+    PREDICTIONS,
+    prediction_path,
+    read_predictions,
+    score_lines,
+    score_splits,
+    write_predictions,
+)
+from benchmarks.results.results import RESULTS, Result, append_result, largest_part, read_results
+from benchmarks.tasks.kind import Kind, Line
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Task
+from electrify.system.progress import log, warn
+
+ENSEMBLES = "ensembles.jsonl"
+RELATIVE_TOLERANCE = 1e-9
+
+
+def evaluation_folders(place: Path) -> list[Path]:
+    """The folders of results that `place` is or holds; `ValueError` if there are none."""
+    folders = (
+        [place]
+        if (place / RESULTS).is_file()
+        else sorted(folder for folder in place.glob("evaluate*") if (folder / RESULTS).is_file())
+    )
+    if not folders:
+        raise ValueError(
+            f"no {RESULTS} in {place} or its evaluate folders; give a run's folder, such as "
+            "out/demo, or one of its evaluate folders"
+        )
+    return folders
+
+
+def rescore(place: Path) -> int:
+    """Compute every metric of every result from its prediction lines; the exit code.
+
+    Prints `N agree, M differ` and each difference. Raises `ValueError` for a file of predictions
+    that is missing, damaged or lacks examples, and for an unknown task.
+    """
+    num_agree = num_differ = 0
+    for folder in evaluation_folders(place):
+        for result in read_results(folder / RESULTS):
+            scores = _scores(folder, result)
+            for name in dict.fromkeys((*result.metrics, *scores)):
+                written, computed = result.metrics.get(name), scores.get(name)
+                if _equal(written, computed):
+                    num_agree += 1
+                    continue
+                num_differ += 1
+                label = f"{result.task}, {result.encoder}, seed {result.seed}"
+                print(f"{folder}: {label}: {name} {written} written, {computed} computed")
+    print(f"{num_agree} agree, {num_differ} differ")
+    return 1 if num_differ else 0
+
+
+def ensemble(place: Path) -> list[Result]:
+    """Put the runs of each task and model together and score that; written as `ensembles.jsonl`.
+
+    Runs whose training failed are left out. A sort of task without a rule for it is named.
+    """
+    found = []
+    for folder in evaluation_folders(place):
+        (folder / ENSEMBLES).unlink(missing_ok=True)
+        for runs in _runs(read_results(folder / RESULTS)):
+            if type(_task(runs[0]).kind).ensemble is Kind.ensemble:
+                warn(f"{runs[0].task}: no rule to put runs of this sort of task together")
+                continue
+            result = _ensemble(folder, runs)
+            append_result(folder / ENSEMBLES, result)
+            log(
+                f"{result.task}, {result.encoder}: {result.metric} {result.value:.4f} of "
+                f"{len(runs)} runs together"
+            )
+            found.append(result)
+    return found
+
+
+def _runs(results: Sequence[Result]) -> Iterator[list[Result]]:
+    """The results of one task and model each, of at least two seeds that gave numbers."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in largest_part(results):
+        if not math.isnan(result.value):
+            groups.setdefault((result.task, result.model), []).append(result)
+    for (task, model), runs in groups.items():
+        if len(runs) < 2:
+            warn(f"{task} {model}: {len(runs)} run; an ensemble takes two")
+            continue
+        yield runs
+
+
+def _ensemble(folder: Path, runs: Sequence[Result]) -> Result:
+    task, first = _task(runs[0]), runs[0]
+    read = [
+        read_predictions(
+            prediction_path(folder, run.task, run.model, run.seed, "", run.train_fraction)
+        )
+        for run in runs
+    ]
+    if len({header["ids"] for header, _ in read}) > 1:
+        raise ValueError(
+            f"{folder}: the runs of {task.name} {first.model} are of other examples or of another "
+            "order; do the jobs again with one set of data"
+        )
+    lines = task.kind.ensemble(task, [lines for _, lines in read])
+    metrics = score_lines(task, lines)
+    seeds = [run.seed for run in runs]
+    path = folder / PREDICTIONS / task.name / f"{first.model}-ensemble.jsonl"
+    write_predictions(path, {**read[0][0], "seed": None, "seeds": seeds}, lines)
+    changes = {
+        "seed": min(seeds),
+        "value": metrics[task.headline],
+        "metrics": metrics,
+        "degenerate": None,
+        "selected": {"seeds": seeds},
+        "notes": [],
+        "seconds": sum(run.seconds for run in runs),
+    }
+    return first.model_copy(update=changes)
+
+
+def _scores(folder: Path, result: Result) -> dict[str, float]:
+    task = _task(result)
+    lines: dict[str, Sequence[Line]] = {}
+    for split in (result.split, *task.also_reported):
+        further = "" if split == result.split else split
+        path = prediction_path(
+            folder, result.task, result.model, result.seed, further, result.train_fraction
+        )
+        if not further and not path.is_file():
+            raise ValueError(f"no {path}: the predictions of a result are gone; do the job again")
+        if path.is_file():
+            header, lines[split] = read_predictions(path)
+            check_header(path, header, result)
+    return scores_of(task, result.split, lines, folder)
+
+
+def scores_of(
+    task: Task, reported: str, lines: Mapping[str, Sequence[Line]], where: Path
+) -> dict[str, float]:
+    """`score_splits` of lines as a file has them; `ValueError` if they are none of the task's."""
+    try:
+        return score_splits(task, reported, lines)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{where}: its predictions are none of {task.name} ({error!r}); do the job again"
+        ) from None
+
+
+def check_header(path: Path, header: Mapping[str, object], result: Result) -> None:
+    """Raise `ValueError` for a file of predictions that is not of the result."""
+    about = {
+        "task": result.task,
+        "task_version": result.task_version,
+        "variant": result.model,
+        "seed": result.seed,
+        "data_sha256": result.data_sha256,
+    }
+    for name, value in about.items():
+        if header.get(name) != value:
+            raise ValueError(f"{path} is of {name} {header.get(name)!r}, its result of {value!r}")
+
+
+def _task(result: Result) -> Task:
+    if result.task not in TASKS:
+        raise ValueError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
+    return TASKS[result.task]
+
+
+def _equal(written: float | None, computed: float | None) -> bool:
+    if written is None or computed is None:
+        return False
+    if math.isnan(written) or math.isnan(computed):
+        return math.isnan(written) and math.isnan(computed)
+    return math.isclose(written, computed, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)

@@ -1,0 +1,191 @@
+"""Scores as records: one JSON line each, appended, read back, summed up over seeds."""
+
+import hashlib
+import math
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from electrify.system.progress import warn
+
+
+def _undefined(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+_CHECKSUM = b',"sha256":"'  # stands last in a line
+RESULTS = "results.jsonl"  # in a folder of results
+RANDOM_WEIGHTS = "random weights"
+
+MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
+
+# nan is written as null (JSON has no nan) and never as 0
+Score = Annotated[float, BeforeValidator(_undefined)]
+
+
+class Result(BaseModel):
+    """One fine-tuned model's score, with everything that makes two scores comparable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: str
+    task: str
+    task_version: str
+    model: Literal["pretrained", "random-init"]  # the weights at `model_path`, or fresh ones
+    model_path: str
+    seed: int
+    metric: str  # the headline; `value` is its value
+    value: Score
+    higher_is_better: bool
+    metrics: dict[str, Score]
+    split: str  # of the reported rows
+    num_examples: int
+    num_train_examples: int
+    # of each split of another size than the official one: its rows, and how many there are
+    # officially; `split` ends in "-part" if the reported one has fewer
+    parts: dict[str, tuple[int, int]] = {}
+    truncated_fraction: float  # of the reported rows, longer than max_sequence_length
+    selection: Literal["last", "best-on-a-split-of-train"]
+    degenerate: str | None  # why the training failed, if it did
+    hyper_parameters: dict[str, Any]
+    versions: dict[str, str]
+    data_sha256: dict[str, str]
+    git_commit: str | None
+    seconds: float
+    selected: dict[str, Any] = {}  # which step won, by what score on the rows that chose it
+    notes: list[str] = []  # what looks wrong although nothing failed
+    # what it cost; None in records of before it was counted
+    train_fraction: float = 1.0  # of the examples to learn from (after `max_train_examples`)
+    train_seconds: float | None = None  # of the steps alone; `seconds` is of the whole job
+    train_flops: float | None = None  # in matrix products, forward and backward
+    inference_flops: float | None = None  # of one reported example, forward
+    peak_memory_mb: int | None = None  # allocated on the GPU, else resident
+    device: str | None = None
+
+    @property
+    def examples(self) -> str:
+        """How many are reported, in words: "1,000 of 40,430" of a part of a split."""
+        for split, (here, officially) in self.parts.items():
+            if self.split.startswith(f"{split}-") and here == self.num_examples:
+                return f"{here:,} of {officially:,}"
+        return f"{self.num_examples:,}"
+
+    @property
+    def job(self) -> tuple[str, str, int, float]:
+        """What tells a record from the others of one evaluation."""
+        return self.task, self.model, self.seed, self.train_fraction
+
+    @property
+    def encoder(self) -> str:
+        """What was scored, for readers."""
+        return encoder_label(self.model, self.model_path)
+
+
+def encoder_label(variant: str, path: str) -> str:
+    """The name of an encoder: that on the hub or that of its folder; "random weights" for the same
+    network as it is before any training."""
+    if variant == "random-init":
+        return RANDOM_WEIGHTS
+    return Path(path).name if path.count("/") > 1 else path
+
+
+def append_result(path: Path, result: Result) -> None:
+    """Add one line, with a checksum of its own, and flush it to disk, after dropping what a kill
+    left of a line before."""
+    _drop_torn_line(path)
+    record = result.model_dump_json().encode()
+    with path.open("ab") as file:
+        file.write(record[:-1] + _CHECKSUM + _checksum(record) + b'"}\n')
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_results(path: Path) -> list[Result]:
+    """Every whole record; a last line without its end is left out with a warning.
+
+    No file reads as no records. Raises `ValueError` for any other line that is no record, or not
+    the one that was written.
+    """
+    content = path.read_bytes() if path.exists() else b""
+    *lines, torn = content.split(b"\n")
+    if torn:
+        warn(f"{path}: line {len(lines) + 1} was cut off by a kill; that job is done again")
+    results = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            results.append(Result.model_validate_json(_sound(line)))
+        except ValueError as error:
+            what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            raise ValueError(
+                f"{path} line {number} is no result record ({what}); "
+                "remove the line to have its job done again"
+            ) from None
+    return results
+
+
+def _sound(line: bytes) -> bytes:
+    """The record of a line; `ValueError` if its checksum, which older ones lack, is another."""
+    body, mark, end = line.rpartition(_CHECKSUM)
+    if not mark:
+        return line
+    record = body + b"}"
+    if end != _checksum(record) + b'"}':
+        raise ValueError("its checksum differs")
+    return record
+
+
+def _checksum(record: bytes) -> bytes:
+    return hashlib.sha256(record).hexdigest().encode()
+
+
+def _drop_torn_line(path: Path) -> None:
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
+
+
+def largest_part(results: Iterable[Result]) -> list[Result]:
+    """The headline's records: of each task those that learnt from most of the training split."""
+    records = list(results)
+    largest: dict[str, float] = {}
+    for result in records:
+        largest[result.task] = max(largest.get(result.task, 0.0), result.train_fraction)
+    return [result for result in records if result.train_fraction == largest[result.task]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A task's headline over the seeds of one model; nan in a seed makes mean and sd nan."""
+
+    mean: float
+    sd: float | None  # sample standard deviation; None with fewer than two seeds
+    num_seeds: int
+    num_degenerate: int = 0
+
+
+def summarize(results: Iterable[Result]) -> dict[tuple[str, str], Summary]:
+    """Mean, sd and n over seeds by (task, model), in order of first appearance."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.task, result.model), []).append(result)
+    return {
+        key: _summary([r.value for r in group], sum(r.degenerate is not None for r in group))
+        for key, group in groups.items()
+    }
+
+
+def _summary(values: list[float], num_degenerate: int) -> Summary:
+    return Summary(statistics.fmean(values), sample_sd(values), len(values), num_degenerate)
+
+
+def sample_sd(values: Sequence[float]) -> float | None:
+    """None of fewer than two values; nan where one is."""
+    if len(values) < 2:
+        return None
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan

@@ -1,0 +1,209 @@
+"""Reads a run's folder, finished or in part, into plain values for the report."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
+
+from benchmarks.results.results import RESULTS, Result, largest_part, read_results
+from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
+from electrify.stage.leakage_report import LEAKAGE, LeakageReport
+from electrify.stage.leakage_report import read_report as read_leakage
+from electrify.stage.masked_report import MaskedReport, read_report
+from electrify.stage.plan import METRICS
+from electrify.storage.files import parse_json, read_json
+
+# stage folder -> the verb that makes it, in the order of a run
+STAGES = {
+    "clean": "clean",
+    "vocab": "train-vocab",
+    "shards": "encode",
+    "pretrain": "pretrain",
+    "export": "export",
+    "evaluate": "evaluate",
+}
+Json = Mapping[str, Any]
+Value = TypeVar("Value")
+Others = TypeVarTuple("Others")
+
+
+@dataclass(frozen=True, eq=False)  # hashed as an object: what is made of one is kept
+class RunFolder:
+    """What a run folder holds; of a stage not made yet, the empty value.
+
+    `manifests` and `evaluations` are keyed by stage folder: `evaluate` scores the run's own
+    export, `evaluate-<label>` another encoder; the records are the headline's, those that learnt
+    from most of the training split. `unfinished` names stages of which only a part is
+    there. `metrics` and records of an unfinished stage are those written so far.
+    """
+
+    folder: Path
+    manifests: Mapping[str, Json]
+    unfinished: tuple[str, ...]
+    corpus: Json
+    vocabulary: Json
+    shards: Json
+    summary: Json
+    metrics: tuple[Json, ...]
+    example: Json
+    evaluations: Mapping[str, tuple[Result, ...]]
+    # of checkpoints on the way, by step
+    checkpoint_evaluations: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
+    # records of every part of the training split, by stage, where there are several
+    low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
+    # hidden tokens, by stage: of the last checkpoint, and of those on the way
+    masked: Mapping[str, MaskedReport] = field(default_factory=dict)
+    leakage: LeakageReport | None = None  # None: not looked for
+
+    @property
+    def name(self) -> str:
+        """The run's name: that of its folder."""
+        return self.folder.resolve().name
+
+    def place(self, stage: str) -> Path:
+        """Where a stage's files stand: in its folder, or in the partial one while unfinished."""
+        return self.folder / (f"{stage}.partial" if stage in self.unfinished else stage)
+
+    def config(self, stage: str) -> Json:
+        """The options that made a stage, empty if it is not there."""
+        config: Json = self.manifests.get(stage, {}).get("config", {})
+        return config
+
+
+def once_a_run(
+    work: Callable[[RunFolder, *Others], Value],
+) -> Callable[[RunFolder, *Others], Value]:
+    """`work` done once for each run and its other arguments; what comes out goes with the run."""
+    known: WeakKeyDictionary[RunFolder, dict[tuple[*Others], Value]] = WeakKeyDictionary()
+
+    @wraps(work)
+    def kept(run: RunFolder, /, *others: *Others) -> Value:
+        of_run = known.setdefault(run, {})
+        if others not in of_run:
+            of_run[others] = work(run, *others)
+        return of_run[others]
+
+    return kept
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
+    if not folder.is_dir():
+        raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
+    names = [*STAGES, *_other_evaluations(folder), *_masked(folder), *_leakage(folder)]
+    stages = {s: _place(folder, s) for s in names}
+    present = {stage: place for stage, place in stages.items() if place is not None}
+    if not present:
+        raise ValueError(
+            f"{folder} is no run folder: it has none of {', '.join(STAGES)}. "
+            "Give the output_dir of a run, such as out/demo"
+        )
+    evaluated = {
+        stage: read_results(_sound(place, RESULTS))
+        for stage, place in present.items()
+        if stage.startswith("evaluate")
+    }
+    unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
+    return RunFolder(
+        folder=folder,
+        manifests={s: read_manifest(p) for s, p in present.items() if s not in unfinished},
+        unfinished=unfinished,
+        corpus=_read_json(present.get("clean"), "report.json"),
+        vocabulary=_read_json(present.get("vocab"), "report.json"),
+        shards=_read_json(present.get("shards"), "index.json"),
+        summary=_read_json(present.get("pretrain"), "summary.json"),
+        metrics=tuple(_read_lines(present.get("pretrain"), METRICS)),
+        example=_read_json(present.get("export"), "example.json"),
+        evaluations={
+            stage: tuple(largest_part(records))
+            for stage, records in evaluated.items()
+            if _checkpoint_step(stage) is None
+        },
+        checkpoint_evaluations={
+            step: tuple(largest_part(evaluated[stage]))
+            for step, stage in sorted((_checkpoint_step(s) or 0, s) for s in evaluated)
+            if step
+        },
+        low_shot={
+            stage: tuple(records)
+            for stage, records in evaluated.items()
+            if len({record.train_fraction for record in records}) > 1
+        },
+        masked={s: read_report(folder / s) for s in present if s.startswith("masked")},
+        leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
+    )
+
+
+def _place(folder: Path, stage: str) -> Path | None:
+    """The stage's finished folder, else its partial one, else None."""
+    finished, partial = folder / stage, folder / f"{stage}.partial"
+    if (finished / MANIFEST).exists():
+        return finished
+    return partial if partial.is_dir() else None
+
+
+def _checkpoint_step(stage: str) -> int | None:
+    """Of `evaluate-checkpoint-<step>`; None of another stage."""
+    match = re.fullmatch(r"evaluate-checkpoint-(\d+)", stage)
+    return int(match[1]) if match else None
+
+
+def _other_evaluations(folder: Path) -> list[str]:
+    return sorted({p.name.removesuffix(".partial") for p in folder.glob("evaluate-*")})
+
+
+def _masked(folder: Path) -> list[str]:
+    """Finished stages of hidden tokens: of an unfinished one nothing can be read."""
+    return sorted(place.parent.name for place in folder.glob(f"masked*/{MANIFEST}"))
+
+
+def _leakage(folder: Path) -> list[str]:
+    """As `_masked`."""
+    return [LEAKAGE] if (folder / LEAKAGE / MANIFEST).exists() else []
+
+
+def _sound(place: Path, name: str) -> Path:
+    """A file of a stage; `ValueError` if, in a finished one, it is not as it was written."""
+    path = place / name
+    if place.suffix != ".partial" and path.is_file():
+        entry = read_manifest(place)["files"].get(name)
+        if entry is not None and fingerprint(str(path)) != entry["sha256"]:
+            raise ValueError(
+                f"{path} has changed since it was made: put the old file back, or remove {place} "
+                "and make it again"
+            )
+    return path
+
+
+def _read_json(place: Path | None, name: str) -> Json:
+    path = None if place is None else _sound(place, name)
+    if path is None or not path.is_file():
+        return {}
+    try:
+        value = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); remove {place}, run it again") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds a {type(value).__name__} where an object is expected")
+    return value
+
+
+def _read_lines(place: Path | None, name: str) -> Iterator[Json]:
+    """JSON objects, one a line; the last line of a partial stage may be cut off by a kill."""
+    path = None if place is None else _sound(place, name)
+    if place is None or path is None or not path.is_file():
+        return
+    lines = path.read_bytes().splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = parse_json(line, f"{path}, line {number} is damaged: it")
+        except ValueError:
+            if number == len(lines) and place.suffix == ".partial":
+                return
+            raise
+        if not isinstance(record, dict):
+            raise ValueError(f"{path}, line {number} is damaged: it holds no object")
+        yield record

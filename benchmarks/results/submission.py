@@ -1,0 +1,168 @@
+"""Predictions in the forms that others read: GLUE's leaderboard, SQuAD's scripts, KLUE's files.
+
+All are made from the lines of predictions alone.
+"""
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results.predictions import prediction_path, read_predictions
+from benchmarks.results.rescore import evaluation_folders
+from benchmarks.results.results import RESULTS, Result, largest_part, read_results
+from benchmarks.tasks.kind import Line
+from benchmarks.tasks.kinds.parsing import DependencyParsing
+from benchmarks.tasks.kinds.regression import Regression
+from benchmarks.tasks.kinds.spans import Spans
+from benchmarks.tasks.kinds.spans_files import write_squad_files
+from benchmarks.tasks.kinds.tagging import CharacterTagging
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Task
+from electrify.stage.folder import write_text
+from electrify.system.progress import log, warn
+
+FOLDER = "submission"
+# file of the leaderboard -> task, split
+GLUE_FILES: Mapping[str, tuple[str, str]] = {
+    "CoLA.tsv": ("glue-cola", "test"),
+    "SST-2.tsv": ("glue-sst2", "test"),
+    "MRPC.tsv": ("glue-mrpc", "test"),
+    "STS-B.tsv": ("glue-stsb", "test"),
+    "QQP.tsv": ("glue-qqp", "test"),
+    "MNLI-m.tsv": ("glue-mnli", "test"),
+    "MNLI-mm.tsv": ("glue-mnli", "test_mismatched"),
+    "QNLI.tsv": ("glue-qnli", "test"),
+    "RTE.tsv": ("glue-rte", "test"),
+    "WNLI.tsv": ("glue-wnli", "test"),
+    "AX.tsv": ("glue-mnli", "ax"),
+}
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
+
+
+def write_submissions(place: Path) -> list[Path]:
+    """Write `submission/<model>-<seed>/` into each folder of results; what was written.
+
+    Raises `ValueError` for a folder without results, and for damaged predictions.
+    """
+    written: list[Path] = []
+    for folder in evaluation_folders(place):
+        runs: dict[tuple[str, int], list[Result]] = {}
+        for result in largest_part(read_results(folder / RESULTS)):
+            if result.task in TASKS and result.model == "pretrained":
+                runs.setdefault((result.model, result.seed), []).append(result)
+        for (model, seed), results in runs.items():
+            written += _write_run(folder, folder / FOLDER / f"{model}-{seed}", results)
+    for path in written:
+        log(f"wrote {path}")
+    return written
+
+
+def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Path]:
+    written: list[Path] = []
+    glue: dict[tuple[str, str], list[Line]] = {}
+    for result in results:
+        task = TASKS[result.task]
+        for split, lines in _splits(folder, task, result):
+            if any(line["prediction"] is None for line in lines):
+                warn(f"{task.name} {split}: its training failed; nothing is written of it")
+            elif isinstance(task.kind, Spans):
+                with_odds = task.kind.scorer == "squad-2.0"
+                written += write_squad_files(lines, target / f"{task.name}.{split}", with_odds)
+            elif task.suite == "klue":
+                written.append(write_klue_rows(target / f"{task.name}.{split}", task, lines))
+            elif task.suite == "glue" and split in task.unlabelled:
+                glue[task.name, split] = lines
+    if glue:
+        written.append(write_glue_zip(target / "glue.zip", glue))
+    return written
+
+
+def _splits(folder: Path, task: Task, result: Result) -> Iterator[tuple[str, list[Line]]]:
+    for split in (result.split, *task.also_reported, *task.unlabelled):
+        further = "" if split == result.split else split
+        path = prediction_path(
+            folder, result.task, result.model, result.seed, further, result.train_fraction
+        )
+        if path.is_file():
+            yield split, read_predictions(path)[1]
+
+
+def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) -> Path:
+    """The leaderboard's zip of the tasks and splits there are; says which of its files lack."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, key in GLUE_FILES.items():
+            if key in lines:
+                text = glue_table(TASKS[key[0]], lines[key])
+                archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), text, zipfile.ZIP_DEFLATED)
+    if lacking := [name for name, key in GLUE_FILES.items() if key not in lines]:
+        warn(
+            f"{path} lacks {', '.join(lacking)}; the leaderboard wants all "
+            f"{len(GLUE_FILES)} (test files of GLUE below the data folder are predicted, and those "
+            "of the hub; AX is predicted with MNLI)"
+        )
+    return path
+
+
+def glue_table(task: Task, lines: Sequence[Line]) -> str:
+    """`index<TAB>prediction`, the index from 0 in each file, labels as in the data's files, STS-B
+    within 0..5 and with three decimals."""
+    low, high = task.value_range
+    rows = ["index\tprediction"]
+    for index, line in enumerate(lines):
+        value = line["prediction"]
+        if isinstance(task.kind, Regression):
+            value = f"{min(max(value, low), high):.3f}"
+        rows.append(f"{index}\t{value}")
+    return "\n".join(rows) + "\n"
+
+
+def write_klue_rows(path: Path, task: Task, lines: Sequence[Line]) -> Path:
+    """In the columns of KLUE's own files: TSV of characters or words, else a JSON list."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for kind, table in _KLUE_TABLES.items():
+        if isinstance(task.kind, kind):
+            target = path.with_name(f"{path.name}.tsv")
+            write_text(target, table(lines))
+            return target
+    rows = [{"guid": line["id"], **_klue_value(task, line)} for line in lines]
+    target = path.with_name(f"{path.name}.json")
+    write_text(target, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+    return target
+
+
+def _klue_value(task: Task, line: Line) -> dict[str, Any]:
+    value = line["prediction"]
+    if isinstance(task.kind, Regression):
+        labels = {"label": round(value, 1), "real-label": value, "binary-label": int(value >= 3.0)}
+        return {"labels": labels}
+    return {task.label_field if isinstance(value, str) else "state": value}
+
+
+def _character_table(lines: Sequence[Line]) -> str:
+    blocks = []
+    for line in lines:
+        rows = [f"## {line['id']}"]
+        rows += [f"{c}\t{label}" for c, label in zip(line["text"], line["prediction"], strict=True)]
+        blocks.append("\n".join(rows))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _arc_table(lines: Sequence[Line]) -> str:
+    blocks = []
+    for line in lines:
+        found = line["prediction"]
+        rows = zip(found["heads"], found["labels"], strict=True)
+        table = [
+            f"{number}\t{head}\t{label or '_'}" for number, (head, label) in enumerate(rows, 1)
+        ]
+        blocks.append("\n".join([f"## {line['id']}", *table]))
+    return "\n\n".join(blocks) + "\n"
+
+
+_KLUE_TABLES: Mapping[type, Callable[[Sequence[Line]], str]] = {
+    CharacterTagging: _character_table,
+    DependencyParsing: _arc_table,
+}

@@ -1,0 +1,192 @@
+"""Scores of several seeds, with what is known of them on other examples."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from benchmarks.results.predictions import prediction_path, read_predictions
+from benchmarks.results.rescore import check_header
+from benchmarks.results.results import Result, Summary, summarize
+from benchmarks.results.run_folder import RunFolder, once_a_run
+from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
+from benchmarks.tasks.kind import Line
+from benchmarks.tasks.registry import TASKS
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The headline metric of one task and encoder by seed, and its mean and sd.
+
+    `draws` are the scores on resampled examples; None where the predictions are not at hand.
+    """
+
+    values: Mapping[int, float]
+    summary: Summary
+    draws: Draws | None = None
+    metric: str = ""
+
+    @property
+    def median(self) -> float:
+        """Over seeds; nan of none, and where a seed's is."""
+        if not self.values or not all(map(math.isfinite, self.values.values())):
+            return math.nan
+        return statistics.median(self.values.values())
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest seed."""
+        if math.isnan(self.median):
+            return math.nan, math.nan
+        return min(self.values.values()), max(self.values.values())
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The mean with its interval."""
+        bounds = score_bounds(self.metric) if self.metric in _HEADLINES else (-math.inf, math.inf)
+        return estimate(self.values, self.draws, bounds)
+
+    def text(self) -> str:
+        """'0.8123 ± 0.0045', the value alone of one seed, a dash of none."""
+        if not self.values:
+            return "–"
+        spread = "" if self.summary.sd is None else f" ± {self.summary.sd:.4f}"
+        return f"{self.summary.mean:.4f}{spread}"
+
+
+_HEADLINES = {task.headline for task in TASKS.values()}
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    """All results of one task and one encoder, with those of its untrained twin.
+
+    `note` says why there are no scores on resampled examples, where there are none.
+    """
+
+    stage: str
+    results: tuple[Result, ...]
+    pretrained: Sample  # the encoder as it was given
+    untrained: Sample  # the same network with random weights
+    note: str = ""
+
+    @property
+    def first(self) -> Result:
+        """Any one record: task, metric, split and protocol are the same in all."""
+        return self.results[0]
+
+    @property
+    def samples(self) -> dict[str, Sample]:
+        """Of the encoder and of random weights, by their names, those that are there."""
+        both = {"pretrained": self.pretrained, "random-init": self.untrained}
+        names = {result.model: result.encoder for result in self.results}
+        return {names[model]: sample for model, sample in both.items() if model in names}
+
+    @property
+    def encoder(self) -> str:
+        """The encoder where it is not the run's own export, else empty."""
+        return encoder_name(self.stage)
+
+    @property
+    def label(self) -> str:
+        """The task, with the encoder where it is not the run's own export."""
+        return f"{self.first.task} ({self.encoder})" if self.encoder else self.first.task
+
+
+def encoder_name(stage: str) -> str:
+    """Of a stage folder `evaluate-<name>` the name; empty of `evaluate`, the run's own export."""
+    return stage.removeprefix("evaluate").removeprefix("-")
+
+
+def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
+    """The seeds of one task and one encoder; of no results, an empty sample."""
+    nothing = Summary(math.nan, None, 0)
+    values = {result.seed: result.value for result in results}
+    summary = next(iter(summarize(results).values()), nothing)
+    return Sample(values, summary, draws, results[0].metric if results else "")
+
+
+def task_scores(
+    stage: str, results: Sequence[Result], place: Path | None = None
+) -> list[TaskScore]:
+    """Group one evaluation's results by task, in order of first appearance.
+
+    `place` is the folder that holds its predictions. Raises `ValueError` for a file of predictions
+    that is damaged or of another result, and for records of a task that are not of one protocol.
+    """
+    _check_records(stage, results)
+    tasks = dict.fromkeys(result.task for result in results)
+    return [_task_score(stage, [r for r in results if r.task == task], place) for task in tasks]
+
+
+@once_a_run
+def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
+    """The scores of the run's own export first, then those of other encoders."""
+    return tuple(
+        score
+        for stage, records in run.evaluations.items()
+        for score in task_scores(stage, records, run.place(stage))
+    )
+
+
+def scores_by_task(run: RunFolder) -> dict[tuple[str, str], TaskScore]:
+    """A run's scores by task and metric, as runs are compared; by encoder too where it has scored
+    several."""
+    scores = scores_of(run)
+    several = len({score.stage for score in scores}) > 1
+    return {(s.label if several else s.first.task, s.first.metric): s for s in scores}
+
+
+def _check_records(stage: str, results: Sequence[Result]) -> None:
+    first: dict[str, Result] = {}
+    seen = set()
+    for result in results:
+        expected = first.setdefault(result.task, result)
+        for what in ("task_version", "metric", "split", "num_examples", "data_sha256"):
+            ours, theirs = getattr(result, what), getattr(expected, what)
+            if ours != theirs:
+                raise ValueError(
+                    f"{stage}: results of {result.task} with {what} {theirs!r} and {ours!r}; they "
+                    f"make no mean: evaluate again with --overwrite, or remove the lines of one"
+                )
+        if result.job in seen:
+            raise ValueError(
+                f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "
+                "remove one of the lines"
+            )
+        seen.add(result.job)
+
+
+def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
+    lines, note = lines_of(results, place)
+    samples = {}
+    for variant in ("pretrained", "random-init"):
+        records = [result for result in results if result.model == variant]
+        draws = None
+        if records and not note:
+            runs = {r.seed: lines[r.model, r.seed] for r in records}
+            draws = resample(TASKS[records[0].task], runs)
+        samples[variant] = sample_of(records, draws)
+    return TaskScore(stage, tuple(results), samples["pretrained"], samples["random-init"], note)
+
+
+def lines_of(
+    results: Sequence[Result], place: Path | None
+) -> tuple[dict[tuple[str, int], Sequence[Line]], str]:
+    """The predictions of every model and seed, or none and the reason."""
+    if place is None:
+        return {}, "without predictions"
+    if results[0].task not in TASKS:
+        return {}, "the task is not known here"
+    found: dict[tuple[str, int], Sequence[Line]] = {}
+    for result in results:
+        path = prediction_path(
+            place, result.task, result.model, result.seed, "", result.train_fraction
+        )
+        if not path.is_file():
+            return {}, f"no predictions of {result.encoder}, seed {result.seed}"
+        header, found[result.model, result.seed] = read_predictions(path)
+        check_header(path, header, result)
+    return found, ""

@@ -1,0 +1,296 @@
+"""How sure a score over several seeds is, and a difference of two: Student's t on two levels.
+
+The standard error has two parts. Examples: the variance of the score over resampled examples
+(`resamples`), with the same draws for every seed and every model, so that a difference is paired by
+example. Seeds: the variance of their mean. The two variances are added, and the degrees of freedom
+of the sum are those of Welch (1947) and Satterthwaite (1946). The interval and p are of the same t:
+the 95 % interval holds 0 where p is above .05, and nowhere else.
+"""
+
+import hashlib
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.metrics.statistics import mcnemar_exact
+from benchmarks.metrics.weighted import Floats, Weighted, mean_of
+from benchmarks.results.predictions import score_lines
+from benchmarks.tasks.kind import Line
+from benchmarks.tasks.task import Task
+
+# Scores of resampled examples: what the headline of each seed would be on others of the kind.
+#
+# `NUM_RESAMPLES` times as many examples as there are, drawn with replacement. The draws depend on
+# the ids of the examples alone, so those of every seed and every model are the same, and the same
+# lines give the same scores.
+
+NUM_RESAMPLES = 2000
+NUM_SLOW_RESAMPLES = 200  # where every sample is scored line by line
+AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The headline of each seed on the same resampled examples."""
+
+    ids: str  # a digest of all
+    num_examples: int
+    scores: Mapping[int, Floats]  # by seed, (resamples,); nan where undefined
+    items: Mapping[int, Floats] | None  # by seed, (examples,), where the headline is their mean
+
+    def mean(self, seeds: Sequence[int]) -> Floats:
+        """Over seeds, of every resample."""
+        return np.asarray(np.mean([self.scores[seed] for seed in seeds], axis=0))
+
+
+def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
+    """Score the lines of each seed on the same resampled examples.
+
+    Raises `ValueError` where seeds hold other examples.
+    """
+    scorers = {seed: _Scorer(task, lines) for seed, lines in runs.items()}
+    digests = {scorer.ids for scorer in scorers.values()}
+    if len(digests) != 1:
+        raise ValueError(
+            f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
+        )
+    ids, num_examples = digests.pop(), len(next(iter(runs.values())))
+    is_slow = any(scorer.is_slow for scorer in scorers.values())
+    num_resamples = NUM_SLOW_RESAMPLES if is_slow else NUM_RESAMPLES
+    found: dict[int, list[Floats]] = {seed: [] for seed in scorers}
+    for counts in _counts(num_examples, ids, num_resamples):
+        for seed, scorer in scorers.items():
+            found[seed].append(scorer.score(counts))
+    items = {seed: s.items for seed, s in scorers.items() if s.items is not None}
+    return Draws(
+        ids,
+        num_examples,
+        {seed: np.concatenate(parts) for seed, parts in found.items()},
+        items if len(items) == len(scorers) else None,
+    )
+
+
+class _Scorer:
+    """The headline of resampled lines of one seed."""
+
+    def __init__(self, task: Task, lines: Sequence[Line]) -> None:
+        self._task = task
+        # by id: two files may hold the same examples in another order
+        self._lines = sorted(lines, key=lambda line: str(line["id"]))
+        self.ids = _digest(str(line["id"]) for line in self._lines)
+        self.items: Floats | None = None
+        self._fast: Weighted | None = lambda counts: np.full(len(counts), math.nan)
+        if all(line["prediction"] is not None for line in lines):
+            self.items = task.kind.item_scores(task, self._lines)
+            self._fast = (
+                task.kind.weighted_score(task, self._lines)
+                if self.items is None
+                else mean_of(self.items)
+            )
+        self.is_slow = self._fast is None
+
+    def score(self, counts: Floats) -> Floats:
+        """(resamples, examples) to (resamples,)."""
+        return self._one_by_one(counts) if self._fast is None else self._fast(counts)
+
+    def _one_by_one(self, counts: Floats) -> Floats:
+        scores = []
+        for row in counts.astype(np.int64):
+            drawn = [n for n, times in enumerate(row) for _ in range(times)]
+            # ids of their own, since scorers look lines up by them
+            lines = [{**self._lines[n], "id": str(i)} for i, n in enumerate(drawn)]
+            scores.append(self._task.kind.score(self._task, lines)[self._task.headline])
+        return np.array(scores)
+
+
+def _counts(num_examples: int, ids: str, num_resamples: int) -> Iterator[Floats]:
+    """How often each example is in each resample, (resamples, examples), some at a time."""
+    generator = generator_of(ids)
+    rows = max(1, AT_ONCE // max(num_examples, 1))
+    for start in range(0, num_resamples, rows):
+        size = min(rows, num_resamples - start)
+        drawn = generator.integers(0, max(num_examples, 1), (size, num_examples))
+        drawn += np.arange(size)[:, None] * num_examples
+        found = np.bincount(drawn.ravel(), minlength=size * num_examples)
+        yield found.reshape(size, num_examples).astype(np.float64)
+
+
+def generator_of(key: str) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "big"))
+
+
+def _digest(ids: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()
+
+
+MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
+_ROUNDING = 1e-20  # of a variance of scores
+_CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
+
+Values = Mapping[int, float]  # a score by seed
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, or a difference of two, with its 95 % interval."""
+
+    value: float
+    low: float  # nan where nothing is known of it
+    high: float
+    over: str  # "examples and seeds", "examples", "seeds" or "" for none
+    num_undefined: int = 0  # of the resamples; they are left out
+
+    def text(self) -> str:
+        """'0.8021 to 0.8189', a dash where there is no interval."""
+        if math.isnan(self.low):
+            return "–"
+        note = f" ({self.over})" if self.over in ("examples", "seeds") else ""
+        return f"{self.low:.4f} to {self.high:.4f}{note}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A score less another one, and how likely as much would be if there were none."""
+
+    estimate: Estimate
+    p: float | None  # two-sided; None where there is no interval
+    paired_by_seed: bool
+    p_examples: float | None = None  # these very models on other examples
+    test: str = ""  # of `p_examples`
+
+
+def score_bounds(metric: str) -> tuple[float, float]:
+    """What a headline can be: no interval goes beyond."""
+    return (-1.0 if metric in _CORRELATIONS else 0.0), 1.0
+
+
+def estimate(
+    values: Values, draws: Draws | None, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> Estimate:
+    """The mean over seeds with its interval; of one seed without draws there is none.
+
+    An undefined score makes both undefined.
+    """
+    value = statistics.fmean(values.values()) if values else math.nan
+    scores = None if draws is None else draws.mean(list(values))
+    found, _ = _estimate(value, scores, draws, [_seed_variance(list(values.values()))])
+    low, high = (float(np.clip(side, *bounds)) for side in (found.low, found.high))
+    is_inside = bounds[0] <= value <= bounds[1]
+    return replace(found, low=low, high=high) if is_inside else found
+
+
+def estimate_lines(task: Task, runs: Mapping[int, Sequence[Line]]) -> Estimate:
+    """`estimate` of prediction lines by seed, such as those of a part of the examples."""
+    values = {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
+    return estimate(values, resample(task, runs), score_bounds(task.headline))
+
+
+def difference(
+    values: Values,
+    draws: Draws | None,
+    other: Values,
+    other_draws: Draws | None,
+    shares_seeds: bool = False,
+) -> Difference:
+    """The mean of `values` less that of `other`, which are of the same examples.
+
+    `shares_seeds`: a seed draws the same for both, such as for an encoder and the same network with
+    random weights. Then they are paired by seed, if both have the same seeds, unless the
+    differences are all equal though the scores are not: few values of few rows, not certainty.
+    Others are compared by Welch's t. Of one seed on either side nothing is known of what another
+    would score, and the interval is over examples alone. Without the draws of both it is over seeds
+    alone.
+    """
+    value = statistics.fmean(values.values()) - statistics.fmean(other.values())
+    variances = [_seed_variance(list(side.values())) for side in (values, other)]
+    is_paired = shares_seeds and values.keys() == other.keys()
+    if is_paired:
+        of_gains = _seed_variance([values[seed] - other[seed] for seed in values])
+        is_paired = of_gains[0] > _ROUNDING or not any(variance for variance, _ in variances)
+        variances = [of_gains] if is_paired else variances
+    scores, p_examples, test = None, None, ""
+    if draws is not None and other_draws is not None:
+        assert draws.ids == other_draws.ids
+        scores = draws.mean(list(values)) - other_draws.mean(list(other))
+        p_examples, test = _examples_test(draws, other_draws)
+    found, p = _estimate(value, scores, draws, variances)
+    return Difference(found, p, is_paired, p_examples, test)
+
+
+def student(value: float, error: float, degrees: float) -> tuple[float, float]:
+    """Half of the 95 % interval around a value of that standard error, and the two-sided p of as
+    large a value where the true one is 0."""
+    from scipy.stats import t
+
+    if not error:
+        return 0.0, float(abs(value) < math.sqrt(_ROUNDING))
+    half_width = float(t.ppf(0.975, degrees)) * error
+    return half_width, 2 * float(t.sf(abs(value) / error, degrees))
+
+
+def p_text(p: float | None) -> str | None:
+    """'0.032' or '< 0.001'; None where p is not known."""
+    if p is None or math.isnan(p):
+        return None
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+_Variance = tuple[float, int]  # of a mean, and its degrees of freedom
+
+
+def _seed_variance(values: Sequence[float]) -> _Variance:
+    """No degrees of freedom of fewer than two seeds."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return 0.0, 0
+    return statistics.variance(values) / len(values), len(values) - 1
+
+
+def _estimate(
+    value: float, scores: Floats | None, draws: Draws | None, of_seeds: Sequence[_Variance]
+) -> tuple[Estimate, float | None]:
+    """An estimate and its p; `scores` are the value on resampled examples, (resamples,)."""
+    variances = list(of_seeds) if all(degrees for _, degrees in of_seeds) else []
+    levels, num_undefined = ["seeds"] if variances else [], 0
+    if scores is not None and draws is not None:
+        num_undefined = int(np.isnan(scores).sum())
+        if num_undefined > MAX_UNDEFINED * len(scores):
+            return Estimate(value, math.nan, math.nan, "", num_undefined), None
+        degrees = min(draws.num_examples, len(scores)) - 1
+        variances.append((float(np.nanvar(scores)), degrees))
+        levels.insert(0, "examples")
+    if not levels or not math.isfinite(value):
+        return Estimate(value, math.nan, math.nan, "", num_undefined), None
+    total = sum(variance for variance, _ in variances)
+    error = math.sqrt(total) if total > _ROUNDING else 0.0
+    squares = sum(variance**2 / n for variance, n in variances if variance)
+    half_width, p = student(value, error, total**2 / squares if error else math.nan)
+    over = " and ".join(levels)
+    return Estimate(value, value - half_width, value + half_width, over, num_undefined), p
+
+
+def _examples_test(draws: Draws, other: Draws) -> tuple[float | None, str]:
+    """Whether one is better by more than the choice of examples says, where scores are means."""
+    if draws.items is None or other.items is None:
+        return None, ""
+    sides = [np.mean(list(items.values()), axis=0) for items in (draws.items, other.items)]
+    if all(np.isin(side, (0, 1)).all() for side in sides):
+        first, second = (side.astype(np.int64) for side in sides)
+        exact = mcnemar_exact(np.ones_like(first), first, second)
+        return exact.p, "McNemar, exact"
+    return _permutation_p(sides[0] - sides[1], draws.ids), "paired permutation"
+
+
+def _permutation_p(gains: Floats, ids: str) -> float:
+    """Share of exchanges of the two models, example by example, that are as far apart in sum."""
+    gains = gains[gains != 0]
+    limit = abs(float(gains.sum())) * (1 - 1e-9)  # sums in another order
+    generator, num_as_far = generator_of(f"exchange {ids}"), 0
+    rows = max(1, AT_ONCE // max(len(gains), 1))
+    for start in range(0, NUM_RESAMPLES, rows):
+        size = min(rows, NUM_RESAMPLES - start)
+        signs = 2.0 * generator.integers(0, 2, (size, len(gains))) - 1
+        num_as_far += int(np.sum(np.abs(signs @ gains) >= limit))
+    return (1 + num_as_far) / (1 + NUM_RESAMPLES)

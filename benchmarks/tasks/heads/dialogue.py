@@ -1,0 +1,196 @@
+"""The slot generator of the Wizard of Seoul: gates, and values written or copied piece by piece.
+
+TRADE (Wu et al. 2019) over the states of an encoder, as KLUE-baseline has it with all slots decoded
+side by side (klue_baseline/models/dialogue_state_tracking.py, --parallel_decoding).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks.tasks.heads.linear import Head
+from benchmarks.tasks.kinds.dialogue_state import GATES, GENERATED
+
+TEACHER_FORCING = 0.5  # share of training batches in which the gold pieces go in
+MAX_VALUE_PIECES = 10  # generated of a value; longer gold values cannot be found
+DROPOUT = 0.1
+INITIALIZER_RANGE = 0.02
+_PAIRS_AT_ONCE = 512  # slots of which the scores of the whole vocabulary are held when decoding
+_LOWEST_PROBABILITY = 1e-30  # of copying a piece that the dialogue has not
+
+
+class _Step(NamedTuple):
+    """What one step of the decoder gives, for every row and slot."""
+
+    hidden: Tensor  # (B, J, H)
+    attention: Tensor  # (B, J, T), fp32
+    context: Tensor  # (B, J, H)
+    generate: Tensor  # (B, J, 1) logit of writing a piece, against copying one
+
+
+class SlotGenerator(Head):
+    """Gates (B, J) and value pieces (B, J, K) of the J slots.
+
+    A GRU starts from the pooled [CLS] and the sum of the embeddings of the slot's name. Each step
+    gives a probability over the vocabulary (through the encoder's word embeddings) and over the
+    pieces of the dialogue (by attention), mixed by a gate of their own; the first step's context
+    also gives the slot's gate. It learns from `gates` (B, J) and `values` (B, J, K), [PAD] behind
+    the end of each.
+
+    Where the official code differs: [PAD] fills the names of slots there and is summed with them;
+    its decoder has no place for encoders whose embeddings are narrower than their states (small
+    ELECTRA), for which two linear layers stand here; a fresh pooler there is only ELECTRA's, here
+    it is everyone's but an encoder's that brings one.
+    """
+
+    slot_ids: Tensor  # (J, pieces of the longest name)
+    slot_mask: Tensor
+
+    def __init__(self, encoder: nn.Module, slot_ids: list[list[int]], pad_id: int) -> None:
+        super().__init__()
+        any_encoder: Any = encoder
+        # in a tuple: the weights are the encoder's, and learnt with it, not once more as the head's
+        self._embeddings: tuple[nn.Embedding, ...] = (any_encoder.get_input_embeddings(),)
+        size, width = any_encoder.config.hidden_size, self._embeddings[0].embedding_dim
+        self.pad_id = pad_id
+        longest = max(map(len, slot_ids))
+        padded = [[*ids, *[pad_id] * (longest - len(ids))] for ids in slot_ids]
+        mask = [[1.0] * len(ids) + [0.0] * (longest - len(ids)) for ids in slot_ids]
+        self.register_buffer("slot_ids", torch.tensor(padded), persistent=False)
+        self.register_buffer("slot_mask", torch.tensor(mask), persistent=False)
+        self.pooler = nn.Linear(size, size)
+        nn.init.normal_(self.pooler.weight, std=INITIALIZER_RANGE)
+        nn.init.zeros_(self.pooler.bias)
+        own = getattr(getattr(encoder, "pooler", None), "dense", None)
+        if isinstance(own, nn.Linear):
+            self.pooler.load_state_dict(own.state_dict())
+        is_narrow = width != size
+        self.widen = nn.Linear(width, size) if is_narrow else nn.Identity()
+        self.narrow = nn.Linear(size, width) if is_narrow else nn.Identity()
+        self.gru = nn.GRUCell(size, size)
+        self.generate = nn.Linear(3 * size, 1)
+        self.gate = nn.Linear(size, len(GATES))
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """`gate_logits` (B, J, gates); training: `log_probabilities` (B, J, K) of the gold pieces;
+        else: `generated` (B, J, 10) ids, right where the gate says that the value is generated."""
+        num_slots = len(self.slot_ids)
+        names = (self._embedded(self.slot_ids) * self.slot_mask[..., None]).sum(dim=1)
+        inputs = names.expand(len(states), -1, -1)  # (B, J, H)
+        hidden = torch.tanh(self.pooler(states[:, 0]))[:, None].expand(-1, num_slots, -1)
+        if self.training:
+            return self._learn(states, inputs, hidden, batch)
+        return self._decode(states, inputs, hidden, batch)
+
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Cross-entropy of the value pieces, the mean over those of the batch, plus that of the
+        gates. Every slot learns a value; that of a gate is the gate's name."""
+        values, gates = self.terms(outputs, batch)
+        return values + gates
+
+    def terms(
+        self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """The two: a mean over pieces and one over gates."""
+        mask = batch["values"] != self.pad_id
+        values = -(outputs["log_probabilities"] * mask).sum() / mask.sum()
+        gates = F.cross_entropy(
+            outputs["gate_logits"].float().flatten(0, 1), batch["gates"].flatten()
+        )
+        return values, gates
+
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """Pieces and gates."""
+        return int((batch["values"] != self.pad_id).sum()), batch["gates"].numel()
+
+    def _learn(
+        self, states: Tensor, inputs: Tensor, hidden: Tensor, batch: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        values = batch["values"]
+        is_forced = bool(torch.rand(()) < TEACHER_FORCING)
+        found, gate_logits = [], None
+        for position in range(values.shape[2]):
+            step = self._step(inputs, hidden, states, batch)
+            hidden = step.hidden
+            if gate_logits is None:
+                gate_logits = self.gate(step.context)
+            scores = self._vocabulary(hidden)
+            ids = values[..., position]
+            found.append(_log_probability(scores, step, batch["input_ids"], ids))
+            if not is_forced:
+                with torch.no_grad():
+                    ids = self._best(scores.detach(), step, batch["input_ids"])
+            inputs = self._embedded(ids)
+        assert gate_logits is not None
+        return {"gate_logits": gate_logits, "log_probabilities": torch.stack(found, dim=2)}
+
+    def _decode(
+        self, states: Tensor, inputs: Tensor, hidden: Tensor, batch: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Greedy. Only slots whose value is generated get scores over the vocabulary, the costly
+        part: a slot's values depend on no other slot."""
+        generated = batch["input_ids"].new_full((*hidden.shape[:2], MAX_VALUE_PIECES), self.pad_id)
+        gate_logits, pairs = None, None
+        for position in range(MAX_VALUE_PIECES):
+            step = self._step(inputs, hidden, states, batch)
+            hidden = step.hidden
+            if gate_logits is None or pairs is None:
+                gate_logits = self.gate(step.context)
+                pairs = (gate_logits.argmax(dim=2) == GENERATED).nonzero()
+            ids = generated[..., position]
+            for part in pairs.split(_PAIRS_AT_ONCE):
+                rows, slots = part.unbind(dim=1)
+                of_pairs = _Step(*(value[rows, slots][:, None] for value in step))
+                scores = self._vocabulary(of_pairs.hidden)
+                best = self._best(scores, of_pairs, batch["input_ids"][rows])
+                ids[rows, slots] = best.squeeze(1)
+            inputs = self._embedded(ids)
+        assert gate_logits is not None
+        return {"gate_logits": gate_logits, "generated": generated}
+
+    def _step(
+        self, inputs: Tensor, hidden: Tensor, states: Tensor, batch: Mapping[str, Tensor]
+    ) -> _Step:
+        inputs = self.dropout(inputs)
+        with torch.autocast(states.device.type, enabled=False):
+            size = hidden.shape[2]
+            after: Tensor = self.gru(
+                inputs.float().reshape(-1, size), hidden.float().reshape(-1, size)
+            )
+        hidden = after.view_as(inputs)
+        scores = hidden.to(states.dtype) @ states.transpose(1, 2)  # (B, J, T)
+        is_padding = batch["attention_mask"][:, None] == 0
+        attention = scores.float().masked_fill(is_padding, -1e9).softmax(dim=2)
+        context = attention.to(states.dtype) @ states
+        mixed = torch.cat((inputs.to(hidden.dtype), hidden, context.to(hidden.dtype)), dim=2)
+        return _Step(hidden, attention, context, self.generate(mixed).float())
+
+    def _vocabulary(self, hidden: Tensor) -> Tensor:
+        """Scores of all pieces, (B, J, V) in fp32."""
+        return F.linear(self.narrow(hidden), self._embeddings[0].weight).float()
+
+    def _embedded(self, ids: Tensor) -> Tensor:
+        widened: Tensor = self.widen(F.embedding(ids, self._embeddings[0].weight))
+        return widened
+
+    def _best(self, scores: Tensor, step: _Step, input_ids: Tensor) -> Tensor:
+        """The most probable piece, (B, J)."""
+        generate = step.generate.sigmoid()
+        probabilities = generate * scores.softmax(dim=2)
+        copied = ((1 - generate) * step.attention).to(probabilities.dtype)
+        index = input_ids[:, None].expand_as(copied)
+        return probabilities.scatter_add_(2, index, copied).argmax(dim=2)
+
+
+def _log_probability(scores: Tensor, step: _Step, input_ids: Tensor, ids: Tensor) -> Tensor:
+    """Of the given pieces (B, J): log(g p_vocabulary + (1 - g) p_copy), without that sum over the
+    whole vocabulary, and in logarithms so that no probability is lost to 0."""
+    written = scores.gather(2, ids[..., None]).squeeze(2) - scores.logsumexp(dim=2)
+    is_piece = input_ids[:, None] == ids[..., None]  # (B, J, T)
+    copied = (step.attention * is_piece).sum(dim=2).clamp_min(_LOWEST_PROBABILITY).log()
+    generate = step.generate.squeeze(2)
+    return torch.logaddexp(F.logsigmoid(generate) + written, F.logsigmoid(-generate) + copied)

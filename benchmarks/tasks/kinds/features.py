@@ -1,0 +1,84 @@
+"""Texts to token ids, and rows of different length to one array."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.tasks.kind import Features
+
+IGNORED_LABEL = -100  # of padding, which has no part in the loss
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows of pieces, one a text or pair."""
+
+    input_ids: list[NDArray[np.int32]]  # each (T,)
+    token_type_ids: list[NDArray[np.int32]]
+    was_cut: NDArray[np.bool_]  # (rows,) longer than the maximum
+    # characters of each piece, (T, 2): the first, and behind the last; where asked for
+    spans: list[NDArray[np.int64]] = field(default_factory=list)
+
+
+def encode_texts(
+    texts: Sequence[tuple[str, ...]], tokenizer: Any, max_length: int, with_spans: bool = False
+) -> Encoded:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first."""
+    if not texts:
+        return Encoded([], [], np.zeros(0, dtype=np.bool_))
+    columns = [list(column) for column in zip(*texts, strict=True)]
+    encoded = tokenizer(
+        *columns,
+        truncation="longest_first",
+        max_length=max_length,
+        return_token_type_ids=True,
+        return_attention_mask=False,
+        return_offsets_mapping=with_spans,
+    )
+    was_cut = np.zeros(len(texts), dtype=np.bool_)
+    full = [row for row, ids in enumerate(encoded["input_ids"]) if len(ids) >= max_length]
+    if full:  # only these may have been cut; the others need no second look
+        whole = tokenizer(*([c[row] for row in full] for c in columns), verbose=False)["input_ids"]
+        was_cut[full] = [len(ids) > max_length for ids in whole]
+    return Encoded(
+        input_ids=[np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]],
+        token_type_ids=[np.array(ids, dtype=np.int32) for ids in encoded["token_type_ids"]],
+        was_cut=was_cut,
+        spans=[np.array(row, dtype=np.int64) for row in encoded.get("offset_mapping", [])],
+    )
+
+
+def encode_rows(
+    texts: Sequence[tuple[str, ...]],
+    labels: Mapping[str, Sequence[Any]],
+    tokenizer: Any,
+    max_length: int,
+    both_orders: bool,
+) -> Features:
+    """Features of one row an example; with both orders row i + n is example i the other way round.
+
+    `labels` holds a value an example, which both rows get.
+    """
+    num_orders = 2 if both_orders else 1
+    rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else list(texts)
+    encoded = encode_texts(rows, tokenizer, max_length)
+    return Features(
+        input_ids=encoded.input_ids,
+        token_type_ids=encoded.token_type_ids,
+        example_of=np.tile(np.arange(len(texts)), num_orders),
+        labels={name: list(values) * num_orders for name, values in labels.items()},
+        num_truncated=int(encoded.was_cut[: len(texts)].sum()),
+    )
+
+
+def padded(
+    rows: Sequence[Sequence[Any] | NDArray[Any]], length: int, value: float, dtype: type
+) -> NDArray[Any]:
+    """Rows of different length as one array (rows, length), filled up with `value`."""
+    array: NDArray[Any] = np.full((len(rows), length), value, dtype=dtype)
+    for position, row in enumerate(rows):
+        array[position, : len(row)] = row
+    return array

@@ -1,0 +1,266 @@
+"""The relation between two marked entities of a sentence, as KLUE-RE has it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.metrics import weighted
+from benchmarks.metrics.relations import (
+    auprc,
+    auprc_absent_as_half,
+    auprc_without_no_relation,
+    micro_f1,
+)
+from benchmarks.tasks.kind import Example, Features, Line, Outputs
+from benchmarks.tasks.kinds.classification import Classification, LabelExample, label_ids, softmax
+from benchmarks.tasks.kinds.subwords import WORD_START, continuation_prefix, starts_words
+from benchmarks.tasks.task import Task
+from electrify.storage.files import read_json
+
+# The input of relation extraction as KLUE-RE has it: a sentence with its two entities marked.
+#
+# KLUE-baseline klue_baseline/data/klue_re.py `_mark_entity_spans` and `fix_tokenization_error`.
+
+SUBJECT = ("<subj>", "</subj>")
+OBJECT = ("<obj>", "</obj>")
+MARKERS = (*SUBJECT, *OBJECT)  # in the order in which they become tokens
+
+Span = tuple[int, int]  # the first and the last character of an entity
+
+
+def marked(sentence: str, subject: Span, object_: Span) -> str:
+    """The sentence with markers around both entities, in the order of the text.
+
+    Of entities that overlap the common characters stand twice, as the official code has it; the
+    same span for both is refused with `ValueError`, as there.
+    """
+    if subject == object_:
+        raise ValueError(
+            f"subject and object are the same characters {subject[0]} to {subject[1]}; "
+            "a relation has two entities"
+        )
+    (first, opening), (second, other) = sorted([(subject, SUBJECT), (object_, OBJECT)])
+    return "".join(
+        (
+            sentence[: first[0]],
+            opening[0],
+            sentence[first[0] : first[1] + 1],
+            opening[1],
+            sentence[first[1] + 1 : second[0]],
+            other[0],
+            sentence[second[0] : second[1] + 1],
+            other[1],
+            sentence[second[1] + 1 :],
+        )
+    )
+
+
+def entity_span(entity: Any, place: str) -> Span:
+    """The span of an entity of a file, {"start_idx", "end_idx"}, the last character included."""
+    known = entity if isinstance(entity, Mapping) else {}
+    first, last = known.get("start_idx"), known.get("end_idx")
+    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last:
+        raise ValueError(f"{place}: {entity!r} has no start_idx and end_idx of characters")
+    return first, last
+
+
+def closed(text: str) -> str:
+    """The marked text with a blank behind it where it ends in a marker, so that `repaired` can
+    read on: no piece follows and none is repaired. The official code stops with an IndexError."""
+    return text + " " if text.endswith((SUBJECT[1], OBJECT[1])) else text
+
+
+def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
+    """The pieces of a marked text as if the closing markers did not cut words.
+
+    A marker in the middle of a word makes the rest a word of its own. The first piece of the rest
+    becomes a continuation ("##") if it begins with a Hangul syllable; which piece that makes need
+    not be in the vocabulary. With sentencepiece it loses its word start. Only an ordinary blank
+    behind the marker ends the word. Other tokenizers: as they are.
+
+    Raises `ValueError` for a text that ends in a closing marker (IndexError in the official code).
+    """
+    found = list(pieces)
+    prefix, has_word_starts = continuation_prefix(tokenizer), starts_words(tokenizer)
+    for marker in (SUBJECT[1], OBJECT[1]):
+        behind = text.find(marker) + len(marker)
+        if behind >= len(text):
+            raise ValueError(f"the text ends in {marker}: no character says whether a word goes on")
+        if text[behind] == " " or marker not in found:  # cut off by the maximum length
+            continue
+        position = found.index(marker) + 1
+        piece = found[position] if position < len(found) else ""
+        if prefix and not piece.startswith(prefix) and "가" <= piece[:1] <= "힣":
+            found[position] = prefix + piece
+        elif has_word_starts and piece == WORD_START:
+            del found[position]
+        elif has_word_starts and piece.startswith(WORD_START):
+            found[position] = piece.removeprefix(WORD_START)
+    return found
+
+
+def entity_inputs(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:
+    """Token ids of marked texts with [CLS] and [SEP], repaired and cut to `max_length`."""
+    encoded = tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"]
+    rows: list[list[int]] = []
+    for text, ids in zip(texts, encoded, strict=True):
+        pieces = tokenizer.convert_ids_to_tokens(ids)
+        fixed = repaired(text, pieces, tokenizer)
+        rows.append(ids if fixed == pieces else tokenizer.convert_tokens_to_ids(fixed))
+    return rows
+
+
+NO_RELATION = "no_relation"
+_AREAS = (auprc, auprc_absent_as_half)
+
+
+@dataclass(frozen=True)
+class RelationExample(LabelExample):
+    """A sentence, the label of its relation, and the sentence with its entities marked."""
+
+    marked: str = ""
+
+
+class RelationExtraction(Classification):
+    """[CLS] sentence [SEP] with markers around both entities; a linear layer on [CLS].
+
+    A sentence that ends right behind an entity is read like any other (the official code stops at
+    one with an IndexError).
+    """
+
+    added_tokens = MARKERS
+
+    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
+        """Rows of an official file; `ValueError` names the row."""
+        rows = read_json(path)
+        if not isinstance(rows, list):
+            raise ValueError(f"{path} holds one {type(rows).__name__}; it should be a list of rows")
+        seen: dict[str, int] = {}
+        for number, row in enumerate(rows, start=1):
+            example = _example(task, split, row, number, f"{path} row {number}")
+            if example.id in seen:
+                raise ValueError(
+                    f"{path} row {number}: guid {example.id!r} is that of row {seen[example.id]}"
+                )
+            seen[example.id] = number
+            yield example
+
+    def from_hub(
+        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Example]:
+        """Rows of the hub, which has the fields of the official file."""
+        for number, row in enumerate(rows, start=1):
+            yield _example(task, split, row, number, f"{task.name} {split} row {number}")
+
+    def featurize(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        tokenizer: Any,
+        max_length: int,
+        train: bool,
+    ) -> Features:
+        """One row a sentence, of one segment."""
+        relations = [_relation(example) for example in examples]
+        texts = [closed(relation.marked) for relation in relations]
+        rows = entity_inputs(texts, tokenizer, max_length)
+        full = [text for text, ids in zip(texts, rows, strict=True) if len(ids) >= max_length]
+        whole = tokenizer(full, verbose=False)["input_ids"] if full else []
+        return Features(
+            input_ids=[np.array(ids, dtype=np.int32) for ids in rows],
+            token_type_ids=[np.zeros(len(ids), dtype=np.int32) for ids in rows],
+            example_of=np.arange(len(examples)),
+            labels={"labels": [relation.label for relation in relations]},
+            num_truncated=sum(len(ids) > max_length for ids in whole),
+        )
+
+    def lines(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        features: Features,
+        outputs: Sequence[Outputs],
+    ) -> list[Line]:
+        """Gold relation, the most probable one (the first of equals) and all probabilities."""
+        return [
+            _line(task, example.id, _relation(example).label, softmax(found["logits"]))
+            for example, found in zip(examples, outputs, strict=True)
+        ]
+
+    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+        """Micro F1 without `no_relation` and the areas under the precision-recall curves."""
+        if not lines:
+            names = (micro_f1, *_AREAS, auprc_without_no_relation)
+            return {metric.__name__: float("nan") for metric in names}
+        gold, predicted = label_ids(task, lines)
+        probabilities = np.array([line["probabilities"] for line in lines], dtype=np.float64)
+        no_relation = task.labels.index(NO_RELATION)
+        return {
+            micro_f1.__name__: micro_f1(gold, predicted, no_relation),
+            **{area.__name__: area(gold, probabilities) for area in _AREAS},
+            auprc_without_no_relation.__name__: auprc_without_no_relation(
+                gold, probabilities, no_relation
+            ),
+        }
+
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+        """From counts of relations."""
+        if task.headline != micro_f1.__name__:
+            return None
+        return weighted.micro_f1(*label_ids(task, lines), task.labels.index(NO_RELATION))
+
+    def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
+        """The sentence with both entities marked."""
+        return [("sentence", _relation(example).marked)]
+
+    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
+        """The mean of the runs' probabilities."""
+        found = []
+        for lines in zip(*runs, strict=True):
+            gold = None if lines[0]["gold"] is None else task.labels.index(lines[0]["gold"])
+            mean = np.mean([line["probabilities"] for line in lines], axis=0)
+            found.append(_line(task, lines[0]["id"], gold, mean))
+        return found
+
+
+def _line(task: Task, identity: str, label: int | None, probabilities: NDArray[Any]) -> Line:
+    return {
+        "id": identity,
+        "gold": None if label is None else task.labels[label],
+        "prediction": task.labels[int(np.argmax(probabilities))],
+        # significant digits, not decimals: the curves ask for the order of small ones too
+        "probabilities": [float(f"{p:.8g}") for p in probabilities.tolist()],
+    }
+
+
+def _relation(example: Example) -> RelationExample:
+    assert isinstance(example, RelationExample)
+    return example
+
+
+def _example(
+    task: Task, split: str, row: Mapping[str, Any], number: int, place: str
+) -> RelationExample:
+    sentence = row.get("sentence") if isinstance(row, Mapping) else None
+    if not isinstance(sentence, str):
+        raise ValueError(f"{place}: {row!r} has no text in the field 'sentence'")
+    spans = [entity_span(row.get(name), place) for name in ("subject_entity", "object_entity")]
+    if max(last for _, last in spans) >= len(sentence):
+        raise ValueError(f"{place}: entities {spans} in a sentence of {len(sentence)} characters")
+    label = None
+    if split not in task.unlabelled:
+        if row.get("label") not in task.labels:
+            raise ValueError(
+                f"{place}: unknown label {row.get('label')!r} (allowed: {', '.join(task.labels)})"
+            )
+        label = task.labels.index(row["label"])
+    try:
+        text = marked(sentence, *spans)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    identity = str(row.get("guid", f"{split}-{number}"))
+    return RelationExample(identity, (sentence,), label, text)

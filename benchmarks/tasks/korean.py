@@ -1,0 +1,179 @@
+"""Korean tasks that KoELECTRA is scored on (github.com/monologg/KoELECTRA, finetune), in the
+formats of its folders and of the data's authors. KorQuAD 1.0 stands in `squad.py`.
+
+Labels and the reported split are those of its finetune/processor and finetune/config, which reports
+the best of all checkpoints on that same split; here the last step is scored.
+
+How many rows of PAWS-X and of the question pairs are left without the empty ones is not known here.
+"""
+
+from benchmarks.metrics.classification import accuracy, macro_f1
+from benchmarks.metrics.regression import mean_of_pearson_and_spearman, pearson, spearman
+from benchmarks.metrics.tagging import entity_micro_f1, seqeval_micro_f1
+from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.kinds.regression import Regression
+from benchmarks.tasks.kinds.word_tagging import WordTagging
+from benchmarks.tasks.task import HubSource, Task
+
+_NER_TYPES = (
+    "PER",
+    "FLD",
+    "AFW",
+    "ORG",
+    "LOC",
+    "CVL",
+    "DAT",
+    "TIM",
+    "NUM",
+    "EVT",
+    "ANM",
+    "PLT",
+    "MAT",
+    "TRM",
+)
+
+NSMC = Task(
+    name="korean-nsmc",
+    suite="korean",
+    kind=Classification(),
+    version="1.0",
+    files={"train": ("ratings_train.txt",), "test": ("ratings_test.txt",)},
+    num_rows={"train": 150_000, "test": 50_000},
+    reported="test",
+    unlabelled=(),
+    homepage="https://github.com/e9t/nsmc",
+    text_fields=("document",),
+    id_field="id",
+    labels=("0", "1"),
+    headline="accuracy",
+    metrics=(accuracy,),
+)
+
+NAVER_NER = Task(
+    name="korean-naver-ner",
+    suite="korean",
+    kind=WordTagging(),
+    version="2018",
+    files={"train": ("naver-ner/train.tsv",), "test": ("naver-ner/test.tsv",)},
+    num_rows={"train": 81_000, "test": 9_000},
+    reported="test",
+    unlabelled=(),
+    homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
+    labels=("O", *(f"{kind}-{mark}" for kind in _NER_TYPES for mark in "BI")),
+    headline="seqeval_micro_f1",
+    metrics=(seqeval_micro_f1, entity_micro_f1),
+)
+
+PAWS_X = Task(
+    name="korean-paws-x",
+    suite="korean",
+    kind=Classification(),
+    version="1.0",
+    files={
+        "train": ("ko/translated_train.tsv", "paws/translated_train.tsv"),
+        "dev": ("ko/dev_2k.tsv", "paws/dev_2k.tsv"),
+        "test": ("ko/test_2k.tsv", "paws/test_2k.tsv"),
+    },
+    reported="test",
+    also_reported=("dev",),
+    unlabelled=(),
+    homepage="https://github.com/google-research-datasets/paws/tree/master/pawsx",
+    hub=HubSource(
+        path="google-research-datasets/paws-x",
+        name="ko",
+        splits={"train": "train", "dev": "validation", "test": "test"},
+    ),
+    text_fields=("sentence1", "sentence2"),
+    labels=("0", "1"),
+    skip_empty=True,
+    headline="accuracy",
+    metrics=(accuracy,),
+)
+
+KORNLI = Task(
+    name="korean-kornli",
+    suite="korean",
+    kind=Classification(),
+    version="1.0",
+    files={
+        "train": ("multinli.train.ko.tsv",),  # without the rows of SNLI, as KoELECTRA
+        "dev": ("xnli.dev.ko.tsv",),
+        "test": ("xnli.test.ko.tsv",),
+    },
+    num_rows={"train": 392_702, "dev": 2_490, "test": 5_010},
+    reported="test",
+    also_reported=("dev",),
+    unlabelled=(),
+    homepage="https://github.com/kakaobrain/KorNLUDatasets",
+    text_fields=("sentence1", "sentence2"),
+    label_field="gold_label",
+    labels=("contradiction", "entailment", "neutral"),
+    headline="accuracy",
+    metrics=(accuracy,),
+)
+
+KORSTS = Task(
+    name="korean-korsts",
+    suite="korean",
+    kind=Regression(),
+    version="1.0",
+    files={
+        "train": ("sts-train.tsv",),
+        "dev": ("sts-dev.tsv",),
+        "test": ("sts-test.tsv",),
+    },
+    num_rows={"train": 5_749, "dev": 1_500, "test": 1_379},
+    reported="test",
+    also_reported=("dev",),
+    unlabelled=(),
+    homepage="https://github.com/kakaobrain/KorNLUDatasets",
+    text_fields=("sentence1", "sentence2"),
+    label_field="score",
+    value_range=(0.0, 5.0),
+    headline="spearman",
+    metrics=(spearman, pearson, mean_of_pearson_and_spearman),
+)
+
+QUESTION_PAIR = Task(
+    name="korean-question-pair",
+    suite="korean",
+    kind=Classification(),
+    version="1.0",
+    files={
+        "train": ("question-pair/train.tsv", "kor_pair_train.csv"),
+        "dev": ("question-pair/dev.tsv",),
+        "test": ("question-pair/test.tsv", "kor_Pair_test.csv", "kor_pair_test.csv"),
+    },
+    reported="test",
+    also_reported=("dev",),
+    unlabelled=(),
+    homepage="https://github.com/songys/Question_pair and KoELECTRA's finetune/data",
+    text_fields=("question1", "question2"),
+    label_field="is_duplicate",
+    labels=("0", "1"),  # 0: of one meaning
+    skip_empty=True,
+    headline="accuracy",
+    metrics=(accuracy,),
+)
+
+HATE_SPEECH = Task(
+    name="korean-hate-speech",
+    suite="korean",
+    kind=Classification(),
+    version="1.0",
+    files={
+        "train": ("hate-speech/train.tsv", "labeled/train.tsv"),
+        "dev": ("hate-speech/dev.tsv", "hate-speech/val.tsv", "labeled/dev.tsv"),
+        "test": ("test.no_label.tsv",),
+    },
+    num_rows={"train": 7_896, "dev": 471, "test": 974},
+    homepage="https://github.com/kocohub/korean-hate-speech",
+    text_fields=("comments",),
+    aliases={"comment": "comments"},
+    label_field="hate",
+    labels=("none", "offensive", "hate"),
+    headline="macro_f1",
+    metrics=(macro_f1, accuracy),
+)
+
+TASKS = (NSMC, NAVER_NER, PAWS_X, KORNLI, KORSTS, QUESTION_PAIR, HATE_SPEECH)

@@ -1,0 +1,191 @@
+"""Read a run's TOML file: strict types, `--set` overrides, size presets, errors that help.
+
+An unknown key, a wrong type or an impossible combination fails before any work, with the key, its
+value, what is allowed and the nearest known name.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
+from electrify.config.run import RunConfig
+from electrify.system.outcome import nearest
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a TOML config, apply `section.key=value` overrides and the size preset, check it all.
+
+    Raises `ValueError` naming file, key, value and what would be right.
+    """
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
+    except IsADirectoryError:
+        raise ValueError(
+            f"{path} is a folder: give the TOML file of the run; `electrify ls` lists those at hand"
+        ) from None
+    except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        _apply_override(raw, override)
+    return parse_config(raw, where=str(path))
+
+
+def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
+    """Check a config given as a dictionary (as TOML reads it)."""
+    try:
+        text = json.dumps(_with_size_preset(raw), default=_refuse)
+        # JSON mode: strict types, but a list still becomes a tuple
+        return RunConfig.model_validate_json(text)
+    except RecursionError:
+        raise ValueError(f"{where}: tables in tables deeper than any config's") from None
+    except ValidationError as error:
+        problems = [f"  {_explain(e)}" for e in _causes(error.errors())]
+        raise ValueError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
+    except ValueError as error:  # of `_refuse`
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _refuse(value: object) -> None:
+    raise ValueError(f"{value!r}: a TOML {type(value).__name__} has no place in a config")
+
+
+def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
+    """Fill what a size implies; a value given in the config wins."""
+    pretrain, encode = raw.get("pretrain", {}), raw.get("encode", {})
+    if not isinstance(pretrain, dict) or not isinstance(encode, dict):
+        return raw  # the validator says what is wrong
+    size = pretrain.get("size", "small")
+    if size not in get_args(Size):
+        return (
+            raw
+            | {"pretrain": SIZE_PRESETS["small"] | pretrain}
+            | {"encode": {"sequence_length": 128} | encode}
+        )
+    return raw | {
+        "pretrain": SIZE_PRESETS[size] | pretrain,
+        "encode": {"sequence_length": SIZE_SEQUENCE_LENGTH[size]} | encode,
+    }
+
+
+def _apply_override(raw: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise ValueError(f"--set {override!r}: write section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    except (ValueError, RecursionError) as error:  # too many digits, too deep
+        raise ValueError(f"--set {override!r}: {error}") from None
+    *sections, last = _key_parts(key)
+    target = raw
+    for section in sections:
+        target = target.setdefault(section, {})
+        if not isinstance(target, dict):
+            raise ValueError(f"--set {override!r}: {section} is not a section")
+    target[last] = value
+
+
+def _key_parts(key: str) -> list[str]:
+    """Of a dotted key as TOML writes it: a part may stand in quotes."""
+    plain = key.strip().split(".")
+    try:
+        nested: Any = tomllib.loads(f"{key} = 0")
+    except (ValueError, RecursionError):
+        return plain
+    parts = []
+    while isinstance(nested, dict):
+        if len(nested) != 1:  # of several lines
+            return plain
+        ((part, nested),) = nested.items()
+        parts.append(part)
+    return parts
+
+
+def _causes(errors: Sequence[Any]) -> list[Any]:
+    """Without the lengths of lists that are short only because an item has an error of its own."""
+    places = [error["loc"] for error in errors]
+    return [
+        error
+        for error in errors
+        if error["type"] != "too_short"
+        or not any(p != error["loc"] and p[: len(error["loc"])] == error["loc"] for p in places)
+    ]
+
+
+def _explain(error: Any) -> str:
+    """One pydantic error as a line: key, value, what is allowed, nearest name."""
+    location = list(error["loc"])
+    key, value = ".".join(str(part) for part in location), error.get("input")
+    if error["type"] == "extra_forbidden":
+        name = str(location[-1])
+        elsewhere = " or ".join(_keys_named(name))
+        hint = f"; did you mean {elsewhere}?" if elsewhere else ""
+        return f"unknown key {key} = {value!r}{hint or nearest(name, _known_keys(location[:-1]))}"
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    if error["type"] == "value_error":
+        prefix = f"{key}: " if key else ""
+        return f"{prefix}{error['msg'].removeprefix('Value error, ')}"
+    hint = ""
+    if error["type"] == "literal_error":
+        allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        hint = nearest(str(value), allowed)
+    return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{hint}"
+
+
+def _keys_named(name: str) -> list[str]:
+    """The keys of this name, outside any section and in each, as `--set` takes them."""
+    sections = {"": RunConfig} | {
+        f"{section}.": field.annotation for section, field in RunConfig.model_fields.items()
+    }
+    return [
+        f"{section}{name}"
+        for section, model in sections.items()
+        if isinstance(model, type) and issubclass(model, BaseModel) and name in model.model_fields
+    ]
+
+
+def _known_keys(location: Sequence[str | int]) -> list[str]:
+    model: type[BaseModel] = RunConfig
+    for part in location:
+        if part not in model.model_fields:  # a place in a list, or a name that the user chose
+            continue
+        annotation = model.model_fields[part].annotation
+        nested = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
+        model = next(a for a in nested if issubclass(a, BaseModel))
+    return sorted(model.model_fields)
+
+
+# Values as TOML text, as configs and `--set` take them.
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_value(value: Any) -> str:
+    """A JSON value as TOML, which has no null: such keys of a table are left out."""
+    if isinstance(value, dict):
+        pairs = (f"{toml_key(key)} = {toml_value(v)}" for key, v in value.items() if v is not None)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return _json(value)
+
+
+def toml_key(key: str) -> str:
+    """One part of a dotted key: in quotes where it has to be."""
+    return key if _BARE_KEY.fullmatch(key) else _json(key)
+
+
+def _json(value: Any) -> str:
+    # JSON's strings, numbers, true and false are TOML's, but for DEL in a string
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,362 @@
+"""The options of pretraining."""
+
+from itertools import accumulate, pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from electrify.config.section import Count, Fraction, Section
+
+# The paper's values for each size of model.
+
+Size = Literal["small", "small++", "base", "large"]
+
+# The paper's own values (Table 6; google-research/electra configure_pretraining.py). small++ is
+# the released checkpoint, whose generator is as wide as the discriminator. `large` masks a quarter
+# of the tokens. Base and large stand in the original code as comments only.
+SIZE_PRESETS: dict[str, dict[str, Any]] = {
+    "small": {
+        "num_hidden_layers": 12,
+        "hidden_size": 256,
+        "intermediate_size": 1024,
+        "num_attention_heads": 4,
+        "embedding_size": 128,
+        "generator_hidden_fraction": 0.25,
+        "mask_fraction": 0.15,
+        "batch_size": 128,
+        "learning_rate": 5e-4,
+        "num_steps": 1_000_000,
+    },
+    "small++": {
+        "num_hidden_layers": 12,
+        "hidden_size": 256,
+        "intermediate_size": 1024,
+        "num_attention_heads": 4,
+        "embedding_size": 128,
+        "generator_hidden_fraction": 1.0,
+        "mask_fraction": 0.15,
+        "batch_size": 128,
+        "learning_rate": 5e-4,
+        "num_steps": 4_000_000,
+    },
+    "base": {
+        "num_hidden_layers": 12,
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_attention_heads": 12,
+        "embedding_size": 768,
+        "generator_hidden_fraction": 1 / 3,
+        "mask_fraction": 0.15,
+        "batch_size": 256,
+        "learning_rate": 2e-4,
+        "num_steps": 766_000,
+    },
+    "large": {
+        "num_hidden_layers": 24,
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_attention_heads": 16,
+        "embedding_size": 1024,
+        "generator_hidden_fraction": 0.25,
+        "mask_fraction": 0.25,
+        "batch_size": 2048,
+        "learning_rate": 2e-4,
+        "num_steps": 400_000,
+    },
+}
+SIZE_SEQUENCE_LENGTH = {"small": 128, "small++": 512, "base": 512, "large": 512}
+
+
+Objective = Literal[
+    "electra",
+    "electra-15",
+    "replace-mlm",
+    "all-tokens-mlm",
+    "mlm",
+    "electra-adversarial",
+    "electra-two-stage",
+    "electric",
+]
+
+# objectives whose main network predicts tokens: its loss is a cross-entropy of some nats, not of
+# tenths, and takes no factor of 50
+_PREDICTS_TOKENS = ("mlm", "replace-mlm", "all-tokens-mlm")
+_LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
+
+
+class LengthPhase(Section):
+    """The first steps of a run on shorter sequences."""
+
+    sequence_length: Annotated[int, Field(ge=16)]
+    steps_fraction: Annotated[float, Field(gt=0, lt=1)]  # of num_steps
+    batch_size: Count | None = None  # sequences a step; None: as the rest of the run
+    micro_batch_size: Count | None = None  # of a process; None: as the rest of the run
+
+
+class PretrainConfig(Section):
+    """Token shards to checkpoints (model/). Architecture fields keep `ElectraConfig` names."""
+
+    size: Size = "small"
+    objective: Objective = "electra"
+    generator: Literal["learned", "uniform", "unigram"] = "learned"
+    # what generator and discriminator share; gdes: the discriminator's tables are the generator's,
+    # from which it takes no gradient, plus its own (DeBERTaV3)
+    weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
+    updates: Literal["joint", "decoupled"] = "joint"  # decoupled: the generator first, by itself
+    # weights to go on from: a run's folder, or `transformers` folders of the two networks
+    initial_model: str | None = None
+    initial_generator: str | None = None
+    device: Literal["auto", "cpu", "cuda", "xla"] = "auto"  # xla: TPU
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
+    # how a step runs, not what it computes; auto: where it pays, on CUDA; on: an error if it fails
+    compile: Literal["auto", "on", "off"] = "auto"  # by torch.compile
+    cuda_graph: Literal["auto", "on", "off"] = "auto"  # recorded once, then replayed as one
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # with torchrun: whole copies, or weights in parts
+    # architecture, from the size preset unless given
+    num_hidden_layers: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_attention_heads: Count
+    embedding_size: Count
+    max_position_embeddings: Count = 512
+    hidden_dropout_prob: Fraction = 0.1
+    attention_probs_dropout_prob: Fraction = 0.1
+    initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
+    generator_layers_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    attention: Literal["sequence", "document"] = "sequence"  # document: each one by itself, from 0
+    # objective
+    mask_fraction: Annotated[float, Field(gt=0, lt=1)]
+    # fixed: always the same number, without replacement; with-replacement: the original's draw,
+    # which hits 7 % of the positions twice; bernoulli: each token by itself
+    masking: Literal["fixed", "with-replacement", "bernoulli"] = "fixed"
+    mask_unit: Literal["token", "word", "morpheme"] = "token"  # what is masked as a whole
+    mask_token_fraction: Fraction = 0.85  # of the chosen positions; the rest keep their token
+    sampling_temperature: Annotated[float, Field(gt=0)] = 1.0
+    disallow_correct: bool = False  # the generator never samples the original token
+    generator_weight: Annotated[float, Field(ge=0)] = 1.0
+    # None: 50 where the discriminator's loss is binary, 1 where it predicts tokens
+    discriminator_weight: Annotated[float, Field(ge=0)] | None = None
+    generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5  # electra-two-stage
+    # optimisation
+    num_steps: Count
+    # not given: the paper's 10,000 of each size, in a shorter run a tenth of its steps
+    warmup_steps: Annotated[
+        int, Field(ge=0, default_factory=lambda fields: min(10_000, fields["num_steps"] // 10))
+    ]
+    batch_size: Count  # sequences a step, over all processes
+    micro_batch_size: Count | None = None  # sequences a forward pass of one process
+    curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length
+    learning_rate: Annotated[float, Field(gt=0)]
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    # paper: Adam without bias correction, as the original; bias-corrected: torch's AdamW
+    optimizer: Literal["paper", "bias-corrected"] = "paper"
+    adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
+    # watching
+    log_every_steps: Count = 50
+    valid_every_steps: Count = 1000
+    num_valid_batches: Count = 16
+    checkpoint_every_steps: Count = 1000
+    keep_checkpoints: Count = 2  # the newest
+    keep_every_steps: Count | None = None  # one of each so many steps stays, for learning curves
+    checkpoint_dir: str | None = None  # a folder or address (gs://...) that also gets checkpoints
+    inputs_dir: str | None = None  # a run (gs://...) whose vocab/ and shards/ are copied if missing
+    wandb_project: str | None = None  # figures also go to this Weights & Biases project
+
+    @property
+    def generator_hidden_size(self) -> int:
+        """Width of the generator."""
+        return round(self.hidden_size * self.generator_hidden_fraction)
+
+    @property
+    def generator_num_hidden_layers(self) -> int:
+        """Depth of the generator."""
+        return max(1, round(self.num_hidden_layers * self.generator_layers_fraction))
+
+    @property
+    def generator_num_attention_heads(self) -> int:
+        """Heads of the generator: of the discriminator's head size, at least one."""
+        head_size = max(1, self.hidden_size // self.num_attention_heads)
+        return max(1, self.generator_hidden_size // head_size)
+
+    @property
+    def generator_intermediate_size(self) -> int:
+        """Feed-forward width of the generator: to its own width as the discriminator's to its."""
+        return round(self.intermediate_size * self.generator_hidden_size / self.hidden_size)
+
+    @property
+    def generator_embedding_size(self) -> int:
+        """Width of the generator's tables: its own width where nothing is shared, as in the
+        original (modeling.py: embedding_size None), but the discriminator's where it is copied."""
+        own = self.weight_sharing == "none" and self.objective != "electra-two-stage"
+        return self.generator_hidden_size if own else self.embedding_size
+
+    @property
+    def has_generator(self) -> bool:
+        """Whether a generator network is trained."""
+        return self.objective != "mlm" and self.generator == "learned"
+
+    @property
+    def has_detection_head(self) -> bool:
+        """Whether the main network tells replaced tokens, by itself or as its copy gate."""
+        return self.objective not in ("mlm", "replace-mlm")
+
+    @property
+    def has_language_head(self) -> bool:
+        """Whether the main network predicts tokens."""
+        return self.objective in _PREDICTS_TOKENS
+
+    @property
+    def main_weight(self) -> float:
+        """The factor of the main network's loss."""
+        if self.discriminator_weight is not None:
+            return self.discriminator_weight
+        return 1.0 if self.has_language_head else 50.0
+
+    @property
+    def generator_steps(self) -> int:
+        """Steps in which the generator alone is trained: 0 but for electra-two-stage."""
+        if self.objective != "electra-two-stage":
+            return 0
+        return max(1, round(self.num_steps * self.generator_steps_fraction))
+
+    @property
+    def curriculum_ends(self) -> tuple[int, ...]:
+        """The step at which each phase of the curriculum ends."""
+        fractions = accumulate(phase.steps_fraction for phase in self.curriculum)
+        return tuple(round(self.num_steps * fraction) for fraction in fractions)
+
+    def num_masked(self, sequence_length: int) -> int:
+        """Slots for masked positions: int((p + .005) L), as the original has it."""
+        return min(max(1, int((self.mask_fraction + 0.005) * sequence_length)), sequence_length)
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        of_generator = self.generator_hidden_size, self.generator_num_attention_heads
+        for who, hidden, heads in (
+            ("hidden_size", self.hidden_size, self.num_attention_heads),
+            ("generator hidden size (hidden_size x generator_hidden_fraction)", *of_generator),
+        ):
+            if hidden == 0 or hidden % heads:
+                raise ValueError(f"{who} = {hidden} must divide by its {heads} attention heads")
+        return self
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> Self:
+        if self.warmup_steps > self.num_steps:
+            raise ValueError(
+                f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
+            )
+        parts: list[tuple[str, PretrainConfig | LengthPhase]] = [("", self)]
+        parts += [("curriculum: ", phase) for phase in self.curriculum]
+        for where, part in parts:
+            batch = part.batch_size or self.batch_size
+            micro = part.micro_batch_size or self.micro_batch_size
+            if micro and batch % micro:
+                raise ValueError(
+                    f"{where}batch_size = {batch} must divide by micro_batch_size = {micro}"
+                )
+        if sum(phase.steps_fraction for phase in self.curriculum) >= 1:
+            raise ValueError(
+                "curriculum: the steps_fraction of all phases must sum to less than 1; the rest "
+                "is trained at encode.sequence_length"
+            )
+        ends = (0, *self.curriculum_ends, self.num_steps)
+        if any(first == end for first, end in pairwise(ends)):
+            raise ValueError(
+                f"curriculum: of num_steps = {self.num_steps} a phase or the rest gets no step "
+                f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
+            )
+        if self.generator_steps >= self.num_steps:
+            raise ValueError(
+                f"generator_steps_fraction = {self.generator_steps_fraction:g} of num_steps = "
+                f"{self.num_steps} leaves the discriminator no step; change one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_masking(self) -> Self:
+        if self.mask_unit != "token" and self.masking == "with-replacement":
+            raise ValueError(
+                f"mask_unit = {self.mask_unit!r} with masking = {self.masking!r}: whole units are "
+                "drawn without replacement; set masking to fixed or bernoulli"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_objective(self) -> Self:
+        def refuse(what: str, why: str) -> None:
+            raise ValueError(f"{what} with objective = {self.objective!r}: {why}")
+
+        sharing, equal = self.weight_sharing, self._has_equal_networks()
+        if self.objective == "mlm" and self.generator != "learned":
+            refuse(f"generator = {self.generator!r}", "it has no generator; leave the option out")
+        if self.objective in _LEARNED_ONLY and self.generator != "learned":
+            refuse(f"generator = {self.generator!r}", "it trains a generator; set learned")
+        if self.objective == "electra-two-stage" and (not equal or sharing != "none"):
+            refuse(
+                f"generator_hidden_fraction = {self.generator_hidden_fraction:g}, "
+                f"generator_layers_fraction = {self.generator_layers_fraction:g} and "
+                f"weight_sharing = {sharing!r}",
+                "the discriminator starts as a copy of the generator; set both fractions to 1.0 "
+                "and weight_sharing to none",
+            )
+        if not self.has_generator and sharing != "embeddings":
+            refuse(f"weight_sharing = {sharing!r}", "there is no generator to share with")
+        if sharing == "all" and (not equal or self.objective == "electric"):
+            refuse(
+                "weight_sharing = 'all'",
+                "it needs a generator of the discriminator's form: both generator fractions 1.0, "
+                "and not the two towers of electric",
+            )
+        if self.updates == "decoupled" and (
+            not self.has_generator
+            or sharing == "all"
+            or self.objective in ("electra-two-stage", "electra-adversarial")
+        ):
+            refuse(
+                "updates = 'decoupled'",
+                "it needs a generator with weights of its own, trained beside the discriminator",
+            )
+        if self.disallow_correct and self.objective in ("mlm", "electric"):
+            refuse("disallow_correct = true", "it would contradict its loss, or nothing is sampled")
+        if self.objective == "electra-adversarial" and self.masking == "with-replacement":
+            refuse(
+                "masking = 'with-replacement'",
+                "where two samples meet, what stands in the text is neither, and nothing to reward",
+            )
+        if self.objective == "electric" and self.masking == "with-replacement":
+            refuse("masking = 'with-replacement'", "its noise needs distinct positions")
+        if self.objective == "electric" and self.sampling_temperature != 1:
+            refuse("sampling_temperature", "its loss knows the noise at temperature 1.0 only")
+        return self
+
+    @model_validator(mode="after")
+    def _check_unused(self) -> Self:
+        """Options that would change nothing are refused, not passed over."""
+        if self.initial_generator is not None and self.initial_model is None:
+            raise ValueError(f"initial_generator = {self.initial_generator!r} needs initial_model")
+        reads_masked = self.has_generator and self.objective != "electric"  # not so its towers
+        for name, is_used in (
+            ("generator_weight", self.has_generator),
+            ("sampling_temperature", self.has_generator),
+            ("mask_token_fraction", reads_masked or self.objective == "mlm"),
+            ("initial_generator", reads_masked),
+        ):
+            given, default = getattr(self, name), type(self).model_fields[name].default
+            if given != default and not is_used:
+                raise ValueError(
+                    f"{name} = {given!r} with objective = {self.objective!r} and generator = "
+                    f"{self.generator!r}: nothing would use it; leave it out"
+                )
+        return self
+
+    def _has_equal_networks(self) -> bool:
+        return (
+            self.generator_hidden_size == self.hidden_size
+            and self.generator_num_hidden_layers == self.num_hidden_layers
+        )

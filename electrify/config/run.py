@@ -1,0 +1,47 @@
+"""Every option of a run, in one place, as frozen models; `config_file.py` reads the TOML."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from electrify.config.clean import CleanConfig
+from electrify.config.evaluate import EvaluateConfig
+from electrify.config.masked import MaskedConfig
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.section import Section
+from electrify.config.vocab import EncodeConfig, VocabConfig
+
+
+class RunConfig(Section):
+    """A whole run, as one TOML file states it."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    output_dir: Annotated[str, Field(min_length=1)]
+    clean: CleanConfig
+    vocab: VocabConfig = VocabConfig()
+    encode: EncodeConfig
+    pretrain: PretrainConfig
+    masked: MaskedConfig = MaskedConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        length, positions = self.encode.sequence_length, self.pretrain.max_position_embeddings
+        if length > positions:
+            raise ValueError(
+                f"encode.sequence_length = {length} is more than "
+                f"pretrain.max_position_embeddings = {positions}"
+            )
+        for phase in self.pretrain.curriculum:
+            if phase.sequence_length > positions:
+                raise ValueError(
+                    f"pretrain.curriculum: sequence_length = {phase.sequence_length} is more than "
+                    f"pretrain.max_position_embeddings = {positions}"
+                )
+        protocol, separator, place = self.output_dir.partition("://")
+        if separator and not (protocol and place.strip("/")):
+            raise ValueError(
+                f"output_dir = {self.output_dir!r}: an address is written like gs://bucket/run"
+            )
+        return self

@@ -1,0 +1,453 @@
+"""Line, bar and scatter plots as inline SVG; text stays text, so the reader's fonts draw it."""
+
+import math
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.etree import ElementTree
+
+# What every plot shares: an empty figure, its colours, short numbers, and the finished SVG.
+#
+# matplotlib lays a plot out; the SVG is then stripped of what a page must not hold twice or at all
+# (ids, metadata, style sheets) and of fixed colours, which become CSS variables of the page.
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart by readers of every colour vision; yellow left out, too pale
+# on white. The page's CSS holds a lighter twin of each, --series-0 on, for a dark page.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+LINE_STYLES = ("solid", "dashed", "dotted")  # the next one for each round of colours
+INK = "#010203"  # stands for the page's own text colour
+WIDTH = 403.2  # in points: 10 point text is still read when a phone shows 350 pixels of it
+FONT = 10.0
+_SVG = "{http://www.w3.org/2000/svg}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text, not outlines
+    "svg.hashsalt": "electrify",  # the same plot has the same ids
+    "text.parse_math": False,  # a $ in a document is a dollar
+    "font.family": "DejaVu Sans",
+    "font.size": FONT,
+    "figure.dpi": 72,  # a pixel of matplotlib is a point
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.15,
+    "lines.linewidth": 1.6,
+    **dict.fromkeys(
+        (
+            "text.color",
+            "axes.labelcolor",
+            "axes.edgecolor",
+            "axes.titlecolor",
+            "xtick.color",
+            "ytick.color",
+            "grid.color",
+        ),
+        INK,
+    ),
+}
+
+
+def has_matplotlib() -> bool:
+    """Whether plots can be drawn here."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def series_color(index: int) -> str:
+    """CSS colour of the series at `index`."""
+    return f"var(--series-{index % len(PALETTE)})"
+
+
+def line_style(index: int) -> str:
+    """Line style of the series at `index`, as matplotlib and CSS both name it."""
+    return LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)]
+
+
+def tick_text(value: float) -> str:
+    """A number as short as an axis needs it: 0.25, 400, 12k, 1.5M, 3B, 2T, 6e17."""
+    if abs(value) >= 1e15:
+        return f"{value:.3g}".replace("e+", "e")
+    for unit, name in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit * (1 - 1e-9):
+            return f"{value / unit:.4g}{name}"
+    return f"{value:.4g}"
+
+
+def num_columns(text: str) -> int:
+    """Width in half-em columns: a Hangul syllable or a Han character takes two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def shorten(text: str, max_columns: int) -> str:
+    """Text on one line, its end cut off with an ellipsis where it is wider."""
+    text = " ".join(text.split())
+    while num_columns(text) > max_columns:
+        text = text.removesuffix("…")[:-1] + "…"
+    return text
+
+
+@contextmanager
+def new_figure(
+    height: float, left: float, bottom: float, top: float
+) -> "Iterator[tuple[Figure, Axes]]":
+    """An empty figure with margins in points: Hangul has no width in the layout font."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
+        matplotlib.rcParams.update(_SETTINGS)
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
+        figure = Figure(figsize=(WIDTH / 72, height / 72))
+        figure.patch.set_visible(False)
+        axes = figure.add_axes(
+            (left / WIDTH, bottom / height, 1 - (left + 12) / WIDTH, 1 - (bottom + top) / height)
+        )
+        axes.patch.set_visible(False)
+        yield figure, axes
+
+
+def svg_text(figure: "Figure", prefix: str, label: str) -> str:
+    """The figure as an SVG element for an HTML page, ids prefixed, nothing fetched by it."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    root = ElementTree.fromstring(buffer.getvalue())
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.rsplit("}", 1)[-1] in ("metadata", "style"):
+                parent.remove(child)
+    used = {m for e in root.iter() for v in e.attrib.values() for m in re.findall(r"#(\w+)", v)}
+    colors = {color: series_color(i) for i, color in enumerate(PALETTE)} | {INK: "currentColor"}
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+        attributes = dict(element.attrib)
+        element.attrib.clear()
+        for name, value in attributes.items():
+            if name == "id" and value not in used:
+                continue
+            element.set(*_page_attribute(name, value, prefix, colors))
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.set("role", "img")
+    root.set("aria-label", label)
+    title = ElementTree.Element("title")
+    title.text = label
+    root.insert(0, title)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _page_attribute(
+    name: str, value: str, prefix: str, colors: Mapping[str, str]
+) -> tuple[str, str]:
+    if name == "id":
+        return "id", prefix + value
+    if name == _HREF:
+        return "href", "#" + prefix + value.removeprefix("#")
+    if name == "style":
+        # the page's family, not matplotlib's
+        value = re.sub(r"font-family:[^;]*;", "", value)
+        value = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", value)
+        for color, variable in colors.items():
+            value = value.replace(color, variable)
+    return name, value.replace("url(#", f"url(#{prefix}")
+
+
+# Where the labels of points stand: beside them, over nothing else that is drawn.
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SIZE = FONT - 1.5
+_MAX_COLUMNS = 30
+# in points from the middle of a mark; from the second on, a stroke leads to the label
+_DISTANCES = (6.0, 16.0, 28.0)
+_EM = 0.58  # width of a letter as a share of its size; capitals are wider
+_MARK = 4.0  # half the side of a mark, in points
+
+_STROKE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "alpha": 0.5, "shrinkB": 3}
+
+
+class Box(NamedTuple):
+    """A rectangle in points."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def meets(self, other: "Box") -> bool:
+        """Whether the two have more than an edge in common."""
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and self.bottom < other.top
+            and other.bottom < self.top
+        )
+
+    def within(self, other: "Box") -> bool:
+        """Whether it lies in the other one whole."""
+        return (
+            self.left >= other.left
+            and self.right <= other.right
+            and self.bottom >= other.bottom
+            and self.top <= other.top
+        )
+
+
+def label_points(axes: "Axes", marks: Sequence[tuple[float, float, str]]) -> None:
+    """Write the label of each (x, y, label) of a plot whose scales are set.
+
+    A label takes the first free place of those round its mark, the nearest ones first; one that
+    finds none is left out. Costs O(points²).
+    """
+    axes.autoscale_view()
+    frame = Box(*axes.bbox.extents)
+    places = [tuple(map(float, axes.transData.transform((x, y)))) for x, y, _ in marks]
+    taken = [Box(x - _MARK, y - _MARK, x + _MARK, y + _MARK) for x, y in places]
+    for (x, y), mark in zip(places, marks, strict=True):
+        label = shorten(mark[2], _MAX_COLUMNS)
+        width, height = num_columns(label) * _EM * _SIZE, 1.15 * _SIZE
+        for distance, box in _around(x, y, width, height):
+            if box.within(frame) and not any(box.meets(other) for other in taken):
+                taken.append(box)
+                # the estimated width is the less wrong, the nearer the text's anchor is to the mark
+                side = "left" if box.left > x else "right" if box.right < x else "center"
+                at = {"left": box.left, "right": box.right, "center": x}[side] - x
+                axes.annotate(
+                    label,
+                    mark[:2],
+                    xytext=(at, box.bottom - y + 0.2 * _SIZE),
+                    ha=side,
+                    textcoords="offset points",
+                    fontsize=_SIZE,
+                    arrowprops=_STROKE if label and distance > _DISTANCES[0] else None,
+                )
+                break
+
+
+def _around(x: float, y: float, width: float, height: float) -> Iterator[tuple[float, Box]]:
+    """(distance, box) of the places of a label: right, left, above and below, then slanting."""
+    for distance in _DISTANCES:
+        slant = 0.7 * distance
+        for left, bottom in (
+            (x + distance, y - height / 2),
+            (x - distance - width, y - height / 2),
+            (x - width / 2, y + distance),
+            (x - width / 2, y - distance - height),
+            (x + slant, y + slant),
+            (x + slant, y - slant - height),
+            (x - slant - width, y + slant),
+            (x - slant - width, y - slant - height),
+        ):
+            yield distance, Box(left, bottom, left + width, bottom + height)
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+Points = Sequence[tuple[float, float]]
+MARKERS = "os^Dv"  # of a scatter's series, as matplotlib names them
+MARKER_SIGNS = "●■▲◆▼"  # the same in a legend
+_MAX_LABEL_COLUMNS = 26
+_MAX_BUCKETS = 400  # about one a point of width: more would be drawn over each other
+_TICK_STEPS = (1, 2, 2.5, 5, 10)
+_BAND_ALPHA = 0.2
+
+
+def line_svg(
+    series: Mapping[str, Points],
+    x_label: str,
+    y_label: str,
+    log_y: bool,
+    prefix: str,
+    *,
+    log_x: bool = False,
+    bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
+) -> str:
+    """Lines over x, one a series; a point that is not finite leaves a gap. `prefix` of ids.
+
+    `bands` of a series are (x, low, high).
+    """
+    with new_figure(210.0, left=46, bottom=36, top=24) as (figure, axes):
+        for index, (name, all_points) in enumerate(series.items()):
+            points = _envelope([p for p in all_points if p[0] > 0 or not log_x])
+            xs, ys = _coordinates(points)
+            axes.plot(
+                xs,
+                ys,
+                color=PALETTE[index % len(PALETTE)],
+                linestyle=line_style(index),
+                marker="o" if len(points) <= 15 else None,
+                markersize=3.5,
+            )
+            band = [b for b in (bands or {}).get(name, ()) if b[0] > 0 or not log_x]
+            if band:
+                at, low, high = ([float(b[i]) for b in band] for i in range(3))
+                color = PALETTE[index % len(PALETTE)]
+                axes.fill_between(at, low, high, color=color, alpha=_BAND_ALPHA, linewidth=0)
+        _scale_axes(axes, list(series.values()), log_x, log_y)
+        axes.set_xlabel(x_label)
+        axes.set_title(y_label, loc="left", fontsize=FONT)
+        return svg_text(figure, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
+
+
+def scatter_svg(
+    points: Mapping[str, Sequence[tuple[float, float, str]]],
+    lines: Mapping[str, Points],
+    x_label: str,
+    y_label: str,
+    log_x: bool,
+    prefix: str,
+) -> str:
+    """Marks (x, y, label) of each series over `lines`, all of them finite. `prefix` of ids.
+
+    A line has the colour of the points of its name. A label that has no room is left out; the
+    image's description has all of them.
+    """
+    names = list(dict.fromkeys([*points, *lines]))
+    with new_figure(300.0, left=46, bottom=36, top=24) as (figure, axes):
+        for name, line in lines.items():
+            color = PALETTE[names.index(name) % len(PALETTE)]
+            axes.plot(*_coordinates(line), color=color, linewidth=1.2, alpha=0.7)
+        for name, marks in points.items():
+            index = names.index(name)
+            xs, ys = _coordinates([(x, y) for x, y, _ in marks])
+            axes.plot(
+                xs,
+                ys,
+                color=PALETTE[index % len(PALETTE)],
+                linestyle="none",
+                markersize=6,
+                marker=MARKERS[index % len(MARKERS)],
+            )
+        axes.margins(0.12)
+        plain = [[(x, y) for x, y, _ in marks] for marks in points.values()]
+        _scale_axes(axes, [*plain, *lines.values()], log_x, log_y=False)
+        axes.set_xlabel(x_label)
+        axes.set_title(y_label, loc="left", fontsize=FONT)
+        label_points(axes, [mark for marks in points.values() for mark in marks])
+        told = [
+            f"{label} ({tick_text(x)}, {tick_text(y)})"
+            for marks in points.values()
+            for x, y, label in marks
+        ]
+        return svg_text(figure, prefix, f"{y_label} against {x_label}: {', '.join(told)}")
+
+
+def bar_svg(
+    labels: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    y_label: str,
+    errors: Mapping[str, Sequence[float]] | None,
+    prefix: str,
+) -> str:
+    """Groups of bars, one group a label; lying where labels are many or long. `prefix` of ids."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    shown = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
+    widest = max((num_columns(label) for label in shown), default=0)
+    lying = len(shown) * max(widest * 0.55 * FONT + 8, 34.0 * len(series)) > WIDTH - 60
+    thickness = 0.8 / max(1, len(series))
+    height = max(90.0, 46.0 + len(shown) * (10.0 + 14.0 * len(series))) if lying else 210.0
+    left = 14 + widest * 0.55 * FONT if lying else 46
+    with new_figure(height, left=left, bottom=22, top=24) as (figure, axes):
+        for index, (name, values) in enumerate(series.items()):
+            places = [i + (index - (len(series) - 1) / 2) * thickness for i in range(len(shown))]
+            _draw_bars(axes, index, places, values, (errors or {}).get(name), thickness, lying)
+        (axes.set_xmargin if lying else axes.set_ymargin)(0.12)  # room for the values
+        along, across = (axes.yaxis, axes.xaxis) if lying else (axes.xaxis, axes.yaxis)
+        along.set_ticks(range(len(shown)), shown)
+        along.set_tick_params(length=0)
+        along.grid(False)
+        across.set_major_locator(MaxNLocator(5, steps=_TICK_STEPS))
+        across.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+        if lying:
+            axes.invert_yaxis()
+        elif len(shown) < 3:  # one bar is not to fill the plot
+            axes.set_xlim(-1.2, len(shown) + 0.2)
+        axes.set_title(y_label, loc="left", fontsize=FONT)
+        return svg_text(figure, prefix, f"{y_label}: {', '.join(labels)}")
+
+
+def _coordinates(points: Points) -> tuple[list[float], list[float]]:
+    """x and y; nan where y is not finite."""
+    ys = [float(y) if math.isfinite(y) else math.nan for _, y in points]
+    return [float(x) for x, _ in points], ys
+
+
+def _envelope(points: Points) -> list[tuple[float, float]]:
+    """At most 2 x `_MAX_BUCKETS` points: the lowest and the highest of each run of neighbours."""
+    if len(points) <= 2 * _MAX_BUCKETS:
+        return list(points)
+    size = math.ceil(len(points) / _MAX_BUCKETS)
+    kept: list[tuple[float, float]] = []
+    for start in range(0, len(points), size):
+        bucket = [(y, i) for i, (_, y) in enumerate(points[start : start + size], start)]
+        finite = [pair for pair in bucket if math.isfinite(pair[0])] or bucket[:1]
+        kept += [points[i] for i in sorted({min(finite)[1], max(finite)[1]})]
+    return kept
+
+
+def _draw_bars(
+    axes: "Axes",
+    index: int,
+    places: Sequence[float],
+    values: Sequence[float],
+    errors: Sequence[float] | None,
+    thickness: float,
+    lying: bool,
+) -> None:
+    heights = [float(v) if math.isfinite(v) else 0.0 for v in values]  # no bar, and "n/a"
+    spread = None
+    if errors is not None:
+        spread = [float(e) if math.isfinite(e) else 0.0 for e in errors]
+    style: dict[str, Any] = {"color": PALETTE[index % len(PALETTE)]}
+    style["error_kw"] = {"ecolor": INK, "capsize": 3, "elinewidth": 1}
+    if lying:
+        bars = axes.barh(places, heights, height=thickness * 0.92, xerr=spread, **style)
+    else:
+        bars = axes.bar(places, heights, width=thickness * 0.92, yerr=spread, **style)
+    texts = [tick_text(float(f"{v:.3g}")) if math.isfinite(v) else "n/a" for v in values]
+    axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
+
+
+def _scale_axes(axes: "Axes", series: Sequence[Points], log_x: bool, log_y: bool) -> None:
+    """Scales, and about five short ticks on each axis."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    points = [point for line in series for point in line]
+    for axis, is_log, values in (
+        (axes.xaxis, log_x, [x for x, _ in points]),
+        (axes.yaxis, log_y, [y for _, y in points]),
+    ):
+        positive = [value for value in values if math.isfinite(value) and value > 0]
+        if is_log and positive:
+            _log_scale(axes, axis, positive)
+        else:
+            axis.set_major_locator(MaxNLocator(5, steps=_TICK_STEPS))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+
+
+def _log_scale(axes: "Axes", axis: "Axis", positive: Sequence[float]) -> None:
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
+    ratio = max(positive) / min(positive)
+    # in less than a power of ten none might be in sight; over many, 2 and 5 have no room
+    subs = (1.0, 2.0, 5.0) if ratio < 200 or axis is axes.yaxis else (1.0,)
+    wide = LogLocator(subs=subs, numticks=None if axis is axes.yaxis else 7)
+    axis.set_major_locator(wide if ratio > 8 else MaxNLocator(5, steps=_TICK_STEPS))
+    axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,340 @@
+"""Stage folders: whole or not there at all, each with a manifest that says what made it.
+
+A stage writes into `<folder>.partial`; `manifest.json` goes in last and the folder is renamed. A
+manifest's `digest` covers the stage's config, its inputs' digests and the bytes of its files, not
+times or versions: the same work done again has the same digest, and nothing after it is redone.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from electrify.stage.lock import recover, replace_folder
+from electrify.stage.provenance import git_commit, versions
+from electrify.storage.files import inner_path, parse_json, read_json
+from electrify.system.memory import peak_memory_mb
+from electrify.system.progress import log
+
+MANIFEST = "manifest.json"
+_CHECKSUM = "manifest_sha256"
+_TORN = re.compile(r"\.[0-9a-f]{32}\.tmp$")
+PLAN = "plan.json"  # in a partial folder: what it is a part of
+# in a stage folder: of its files only some are here; all stand at the run's address (remote_run.py)
+SPARSE = ".sparse"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage folder is made from; two equal stages make equal files.
+
+    `config` holds the options that decide the result. `inputs` maps a name to a digest: of the
+    manifest of an earlier stage (`input_digest`) or of raw files (`fingerprint`).
+    """
+
+    name: str  # the verb that makes it
+    folder: Path
+    config: Mapping[str, Any]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    resumable: bool = False  # a partial folder made from the same plan is continued
+    volatile: tuple[str, ...] = ()  # patterns of files with clock times, left out of the digest
+    rewritten: tuple[str, ...] = ()  # patterns of files that later verbs write anew: not compared
+    reads: Mapping[str, Path] = field(default_factory=dict)  # by verb: folders of stages before it
+
+    @property
+    def partial(self) -> Path:
+        """Where the stage is written until it is whole."""
+        return self.folder.with_name(self.folder.name + ".partial")
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """Everything that decides the result."""
+        return {"stage": self.name, "config": dict(self.config), "inputs": dict(self.inputs)}
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a stage folder is there and made from the present plan."""
+
+    state: Literal["done", "missing", "stale"]
+    reason: str
+
+
+def status(stage: Stage) -> Status:
+    """Compare the folder's manifest with the plan; the reason names the first difference."""
+    if not stage.folder.exists():
+        return Status("missing", f"no {stage.folder} yet")
+    if change := difference(read_manifest(stage.folder), stage):
+        return Status("stale", change)
+    return Status("done", "same config and inputs")
+
+
+def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
+    """The first input or option of a plan or manifest that is not the stage's; of an option both
+    values. None if there is none."""
+    plan = canonical(stage.plan)
+    before, after = made["inputs"], plan["inputs"]
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            return f"inputs {name} changed"
+    return _difference(made["config"], plan["config"], "config")
+
+
+def _difference(before: Any, after: Any, name: str) -> str | None:
+    if isinstance(before, dict) and isinstance(after, dict):
+        mark = " " if name == "config" else "."
+        parts = [
+            (before.get(key), after.get(key), f"{name}{mark}{key}")
+            for key in sorted({*before, *after})
+        ]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = zip(before, after, strict=True)
+        parts = [(old, new, f"{name}[{i}]") for i, (old, new) in enumerate(pairs)]
+    else:
+        return None if before == after else f"{name} changed from {before!r} to {after!r}"
+    return next(filter(None, (_difference(*part) for part in parts)), None)
+
+
+def is_whole(stage: Stage) -> bool:
+    """Whether all of the partial folder is written, so that it lacks but its name."""
+    whole = replace(stage, folder=stage.partial)
+    try:
+        check_files(stage.partial, stage.name)
+        return status(whole).state == "done"
+    except ValueError:  # a part of it, or damaged
+        return False
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished stage folder; `ValueError` if there is none or it is damaged."""
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = read_json(path)
+        _check_form(folder, manifest)
+        if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
+            raise ValueError("its checksum differs")
+    except FileNotFoundError:
+        raise ValueError(
+            f"{folder} has no {MANIFEST}: not a finished stage folder; remove it and run the "
+            "stage again"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
+        ) from None
+    return manifest
+
+
+def _check_form(folder: Path, manifest: Mapping[str, Any]) -> None:
+    for key in ("config", "inputs", "files"):
+        if not isinstance(manifest[key], dict):
+            raise TypeError(f"{key} is no object")
+    for name, entry in manifest["files"].items():
+        inner_path(folder, name)
+        if not isinstance(entry["bytes"], int) or not isinstance(entry["sha256"], str):
+            raise TypeError(f"no bytes and sha256 of {name}")
+    if not isinstance(manifest["digest"], str):
+        raise TypeError("digest is no text")
+    if not isinstance(manifest.get("rewritten", []), list):
+        raise TypeError("rewritten is no list")
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a stage folder, with a checksum of its own."""
+    value = canonical(dict(manifest))
+    write_json(folder / MANIFEST, value | {_CHECKSUM: digest_of(value)})
+
+
+def input_digest(folder: Path, verb: str) -> str:
+    """The digest of a stage that the next one needs, with all its files. `verb` makes it."""
+    recover(folder)
+    if not folder.exists():
+        raise ValueError(f"no {folder}; run first: electrify {verb} CONFIG")
+    manifest = read_manifest(folder)
+    if (folder / SPARSE).exists():  # the others are copied when a stage reads them
+        return str(manifest["digest"])
+    for name, entry in compared_files(manifest).items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != entry["bytes"]:
+            raise ValueError(
+                f"{path} is missing or has changed since it was made; remove {folder} and run "
+                f"again: electrify {verb} CONFIG"
+            )
+    return str(manifest["digest"])
+
+
+def compared_files(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of the files that stay as they were written, by name."""
+    anew = manifest.get("rewritten", ())
+    return {name: entry for name, entry in manifest["files"].items() if name not in anew}
+
+
+def check_files(folder: Path, verb: str) -> None:
+    """`ValueError` unless each file of a finished stage is, byte for byte, what was written."""
+    files = compared_files(read_manifest(folder))
+    with ThreadPoolExecutor() as threads:
+        for name, is_sound in zip(
+            files, threads.map(lambda n: _is_sound(folder / n, files[n]), files), strict=True
+        ):
+            if not is_sound:
+                raise ValueError(
+                    f"{folder / name} has changed since it was made: put the old file back, or "
+                    f"remove {folder} and run again: electrify {verb} CONFIG"
+                )
+
+
+def _is_sound(path: Path, entry: Mapping[str, Any]) -> bool:
+    same_size = path.is_file() and path.stat().st_size == entry["bytes"]
+    return same_size and file_sha256(path) == entry["sha256"]
+
+
+def fingerprint(path: str) -> str:
+    """A digest of one raw input file: of its bytes if local, else of size and remote checksum."""
+    if "://" not in path:
+        return file_sha256(Path(path))
+    import fsspec  # here: half of what listing runs would cost
+
+    filesystem, inner = fsspec.core.url_to_fs(path)
+    info = filesystem.info(inner)
+    mark = next(
+        (info[key] for key in ("md5Hash", "etag", "ETag", "mtime", "created") if key in info), ""
+    )
+    return hashlib.sha256(f"{info['size']} {mark}".encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of a JSON-able value, independent of key order."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path, which is renamed to `path` at the end of the block, or removed if it fails.
+
+    No other attempt has this temporary name, so a runner may do the same work twice at once.
+    """
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # as where the disk is full
+            error.filename = str(path)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and on the disk before it has its name."""
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove_torn(paths: Iterable[Path]) -> None:
+    """Remove what `whole_file` had begun when it was killed. Nobody may be writing there."""
+    for path in list(paths):
+        if _TORN.search(path.name):
+            path.unlink()
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a value as indented JSON, whole or not at all."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+
+
+def open_partial(stage: Stage, overwrite: bool) -> None:
+    """Make the partial folder, or go on with the one that is there if it is of the same plan.
+
+    `ValueError` if it is the resumable work of another plan, unless `overwrite`.
+    """
+    plan_path = stage.partial / PLAN
+    if stage.partial.exists():
+        if stage.resumable and plan_path.exists():
+            change = plan_difference(plan_path.read_bytes(), stage)
+            if change is None:  # with overwrite too: it drops the work of other plans alone
+                log(f"{stage.name}: continuing {stage.partial}")
+                remove_torn(stage.partial.rglob("*.tmp"))
+                return
+            if not overwrite:
+                raise other_work(stage.partial, change)
+        # the plan first: without it nobody goes on with what a kill leaves of the folder
+        plan_path.unlink(missing_ok=True)
+        shutil.rmtree(stage.partial)
+    stage.partial.mkdir(parents=True)
+    write_json(plan_path, canonical(stage.plan))
+
+
+def plan_difference(content: bytes, stage: Stage) -> str | None:
+    """`difference` to the stage's plan of what stands in a `plan.json`."""
+    try:
+        return difference(parse_json(content, PLAN), stage)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return f"its {PLAN} cannot be read"
+
+
+def other_work(place: object, change: str) -> ValueError:
+    """The error for unfinished work of another plan."""
+    return ValueError(
+        f"{place} is the unfinished work of another config or other inputs: {change}. Give the run "
+        "another output_dir, or --overwrite to drop that work"
+    )
+
+
+def finish_partial(stage: Stage, counts: Mapping[str, Any], seconds: float) -> None:
+    """Write the manifest of the partial folder, which is whole with it."""
+    apart = {stage.partial / PLAN, stage.partial / MANIFEST}
+    paths = sorted(p for p in stage.partial.rglob("*") if p.is_file() and p not in apart)
+    names = [p.relative_to(stage.partial).as_posix() for p in paths]
+    files = {
+        name: {"bytes": p.stat().st_size, "sha256": file_sha256(p)}
+        for name, p in zip(names, paths, strict=True)
+    }
+    plan = canonical(stage.plan)
+    hashes = {
+        name: entry["sha256"]
+        for name, entry in files.items()
+        if not any(fnmatch(name, pattern) for pattern in stage.volatile)
+    }
+    manifest = plan | {
+        "digest": digest_of([plan, hashes]),
+        "counts": dict(counts),
+        "files": files,
+        "rewritten": [n for n in files if any(fnmatch(n, pattern) for pattern in stage.rewritten)],
+        "versions": versions(),
+        "git_commit": git_commit(),
+        "seconds": round(seconds, 3),
+        "peak_memory_mb": peak_memory_mb(),
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    write_manifest(stage.partial, manifest)
+
+
+def put_in_place(stage: Stage) -> None:
+    """Give the whole partial folder its name; with --overwrite the old folder goes only then."""
+    replace_folder(stage.folder, stage.partial)
+    # last: without it a stage stopped while its files are hashed would start afresh
+    (stage.folder / PLAN).unlink(missing_ok=True)
+
+
+def canonical(value: Any) -> Any:
+    """As JSON reads it back: tuples become lists."""
+    return json.loads(json.dumps(value))

@@ -1,0 +1,294 @@
+"""Which options and which earlier folders each stage is made from."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
+
+_EVALUATE_VOLATILE = ("results.jsonl",)
+_EVALUATE_ADDED_LATER: Mapping[str, Any] = {
+    "train_fractions": [1.0],
+    "min_steps": None,
+    "seeds": None,
+}
+# options of `encode` that say how shards are read, not what is written: they belong to pretraining
+READ_OPTIONS = ("sequence_length", "packing", "mixture")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
+MASK_UNITS_FILE = "mask_units.json"  # beside them: which pieces begin a morpheme
+# options of `pretrain` that change neither a weight nor a figure, but for rounding and the masks of
+# dropout: where copies go, how many stay, what each process holds, where inputs come from
+KEEPING_OPTIONS = (
+    "checkpoint_dir",
+    "checkpoint_every_steps",
+    "compile",
+    "cuda_graph",
+    "device",
+    "inputs_dir",
+    "keep_checkpoints",
+    "keep_every_steps",
+    "parallel",
+    "wandb_project",
+)
+_VERBS = {
+    "clean": "clean",
+    "vocab": "train-vocab",
+    "shards": "encode",
+    "pretrain": "pretrain",
+    "export": "export",
+}
+METRICS = "metrics.jsonl"  # of pretraining: a line a record
+# figures in it that depend on the machine, not on the run
+TIMINGS = frozenset(
+    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
+)
+CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
+NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
+_INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
+
+
+def output_dir(config: RunConfig) -> Path:
+    """The run's folder; of a run at an address that is its local one (`open_run`)."""
+    assert "://" not in config.output_dir, "open_run makes a folder of an address"
+    return Path(config.output_dir)
+
+
+def clean_stage(
+    config: RunConfig, files: Mapping[str, str], benchmark_texts: Path | None = None
+) -> Stage:
+    """Raw files to documents; `files` are what the sources match, with their fingerprints.
+
+    `benchmark_texts` is the folder of texts that documents are compared with.
+    """
+    inputs = dict(files)
+    if benchmark_texts is not None:
+        inputs["benchmark texts"] = _folder_digest(benchmark_texts)
+    # runner, worker count and work folder never change a byte; of benchmarks the texts count
+    options = _options(config.clean, leave_out={"runner", "work_dir", "decontaminate_data_dir"})
+    return Stage("clean", output_dir(config) / "clean", options, inputs)
+
+
+def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, Any]) -> Stage:
+    """Documents to the examples of benchmarks that stand in them, found by `rules`.
+
+    `benchmark_items` is the folder of the examples.
+    """
+    folder = output_dir(config)
+    inputs, reads = _earlier(folder, "clean")
+    inputs["benchmark items"] = _folder_digest(benchmark_items)
+    return Stage("leakage", folder / "leakage", rules, inputs, resumable=True, reads=reads)
+
+
+def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
+    """Documents to a tokenizer, and a report that compares it with `vocab.compare` on spans.
+
+    `span_files` are those of `vocab.span_data_dir`; of all paths the contents count.
+    """
+    folder, options = output_dir(config), config.vocab
+    inputs, reads = _earlier(folder, "clean")
+    if options.extend:
+        inputs["vocab.extend"] = _vocabulary_digest(options.extend)
+    for path in options.references:
+        inputs[f"vocab.compare {path}"] = _vocabulary_digest(path)
+    if span_files:
+        hashes = [[path.name, fingerprint(str(path))] for path in span_files]
+        inputs["vocab.span_data_dir"] = digest_of(sorted(hashes))
+    return Stage("train-vocab", folder / "vocab", _options(options), inputs, reads=reads)
+
+
+def encode_stage(config: RunConfig) -> Stage:
+    """Documents to token shards, which serve every sequence length, packing and mixture."""
+    folder = output_dir(config)
+    inputs, reads = _earlier(folder, "clean", "vocab")
+    options = _options(config.encode, leave_out=set(READ_OPTIONS))
+    return Stage("encode", folder / "shards", options, inputs, reads=reads)
+
+
+def pretrain_stage(config: RunConfig) -> Stage:
+    """Token shards to checkpoints."""
+    folder = output_dir(config)
+    inputs, reads = _earlier(folder, "shards", "vocab")
+    for name in ("initial_model", "initial_generator"):
+        if path := getattr(config.pretrain, name):
+            inputs[f"pretrain.{name}"] = _initial_digest(path)
+    volatile = (METRICS, "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
+    options = pretrain_options(config)
+    return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
+
+
+def pretrain_options(config: RunConfig) -> dict[str, Any]:
+    """The options that decide what pretraining results in."""
+    how_read = config.encode.model_dump(mode="json", include=set(READ_OPTIONS))
+    options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS))
+    return options | how_read | {"seed": config.seed}
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, oldest first."""
+    found = [p for p in folder.glob("checkpoint-*") if p.name.split("-")[-1].isdigit()]
+    return sorted(found, key=checkpoint_step)
+
+
+def checkpoint_step(path: Path) -> int:
+    """Of a folder `checkpoint-<step>`."""
+    return int(path.name.split("-")[-1])
+
+
+def run_folder(checkpoint: Path) -> Path:
+    """The run of a checkpoint, two folders up, where its text and vocabulary are."""
+    return checkpoint.resolve().parent.parent
+
+
+def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[int]:
+    """Which of the checkpoints of these rising steps stay: the newest `keep`, and the first at or
+    after each multiple of `keep_every`."""
+    firsts: dict[int, int] = {}
+    if keep_every:
+        for step in steps:
+            firsts.setdefault(step // keep_every, step)
+        firsts.pop(0, None)
+    return {*steps[-keep:], *firsts.values()}
+
+
+def named_checkpoint(path: str) -> Path | None:
+    """The checkpoint at a path; None if there is none.
+
+    `pretrain/` and `pretrain.partial/` stand for each other: the finished folder is renamed.
+    """
+    folder = Path(path).expanduser()
+    run = folder.parent.parent
+    both = [run / "pretrain" / folder.name, run / "pretrain.partial" / folder.name]
+    places = [folder, *both] if folder in both else [folder]
+    return next((place for place in places if (place / CHECKPOINT_STATE).is_file()), None)
+
+
+def initial_checkpoint(path: str) -> Path | None:
+    """The checkpoint that `initial_model` names: itself, else the newest in it or its `pretrain/`.
+
+    None if there is none, as in a `transformers` folder.
+    """
+    if checkpoint := named_checkpoint(path):
+        return checkpoint
+    folder = Path(path).expanduser()
+    found = checkpoints(folder) or checkpoints(folder / "pretrain")
+    return found[-1] if found else None
+
+
+def export_stage(config: RunConfig) -> Stage:
+    """The last checkpoint to `transformers` folders."""
+    folder = output_dir(config)
+    inputs, reads = _earlier(folder, "pretrain", "vocab")
+    reads[_VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
+    # scores come into the model cards once there are any
+    cards = tuple(f"{network}/README.md" for network in NETWORKS)
+    return Stage(
+        "export", folder / "export", {}, inputs, volatile=cards, rewritten=cards, reads=reads
+    )
+
+
+def masked_stage(config: RunConfig, checkpoint: Path | None) -> Stage:
+    """A checkpoint to how well it names hidden tokens: the last one, or one on the way."""
+    folder, options = output_dir(config), _options(config.masked, leave_out={"batch_size"})
+    if checkpoint is None:
+        inputs, reads = _earlier(folder, "pretrain", "shards")
+        return Stage("predict-masked", folder / "masked", options, inputs, reads=reads)
+    inputs, reads = _earlier(folder, "shards")
+    inputs["checkpoint"] = fingerprint(str(checkpoint / CHECKPOINT_STATE))
+    target = folder / f"masked-{checkpoint.name}"
+    return Stage("predict-masked", target, options, inputs, reads=reads)
+
+
+def evaluate_stage(
+    config: RunConfig,
+    model: str | None,
+    rows: Mapping[str, Mapping[str, str]],
+    step: int | None = None,
+) -> Stage:
+    """An encoder to scores; `model` is a folder or hub name in place of the run's own export, with
+    `step` a checkpoint of this run. `rows` are digests of the tasks' rows by task and split."""
+    folder = output_dir(config)
+    data = digest_of(rows)
+    options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
+    _leave_out_defaults(options)
+    if model is None:
+        inputs, reads = _earlier(folder, "export")
+        target = folder / "evaluate"
+        return Stage(
+            "evaluate",
+            target,
+            options,
+            inputs | {"data": data},
+            True,
+            _EVALUATE_VOLATILE,
+            reads=reads,
+        )
+    if step is None:
+        label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
+        inputs = {"model": _model_digest(model), "data": data}
+    else:  # wherever it stands: the folder is renamed when the run is finished
+        label = f"checkpoint-{step}"
+        inputs = {"checkpoint": _initial_digest(model), "data": data}
+    target = folder / f"evaluate-{label}"
+    return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
+
+
+def _leave_out_defaults(options: dict[str, Any]) -> None:
+    """Evaluations of before an option was there have it at the value it now has by default."""
+    for section in (options, *options["tasks_options"].values()):
+        for name, value in _EVALUATE_ADDED_LATER.items():
+            if name in section and section[name] == value:
+                del section[name]
+
+
+def _folder_digest(folder: Path) -> str:
+    """Of the names and contents of all files in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in files]
+    hashes = [fingerprint(str(path)) for path in files]
+    return digest_of(list(zip(names, hashes, strict=True)))
+
+
+def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
+    """Digests of stage folders that a stage reads, by name, and the folders by their verb."""
+    digests = {name: input_digest(folder / name, _VERBS[name]) for name in stages}
+    return digests, {_VERBS[name]: folder / name for name in stages}
+
+
+def _vocabulary_digest(path: str) -> str:
+    """Of the files that a tokenizer folder is read from, or of one vocab.txt."""
+    one = Path(path)
+    files = [one] if one.is_file() else [one / name for name in TOKENIZER_FILES]
+    # what is not there is an error that the stage itself explains
+    return digest_of([[p.name, fingerprint(str(p))] for p in files if p.is_file()])
+
+
+def _model_digest(model: str) -> str:
+    """Of a folder's files, so that new weights in it count; of a hub name as it is."""
+    folder = named_checkpoint(model) or Path(model)
+    if not folder.is_dir():
+        return model
+    files = sorted(p for p in folder.iterdir() if p.is_file())
+    return digest_of([[p.name, fingerprint(str(p))] for p in files])
+
+
+def _initial_digest(path: str) -> str:
+    """Of a checkpoint, whose state names the checksums of its files; of a `transformers` folder's
+    or an export's files; of a hub name as it is."""
+    if checkpoint := initial_checkpoint(path):
+        return fingerprint(str(checkpoint / CHECKPOINT_STATE))
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        return path  # what is not there is an error that the stage itself explains
+    files = [
+        file
+        for place in (folder, *(folder / network for network in NETWORKS))
+        for file in sorted(place.glob("*"))
+        if file.is_file() and file.suffix in _INITIAL_SUFFIXES
+    ]
+    return digest_of([[str(p.relative_to(folder)), fingerprint(str(p))] for p in files])
+
+
+def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:
+    options: dict[str, Any] = section.model_dump(mode="json", exclude=leave_out)
+    return options

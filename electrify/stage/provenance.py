@@ -1,0 +1,44 @@
+"""What code made a result: versions of the libraries that shape it, and the commit."""
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_VERSIONED = (
+    "electrify",
+    "apache-beam",
+    "datasets",
+    "kiwipiepy",
+    "numpy",
+    "pyarrow",
+    "scikit-learn",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that shape results, where installed."""
+    found = {"python": sys.version.split()[0]}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the code, with '+' if it has uncommitted changes; None outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        root = str(Path(__file__).parent.parent)
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", root, *arguments], capture_output=True, text=True
+        )
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    commit = git("rev-parse", "--short=12", "HEAD")
+    return commit + ("+" if git("status", "--porcelain") else "") if commit else None

@@ -1,0 +1,95 @@
+"""A stage is run once: where its folder is not made already, under its lock, from sound inputs."""
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from electrify.stage.folder import (
+    Stage,
+    check_files,
+    finish_partial,
+    is_whole,
+    open_partial,
+    put_in_place,
+    status,
+)
+from electrify.stage.lock import recover, stage_lock
+from electrify.stage.pull import learn, prepare, take_up
+from electrify.stage.push import begin, publish, send_part, writing
+from electrify.system.progress import Stopped, log
+
+# errors of writing: Arrow and numpy do not say of what file
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# safetensors and tokenizers, written in Rust, raise errors of their own that tell it in words
+_IN_RUST = re.compile(r"\(os error (\d+)\)")
+
+
+def run_stage(
+    stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool = False
+) -> bool:
+    """Run `work(partial_folder)` unless the folder is already made from the same plan.
+
+    `work` writes the files and returns counts for the manifest. True if it ran. A finished folder
+    made from another plan is kept and `ValueError` raised, unless `overwrite`; so it is where
+    another process writes the folder, and where a file of `stage.reads` has changed. Of a run at an
+    address (`open_run`), what is read comes from there and what is made goes there.
+    """
+    recover(stage.folder)
+    if _is_done(stage, overwrite):
+        publish(stage.folder)
+        return False
+    with stage_lock(stage.folder), writing(stage.folder):
+        learn(stage.folder.parent)
+        if _is_done(stage, overwrite):  # by the holder of the lock before
+            return False
+        log(f"{stage.name}: {status(stage).reason}")
+        prepare(stage)
+        for verb, folder in stage.reads.items():
+            check_files(folder, verb)
+        if not is_whole(stage):
+            take_up(stage)
+            open_partial(stage, overwrite)
+            begin(stage, overwrite)
+            start = time.monotonic()
+            counts = _work(stage, work)
+            finish_partial(stage, counts, time.monotonic() - start)
+        put_in_place(stage)
+        publish(stage.folder)
+        log(f"{stage.name}: finished {stage.folder}")
+    return True
+
+
+def _work(stage: Stage, work: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
+    try:
+        return work(stage.partial)
+    except Stopped:
+        if stage.resumable:
+            send_part(stage.partial, at_once=True)
+        raise
+    except ValueError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(stage.partial)
+        raise
+    except Exception as error:
+        if found := _IN_RUST.search(str(error)):
+            number = int(found[1])
+            raise OSError(number, os.strerror(number), str(stage.partial)) from error
+        raise
+
+
+def _is_done(stage: Stage, overwrite: bool) -> bool:
+    now = status(stage)
+    if now.state == "done":
+        log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
+    elif now.state == "stale" and not overwrite:
+        raise ValueError(
+            f"{stage.folder} was made otherwise: {now.reason}. Give the run another output_dir, "
+            "or --overwrite to make it again"
+        )
+    return now.state == "done"

@@ -1,0 +1,73 @@
+"""JSON from files that anyone may have written: a value, or a `ValueError` that names the file."""
+
+import json
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_json(path: Path) -> Any:
+    """The value of a UTF-8 file (with a byte order mark or without); `ValueError` names the file.
+
+    `FileNotFoundError` if there is none.
+    """
+    return parse_json(path.read_bytes(), path)
+
+
+def parse_json(text: str | bytes, where: object) -> Any:
+    """The value of a JSON text; `ValueError` says `where` it is from and what is wrong.
+
+    Beside what is no JSON, that is: other bytes than UTF-8, numbers of more digits than Python
+    converts, lists in lists deeper than its stack, and halves of surrogate pairs, which could be
+    neither tokenised nor written again.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        value = json.loads(text)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where} is not UTF-8: {error}") from None
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.start + 1]
+        raise ValueError(f"{where} holds {half!a}, half of a surrogate pair: no text") from None
+    except RecursionError:
+        raise ValueError(f"{where} is not valid JSON: it is nested too deeply") from None
+    except ValueError as error:  # JSONDecodeError, and too many digits
+        raise ValueError(f"{where} is not valid JSON: {error}") from None
+    return value
+
+
+# Names of files that a file gives: they may not lead out of its folder.
+
+
+def inner_path(folder: Path, name: object) -> Path:
+    """The path of a file below `folder`; `ValueError` for a name that leads elsewhere."""
+    inside = PurePosixPath(name) if isinstance(name, str) else None
+    if inside is None or not inside.parts or inside.is_absolute() or ".." in inside.parts:
+        raise ValueError(f"{name!r} is no name of a file in {folder}")
+    if "\0" in str(inside):
+        raise ValueError(f"{name!r} is no name of a file")
+    return folder / inside
+
+
+# Arrays in files of their own.
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write, in C order, what `np.save` writes, to a path that ends in .npy.
+
+    On a full disk this is an `OSError` that has the system's number. `np.save` raises one without:
+    "33586 requested and 26560 written".
+    """
+    array = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        header = np.lib.format.header_data_from_array_1_0(array)
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(array.data)

@@ -1,0 +1,311 @@
+"""Checkpoints: whole or not there, checksummed, the last k kept, a damaged one passed over.
+
+`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors`, `figures.safetensors` (sums
+of the steps since the last line of `metrics.jsonl`) and, written last, `state.json`: step,
+checksums, and what the model is and was trained on. There is no generator state and no loader
+position to store: both follow from (seed, step).
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.stage.folder import fingerprint, write_json
+from electrify.stage.plan import (
+    CHECKPOINT_STATE,
+    KEEPING_OPTIONS,
+    checkpoint_step,
+    checkpoints,
+    kept_steps,
+    output_dir,
+    pretrain_options,
+)
+from electrify.storage.files import read_json
+from electrify.system.machine import Precision
+from electrify.system.progress import is_main_process, warn
+from model.devices.device import overwrite
+from model.train.optim import AdamW
+from model.train.processes import on_first, placed_as
+from vocab.shards.files import TokenShards
+
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+FIGURES = "figures.safetensors"
+FILES = (MODEL, OPTIMIZER, FIGURES)
+PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
+_INDEX = "index.json"
+# what is raised where a file is cut off, changed or not there
+DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint as read, on the CPU."""
+
+    step: int  # finished ones
+    identity: Mapping[str, Any]
+    model: Tensors
+    moments: Tensors  # "<optimizer's number>/<kind of moment>/<parameter>"
+    figures: Tensors = field(default_factory=dict)  # of the steps since the last record
+
+
+def run_identity(config: RunConfig) -> dict[str, Any]:
+    """What a run's checkpoints are of: text, tokenizer, and the options that decide the result."""
+    shards = TokenShards(output_dir(config) / "shards")
+    return {
+        "objective": config.pretrain.objective,
+        "vocab_size": shards.vocab_size,
+        "tokenizer_sha256": shards.tokenizer_sha256,
+        "shards_sha256": fingerprint(str(shards.folder / _INDEX)),
+        "options": json.loads(json.dumps(pretrain_options(config))),
+    }
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimizers: Sequence[AdamW],
+    keep: int,
+    keep_every: int | None = None,
+    *,
+    identity: Mapping[str, Any] | None = None,
+    figures: Mapping[str, Tensor] | None = None,
+) -> Path:
+    """Write `folder/checkpoint-<step>`, which is returned.
+
+    Of those before it `kept_steps` stay. Any after it go: they could not be read, or the run would
+    have gone on from them. All processes of a run must call it; the first writes.
+    """
+    tensors = model_tensors(model), optimizer_tensors(model, optimizers)
+    if is_main_process():
+        found = Checkpoint(step, identity or {}, *tensors, dict(figures or {}))
+        write_checkpoint(folder, found, keep, keep_every)
+    return folder / f"checkpoint-{step}"
+
+
+def write_checkpoint(
+    folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int | None = None
+) -> None:
+    """`save_checkpoint` of tensors that are gathered already; `ValueError` if the disk is full."""
+    target = folder / f"checkpoint-{checkpoint.step}"
+    temporary = target.with_name(f"{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        _write_files(temporary, checkpoint)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)  # what is half written fills the disk
+        raise ValueError(
+            f"{target} cannot be written ({error}): make room there; the same command goes on from "
+            "the checkpoint before"
+        ) from None
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.replace(target)
+    steps = [checkpoint_step(path) for path in checkpoints(folder)]
+    kept = kept_steps([step for step in steps if step <= checkpoint.step], keep, keep_every)
+    for step in steps:
+        if step not in kept:
+            shutil.rmtree(folder / f"checkpoint-{step}")
+
+
+def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
+    folder.mkdir(parents=True)
+    save_file(checkpoint.model, folder / MODEL)
+    save_file(checkpoint.moments, folder / OPTIMIZER)
+    save_file(checkpoint.figures, folder / FIGURES)
+    hashes = {name: fingerprint(str(folder / name)) for name in FILES}
+    state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
+    write_json(folder / CHECKPOINT_STATE, state)
+
+
+def load_latest(
+    folder: Path,
+    model: nn.Module,
+    optimizers: Sequence[AdamW],
+    *,
+    identity: Mapping[str, Any] | None = None,
+) -> int:
+    """Restore the newest sound checkpoint; the number of finished steps, 0 if there is none.
+
+    A damaged one is passed over with a warning. `ValueError` if it is of another run than
+    `identity` says, or of a model of another form.
+    """
+    for path in reversed(checkpoints(folder)):
+        try:
+            found = read_checkpoint(path)
+        except DAMAGES as error:
+            warn(f"{path} is damaged ({error}); trying the one before")
+            continue
+        if identity is not None:
+            check_identity(found.identity, identity, str(path))
+        restore_model(model, found.model, path)
+        restore_optimizers(model, optimizers, found.moments)
+        return found.step
+    return 0
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """One checkpoint folder, compared with its checksums; one of `DAMAGES` if it is not whole."""
+    state = read_state(path)
+    return Checkpoint(
+        int(state["step"]),
+        state["identity"],
+        load_file(path / MODEL),
+        load_file(path / OPTIMIZER),
+        load_file(path / FIGURES),
+    )
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """`state.json` of a checkpoint folder whose files have the checksums it names."""
+    state: dict[str, Any] = read_json(path / CHECKPOINT_STATE)
+    step, identity = state["step"], state["identity"]
+    if not isinstance(step, int) or not isinstance(identity, dict):
+        raise ValueError(f"{CHECKPOINT_STATE} has no step or no identity")
+    if not isinstance(identity.get("options", {}), dict):
+        raise ValueError(f"{CHECKPOINT_STATE} has no table of options")
+    for name in FILES:
+        if fingerprint(str(path / name)) != state["sha256"][name]:
+            raise ValueError(f"checksum of {name} differs")
+    return state
+
+
+def trained_options(identity: Mapping[str, Any]) -> PretrainConfig:
+    """What a checkpoint was trained with; one of `DAMAGES` if that is no `[pretrain]` table."""
+    known = {k: v for k, v in identity["options"].items() if k in PretrainConfig.model_fields}
+    return PretrainConfig.model_validate_json(json.dumps(known))
+
+
+def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
+    """`ValueError` naming the first thing in which a checkpoint is of another run."""
+    pairs = [(name, found.get(name), wanted[name]) for name in wanted if name != "options"]
+    theirs, ours = found.get("options", {}), wanted.get("options", {})
+    options = sorted({*theirs, *ours} - set(KEEPING_OPTIONS))  # some were not of those earlier
+    pairs += [(f"option {k}", theirs.get(k), ours.get(k)) for k in options]
+    for name, is_there, should_be in pairs:
+        if is_there != should_be:
+            raise ValueError(
+                f"{where} is of another run: its {name} is {is_there!r}, this run's is "
+                f"{should_be!r}. Give this run folders of its own (output_dir, "
+                "pretrain.checkpoint_dir), or pretrain.initial_model to go on from that one"
+            )
+
+
+def read_figures(folder: Path, step: int) -> Tensors:
+    """The figures that a checkpoint holds of the steps since the last record; none at step 0."""
+    return load_file(folder / f"checkpoint-{step}" / FIGURES) if step else {}
+
+
+def load_model(path: Path, model: nn.Module) -> None:
+    """Load a checkpoint's weights into a model of its form; `ValueError` if it is damaged."""
+    try:
+        read_state(path)
+        tensors = load_file(path / MODEL)
+    except DAMAGES as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): put its files back from a copy, or remove {path.parent} "
+            "and run again: electrify pretrain CONFIG"
+        ) from None
+    restore_model(model, tensors, path)
+
+
+def newest_sound(folder: Path) -> int:
+    """The step of the newest checkpoint that can be read, 0 if there is none."""
+    for path in reversed(checkpoints(folder)):
+        try:
+            return int(read_state(path)["step"])
+        except DAMAGES:
+            continue
+    return 0
+
+
+def kept_precision(folder: Path) -> Precision | None:
+    """What the run in `folder` is computed in; None without a checkpoint that says so."""
+    step = newest_sound(folder)
+    if not step:
+        return None
+    found = read_json(folder / f"checkpoint-{step}" / CHECKPOINT_STATE)["identity"].get(PRECISION)
+    return found if found in get_args(Precision) else None
+
+
+def newest(folder: Path) -> Path:
+    """The newest checkpoint folder; `ValueError` if there is none."""
+    found = checkpoints(folder)
+    if not found:
+        raise ValueError(f"no checkpoint in {folder}; run first: electrify pretrain CONFIG")
+    return found[-1]
+
+
+def own_tensors(model: nn.Module) -> Tensors:
+    """The tensors of the model's state themselves; one that has several names has its first."""
+    parts = dict((*model.named_parameters(), *model.named_buffers()))
+    return {name: parts[name] for name in model.state_dict() if name in parts}
+
+
+def model_tensors(model: nn.Module) -> Tensors:
+    """`own_tensors` whole and on the CPU of the first process; the others, if there are any, must
+    call it too and get empty ones."""
+    return {name: on_first(tensor) for name, tensor in own_tensors(model).items()}
+
+
+def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
+    """Moments by optimiser and parameter name, so that they survive another parameter order.
+
+    Gathered as `model_tensors` are.
+    """
+    return {
+        f"{number}/{kind}/{name}": on_first(value)
+        for number, optimizer in enumerate(optimizers)
+        for name, parameter in model.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+@torch.no_grad()
+def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
+    """Copy whole tensors into the model, each process its part; `ValueError` before anything is
+    changed if they do not fit. `where` they are from is for the error."""
+    own = own_tensors(model)
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted({*wanted, *found}):
+        if wanted.get(name) != found.get(name):
+            raise ValueError(
+                f"{where} does not fit the model of this config: {name} has the shape "
+                f"{found.get(name)} there and {wanted.get(name)} here (None: it is not there). "
+                "Pretrain with the config that it was made with"
+            )
+    for name, tensor in own.items():
+        overwrite(tensor, placed_as(tensors[name], tensor))
+
+
+def restore_optimizers(
+    model: nn.Module, optimizers: Sequence[AdamW], moments: Mapping[str, Tensor]
+) -> None:
+    """Put `optimizer_tensors` in place of what the optimisers hold, each process its part."""
+    parameters = dict(model.named_parameters())
+    for optimizer in optimizers:
+        optimizer.state.clear()
+    for key, value in moments.items():
+        number, _, kind_of = key.partition("/")
+        kind, _, name = kind_of.partition("/")
+        parameter = parameters.get(name)
+        known = number.isdecimal() and int(number[:4]) < len(optimizers)
+        if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
+            raise ValueError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
+        # a copy, since what safetensors returns may be the file itself, mapped; moments live beside
+        # their parameter; the optimiser takes the count of steps to its device
+        copied = value.clone()
+        optimizers[int(number)].state[parameter][kind] = (
+            placed_as(copied, parameter) if value.dim() else copied
+        )

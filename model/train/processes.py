@@ -1,0 +1,268 @@
+"""Several processes, started by `torchrun --nproc-per-node N -m electrify pretrain CONFIG`.
+
+Each trains on its rows of every batch and of the batch's draws, and losses are sums divided by the
+counts of all processes, so a run has the same result whatever their number, up to rounding; with
+dropout, whose masks each process draws for its own rows, up to chance.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.rendezvous import rendezvous
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.stage.folder import Stage
+from electrify.stage.run import run_stage
+from electrify.system.progress import Stopped, is_main_process
+from model.batch import Counts
+from model.devices.device import describe, num_devices, place, resolve_device
+from model.electra import ElectraPretrainer
+from model.layers import Layer
+from model.schedule import Phase
+
+# the first process may copy a checkpoint to a slow address while the others wait
+_TIMEOUT = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those of a run; one alone by default.
+
+    What it does with several, all of them must do, in the same order.
+    """
+
+    rank: int = 0
+    num_ranks: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def sum(self, counts: Counts) -> Counts:
+        """Counts over all processes."""
+        if self.num_ranks == 1:
+            return counts
+        total = torch.stack([getattr(counts, field.name) for field in fields(counts)])
+        dist.all_reduce(total)
+        return Counts(*total.unbind())
+
+    def collect(self, tensors: Iterable[Tensor]) -> None:
+        """Move all sums into the first process, in place: there the total, elsewhere zero."""
+        if self.num_ranks == 1:
+            return
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+            if not self.is_first:
+                tensor.zero_()
+
+    def gather(self, tensor: Tensor, dim: int) -> Tensor:
+        """Those of all processes, one behind the other along `dim`, on the CPU."""
+        if self.num_ranks == 1:
+            return tensor.cpu()
+        found: list[Tensor] = [tensor] * self.num_ranks
+        dist.all_gather_object(found, tensor.cpu())  # of any size
+        return torch.cat(found, dim)
+
+    def any_of(self, flag: bool) -> bool:
+        """Whether any process says so. On the CPU: it waits for all processes, for no device."""
+        if self.num_ranks == 1:
+            return flag
+        number = torch.tensor(int(flag))
+        dist.all_reduce(number, dist.ReduceOp.MAX)
+        return bool(number)
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        self.any_of(False)
+
+
+ALONE = Ranks()
+
+
+@contextmanager
+def processes(config: PretrainConfig) -> Iterator[Ranks]:
+    """Join the processes of a run that `torchrun` started; without it there is one, alone.
+
+    Where one fails, its error is the one that is shown: the others, whose next exchange with it
+    breaks, only say that they stop too.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield ALONE
+        return
+    backend = _backend(resolve_device(config.device))
+    store, rank, num_ranks = next(rendezvous("env://", timeout=_TIMEOUT))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=_TIMEOUT)
+    try:
+        yield Ranks(rank, num_ranks)
+    except Stopped:
+        dist.destroy_process_group()
+        raise
+    except BaseException:
+        # the group is left as it is: to end it would wait for the others
+        first = _first_failed(store, rank)
+        if first != rank:
+            raise SystemExit(f"process {rank} stops, as process {first} failed") from None
+        raise
+    dist.destroy_process_group()
+
+
+def _backend(device: torch.device) -> str:
+    """Of tensors on the CPU, such as flags, and of those on the device."""
+    if device.type == "cpu":
+        return "gloo"
+    if not dist.is_nccl_available():
+        raise ValueError(
+            'several processes on CUDA need NCCL, which this torch lacks: use device = "cpu", or '
+            "one process, without torchrun"
+        )
+    return "cpu:gloo,cuda:nccl"
+
+
+def _first_failed(store: Store, rank: int) -> int | str:
+    """The process that failed first, this one if none did before."""
+    try:
+        return int(store.compare_set("first failed", "", str(rank)))
+    except RuntimeError:  # the process that holds the store is gone
+        return "another"
+
+
+def run_together(
+    stage: Stage, work: Callable[[Path], Mapping[str, Any]], ranks: Ranks, overwrite: bool = False
+) -> bool:
+    """`run_stage` with `work` in every process; the folder is made and finished by the first."""
+    if not ranks.is_first:
+        runs = ranks.any_of(False)
+        if runs:
+            work(stage.partial)
+            ranks.wait()
+        ranks.wait()
+        return runs
+
+    led = False
+
+    def lead(folder: Path) -> Mapping[str, Any]:
+        nonlocal led
+        led = True
+        ranks.any_of(True)
+        counts = work(folder)
+        ranks.wait()  # nobody needs the folder under this name any more
+        return counts
+
+    ran = run_stage(stage, lead, overwrite)
+    if not led:  # it was done already, or lacked but its name
+        ranks.any_of(False)
+    ranks.wait()
+    return ran
+
+
+def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.device) -> nn.Module:
+    """The model for several processes: a copy in each (DDP), or a part in each (FSDP2).
+
+    The model must be on its device, with the same weights in all processes. FSDP2 puts other
+    parameters in place of those it has, so optimisers are made after this.
+    """
+    if ranks.num_ranks == 1:
+        return model
+    if config.parallel == "fsdp":
+        return _shard(model, ranks, device)
+    return DistributedDataParallel(
+        model,
+        device_ids=[device] if device.type == "cuda" else None,
+        gradient_as_bucket_view=True,
+        find_unused_parameters=trains_in_parts(config),
+    )
+
+
+def check_shares(phases: Iterable[Phase], device: torch.device) -> None:
+    """`ValueError` unless a process's devices can share the rows of each forward pass evenly."""
+    number = num_devices(device)
+    for phase in phases:
+        rows = min(phase.micro_batch_size, phase.batch_size)
+        if rows % number:
+            name = "batch_size" if rows == phase.batch_size else "micro_batch_size"
+            raise ValueError(
+                f"pretrain.{name} = {rows} must divide by the devices ({describe(device)}): set "
+                f"{rows - rows % number or number} or {rows + -rows % number}"
+            )
+
+
+def trains_in_parts(config: PretrainConfig) -> bool:
+    """Whether a backward pass leaves some parameters without gradients."""
+    return config.updates == "decoupled" or config.objective == "electra-two-stage"
+
+
+def _shard(model: nn.Module, ranks: Ranks, device: torch.device) -> nn.Module:
+    """FSDP2: each layer by itself; everything else, shared embeddings too, with the root.
+
+    Weights, gradients and moments are fp32 and in parts; autocast makes matrix products bf16 as it
+    does without FSDP2. Its own mixed precision would round LayerNorms, embeddings and the residual
+    stream too, and a run would change when it goes on with DDP. The price is twice the bytes on the
+    wire, and bf16 copies of whole layers that live from forward to backward.
+    """
+    mesh = init_device_mesh(device.type, (ranks.num_ranks,))
+    for module in list(model.modules()):
+        if isinstance(module, Layer):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    model.register_forward_hook(_leave_sharded)
+    return model
+
+
+def _leave_sharded(model: nn.Module, inputs: object, output: object) -> None:
+    """The root keeps its weights whole for the backward pass, which validation does not have:
+    `parameters()` would then be others than those of the optimisers."""
+    if not torch.is_grad_enabled():
+        assert isinstance(model, FSDPModule)
+        model.reshard()
+
+
+def bare(model: nn.Module) -> ElectraPretrainer:
+    """The model inside its wrapper for several processes; FSDP2 has none."""
+    inside = model.module if isinstance(model, DistributedDataParallel) else model
+    assert isinstance(inside, ElectraPretrainer)
+    return inside
+
+
+def synchronised(model: nn.Module, last: bool) -> AbstractContextManager[object]:
+    """Around forward and backward of a micro-batch: gradients are exchanged after the last one.
+
+    FSDP2 exchanges them each time, since whole gradients are what it must not hold.
+    """
+    if isinstance(model, DistributedDataParallel) and not last:
+        return model.no_sync()
+    return nullcontext()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor itself, or that of which this process has a part; all processes must call it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def on_first(tensor: Tensor) -> Tensor:
+    """The whole tensor on the CPU of the first process; the others, which must call it too, get an
+    empty one, for a machine would not hold a copy for each."""
+    tensor = whole(tensor.detach())
+    return tensor.cpu().contiguous() if is_main_process() else torch.empty(0)
+
+
+def placed_as(value: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor on the device of `like` and, where that is a part, cut as it is."""
+    value = place(value, like.device)
+    if not isinstance(like, DTensor):
+        return value
+    # each process has the whole tensor, so none needs to send it
+    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None)

@@ -1,0 +1,253 @@
+"""Cross-entropy and samples of a vocabulary head, a chunk of rows at a time.
+
+Written as logits, softmax, loss and draw, a head makes ten tensors of [rows, vocabulary] and goes
+through memory for each. Here the logits of a chunk become losses, samples and gradients while they
+are at hand: the weights of the rows are known before, so the gradient of the weighted sum of losses
+needs nothing that comes later, and the backward pass only scales it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from model.masking import block_sums, draw_tokens, forbid_tokens, sample_tokens
+
+# logits at once: enough for large matrix products, few beside a network's own tensors
+# (XLA: all of them, as rows of several devices are not to be cut)
+_CHUNK_ELEMENTS = {"cpu": 2**22, "xla": 2**62}
+_CHUNK_ELEMENTS_ELSEWHERE = 2**25
+# no chunk but the last has a part of a matrix product's tile
+_TILE_ROWS = 64
+# pieces to which a table is filled up: tensor cores read 16 bytes at once, and 30,522 x 2 is no
+# multiple of that. Whole blocks of `block_sums`; the work grows by 1 in 400
+_ALIGNMENT = {"cuda": 128}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one token is drawn a row."""
+
+    uniforms: Tensor  # (..., 2) fp64 in [0, 1)
+    temperature: float = 1.0
+    disallow_correct: bool = False  # never the target
+
+
+@dataclass(frozen=True)
+class HeadLoss:
+    """What a head makes of rows (...); nothing but `total` has a gradient."""
+
+    total: Tensor  # scalar: the sum of weights x losses
+    losses: Tensor  # -log p(target)
+    hits: Tensor  # bool, no token is more likely than the target
+    sampled: Tensor | None = None  # int64
+    sampled_losses: Tensor | None = None  # -log p(sample) at temperature 1, whatever drew it
+
+
+class _Rows(NamedTuple):
+    """What belongs to rows (N,), and how they are sampled from."""
+
+    targets: Tensor
+    weights: Tensor
+    uniforms: Tensor | None  # (N, 2)
+    temperature: float
+    disallow_correct: bool
+
+    def part(self, rows: slice) -> "_Rows":
+        uniforms = None if self.uniforms is None else self.uniforms[rows]
+        return self._replace(
+            targets=self.targets[rows], weights=self.weights[rows], uniforms=uniforms
+        )
+
+
+def head_loss(
+    states: Tensor,
+    table: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    sampling: Sampling | None = None,
+) -> HeadLoss:
+    """Predict targets (...) by the logits `states` (..., E) x `table` (V, E) transposed + `bias`.
+
+    Products are made in autocast's type, all else in fp32 or wider. `weights` (...) are constants.
+    Where no gradient is wanted none is made.
+    """
+    assert not weights.requires_grad
+    kind, shape = states.device.type, targets.shape
+    if torch.is_autocast_enabled(kind):
+        states = states.to(torch.get_autocast_dtype(kind))
+    rows = _Rows(targets.flatten(), weights.flatten(), None, 1.0, False)
+    if sampling is not None:
+        rows = rows._replace(
+            uniforms=sampling.uniforms.flatten(0, -2),
+            temperature=sampling.temperature,
+            disallow_correct=sampling.disallow_correct,
+        )
+    learned = states.flatten(0, -2), table, bias
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned):
+        figures = _HeadLoss.apply(*learned, *rows)  # type: ignore[no-untyped-call]
+    else:
+        figures, _ = _in_chunks(*learned, rows, with_gradient=False)
+    return HeadLoss(figures[0], *(of.view(shape) for of in figures[1:]))
+
+
+class _HeadLoss(torch.autograd.Function):
+    """The gradients are made with the loss; `backward` scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, table: Tensor, bias: Tensor, *rows: Any
+    ) -> tuple[Tensor, ...]:
+        figures, gradients = _in_chunks(states, table, bias, _Rows(*rows), with_gradient=True)
+        ctx.save_for_backward(*gradients)
+        ctx.mark_non_differentiable(*figures[1:])
+        return figures
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        of_states, of_table, of_bias = ctx.saved_tensors
+        return of_states * scale, of_table * scale, of_bias * scale, None, None, None, None, None
+
+
+def _in_chunks(
+    states: Tensor, table: Tensor, bias: Tensor, rows: _Rows, with_gradient: bool
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The tensors of `HeadLoss` for rows (N,), and gradients by states (N, E), table and bias."""
+    matrix, offsets = _filled_up(table, bias, states.dtype)
+    figures, of_states = [], []
+    of_table = of_bias = None
+    for part in _chunks(len(states), len(matrix), states.device):
+        own = states[part]
+        logits = torch.addmm(offsets, own, matrix.t())
+        found, gradient = _losses(logits, rows.part(part), with_gradient)
+        figures.append(found)
+        if gradient is not None:
+            of_states.append(gradient @ matrix)
+            of_table = _add_product(of_table, gradient.t(), own)
+            summed = gradient.sum(dim=0, dtype=of_table.dtype)
+            of_bias = summed if of_bias is None else of_bias.add_(summed)
+    losses, hits, *sampled = (torch.cat(of) for of in zip(*figures, strict=True))
+    if sampled and len(matrix) > len(table):
+        sampled[0] = sampled[0].clamp(max=len(table) - 1)  # for logits that are not finite
+    total = (losses * rows.weights).sum()
+    gradients: tuple[Tensor, ...] = ()
+    if of_table is not None and of_bias is not None:
+        gradients = torch.cat(of_states), of_table[: len(table)], of_bias[: len(bias)]
+    return (total, losses, hits, *sampled), gradients
+
+
+def _losses(
+    logits: Tensor, rows: _Rows, with_gradient: bool
+) -> tuple[tuple[Tensor, ...], Tensor | None]:
+    """Figures of a chunk's rows, and the gradient of their share of the total by the logits (n, V),
+    in whose memory it is."""
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    there = rows.targets[:, None]
+    own, top = logits.gather(1, there), logits.amax(dim=1, keepdim=True)
+    hits = own == top
+    own, top = own.to(wide), top.to(wide)
+    relative = torch.sub(logits, top).exp_()  # probabilities, but for a division by their sum
+    sums = block_sums(relative)
+    whole = sums.sum(dim=1, keepdim=True)
+    figures = [top - own + whole.log(), hits]
+    if rows.uniforms is not None:
+        if rows.temperature == 1 and not rows.disallow_correct:
+            sampled = draw_tokens(relative, sums, rows.uniforms)
+        else:
+            allowed = forbid_tokens(logits, rows.targets) if rows.disallow_correct else logits
+            sampled = sample_tokens(allowed, rows.uniforms, rows.temperature)
+        drawn = logits.gather(1, sampled[:, None])
+        figures += [sampled[:, None], top - drawn + whole.log()]
+    gradient = None
+    if with_gradient:
+        weights = rows.weights[:, None]
+        scale = weights / whole
+        # the target's apart: rounded to bf16 before 1 is taken off, a sure one would lose it all
+        at_target = (own - top).exp() * scale - weights
+        gradient = torch.mul(relative, scale, out=logits).scatter_(
+            1, there, at_target.to(logits.dtype)
+        )
+    return tuple(of.squeeze(1) for of in figures), gradient
+
+
+def _filled_up(table: Tensor, bias: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Table and bias in the type of products, with pieces of probability 0 up to the alignment."""
+    missing = -len(table) % _ALIGNMENT.get(table.device.type, 1)
+    matrix, offsets = table.to(dtype), bias.to(dtype)
+    if missing:
+        matrix = F.pad(matrix, (0, 0, 0, missing))
+        offsets = F.pad(offsets, (0, missing), value=float("-inf"))
+    return matrix, offsets
+
+
+def _chunks(num_rows: int, vocab_size: int, device: torch.device) -> Iterator[slice]:
+    """Rows to take at once, chunks of about one size; one for no rows at all."""
+    limit = _CHUNK_ELEMENTS.get(device.type, _CHUNK_ELEMENTS_ELSEWHERE)
+    number = max(1, -(-num_rows * vocab_size // limit))
+    rows = max(1, -(-num_rows // number))
+    if number > 1 and rows > _TILE_ROWS:
+        rows = -(-rows // _TILE_ROWS) * _TILE_ROWS
+    return (slice(start, start + rows) for start in range(0, max(1, num_rows), rows))
+
+
+def _add_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
+    """`total` + left x right, in place, in fp32 or wider; None is zero."""
+    if total is None:
+        return (left @ right).to(torch.promote_types(left.dtype, torch.float32))
+    if total.dtype == left.dtype:
+        return torch.addmm(total, left, right, out=total)
+    return total.add_(left @ right)
+
+
+# Log probabilities of given tokens under logits over the vocabulary, all in fp32.
+
+_LOG_PROBS_ELEMENTS = 2**25  # of logits at once: 128 MB
+
+
+def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """-log p(target): (..., V), (...) to (...)."""
+    losses = F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), reduction="none")
+    return losses.view(targets.shape)
+
+
+def is_most_likely(logits: Tensor, targets: Tensor) -> Tensor:
+    """Whether no token is more likely than the target: (..., V), (...) to (...) bool.
+
+    The maximum alone, since on the CPU its place (argmax) takes ten times as long.
+    """
+    own = logits.gather(-1, targets[..., None]).squeeze(-1)
+    return own == logits.amax(dim=-1)
+
+
+def gathered_log_probs(
+    logits_of: Callable[[Tensor], Tensor], states: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """log p(target) and whether it is the most likely token, for every position.
+
+    (B, L, H), (B, L) to twice (B, L). Logits of all positions are never in memory at once: chunks
+    are computed again for the backward pass, a third more work for a head's share of the memory.
+    """
+
+    def of_chunk(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logits = logits_of(states)
+        return -token_losses(logits, targets), is_most_likely(logits.detach(), targets)
+
+    flat, flat_targets = states.flatten(0, -2), targets.flatten()
+    vocab_size = logits_of(flat[:1].detach()).shape[-1]
+    rows = max(1, _LOG_PROBS_ELEMENTS // vocab_size)
+    if len(flat) <= rows or flat.device.type == "xla":  # which may have cut the rows already
+        log_probs, hits = of_chunk(flat, flat_targets)
+        return log_probs.view(targets.shape), hits.view(targets.shape)
+    found = [
+        checkpoint(of_chunk, part, wanted, use_reentrant=False)
+        for part, wanted in zip(
+            torch.split(flat, rows), torch.split(flat_targets, rows), strict=True
+        )
+    ]
+    log_probs, hits = (torch.cat(parts).view(targets.shape) for parts in zip(*found, strict=True))
+    return log_probs, hits

@@ -1,0 +1,386 @@
+"""Training cost in FLOPs, three ways. Plain arithmetic, no torch.
+
+* matrix products: those of the algorithm, backward twice the forward, look-ups 0. A head counts at
+  the positions that its loss needs. What is computed again to save memory, and the slots that
+  Bernoulli masking leaves empty, are not counted.
+* paper: what the paper's Table 1 counts (google-research/electra flops_computation.py): backward as
+  much as forward, the input embedding as a dense product, other quirks kept. Of what the script
+  does not know: a language head counts at 15.625 % of the positions, as the generator's there, but
+  at all in all-tokens-mlm and in the cloze model of electric; that model is two encoders over one
+  input; the copy gate is a detection head; a uniform or unigram generator, the baseline of
+  electra-adversarial and the sum of gdes' two tables count nothing.
+* 6ND: 6 x parameters outside the look-up tables x tokens. A body that a token passes twice
+  (weight_sharing "all") counts twice.
+
+In electra-two-stage the first stage trains the generator alone, and the second runs it forward.
+"""
+
+import re
+from dataclasses import dataclass
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.system.machine import Precision
+from electrify.system.progress import duration
+from model.schedule import Phase, Stage, phases_of
+
+# Widths and parameters of the networks of a run. Plain arithmetic, no torch.
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSize:
+    """The widths of one network."""
+
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    embedding: int
+    vocab: int
+    positions: int
+    towers: int = 1  # encoders side by side: 2 in the cloze model of electric
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Word, position and token-type tables and their LayerNorm."""
+        return self.embedding * (self.vocab + self.positions + 2 + 2)
+
+    @property
+    def encoder_parameters(self) -> int:
+        """All layers, and the projection from the embeddings where widths differ."""
+        h, i = self.hidden, self.intermediate
+        layer = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
+        project = (self.embedding + 1) * h if self.embedding != h else 0
+        return self.towers * (self.layers * layer + project)
+
+    @property
+    def language_head_parameters(self) -> int:
+        """Dense, LayerNorm and output bias; the word table is counted in the embeddings."""
+        return (self.towers * self.hidden + 1) * self.embedding + 2 * self.embedding + self.vocab
+
+    @property
+    def detection_head_parameters(self) -> int:
+        """Dense and one logit."""
+        return (self.hidden + 1) * self.hidden + self.hidden + 1
+
+
+def network_sizes(
+    config: PretrainConfig, vocab_size: int
+) -> tuple[NetworkSize, NetworkSize | None]:
+    """The main network (the discriminator) and the generator, None where none is trained."""
+    main = NetworkSize(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        heads=config.num_attention_heads,
+        intermediate=config.intermediate_size,
+        embedding=config.embedding_size,
+        vocab=vocab_size,
+        positions=config.max_position_embeddings,
+    )
+    if not config.has_generator:
+        return main, None
+    return main, NetworkSize(
+        layers=config.generator_num_hidden_layers,
+        hidden=config.generator_hidden_size,
+        heads=config.generator_num_attention_heads,
+        intermediate=config.generator_intermediate_size,
+        embedding=config.generator_embedding_size,
+        vocab=vocab_size,
+        positions=config.max_position_embeddings,
+        towers=2 if config.objective == "electric" else 1,
+    )
+
+
+def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:
+    """Parameters outside the tables that a token of the generator and of the main network passes.
+
+    With weight_sharing "all" the body stands in both. Heads are included, the baseline of
+    electra-adversarial is not.
+    """
+    main, generator = network_sizes(config, vocab_size)
+    in_main = main.encoder_parameters
+    in_main += main.detection_head_parameters if config.has_detection_head else 0
+    in_main += main.language_head_parameters if config.has_language_head else 0
+    if generator is None:
+        return 0, in_main
+    return generator.encoder_parameters + generator.language_head_parameters, in_main
+
+
+def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
+    """Parameters trained, each once, and in each network with its tables and heads.
+
+    The tables of weight_sharing "gdes" count twice among those trained: the generator's, and the
+    discriminator's differences from them. A run without a generator has 0 in it.
+    """
+    main, generator = network_sizes(config, vocab_size)
+    in_generator, in_main = body_parameters(config, vocab_size)
+    counts = {
+        "trained": main.embedding_parameters + in_main,
+        "discriminator": main.embedding_parameters + in_main,
+        "generator": 0,
+    }
+    if generator is None:
+        return counts
+    counts["generator"] = generator.embedding_parameters + in_generator
+    counts["trained"] += in_generator
+    if config.weight_sharing in ("none", "gdes"):
+        counts["trained"] += generator.embedding_parameters
+    if config.weight_sharing == "all":
+        counts["trained"] -= generator.encoder_parameters
+    if config.objective == "electra-adversarial":
+        counts["trained"] += generator.hidden + 1  # the baseline
+    return counts
+
+
+_DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5  # FLOPs an element, by the paper's script
+_PAPER_SHARE = 0.15625  # of positions that the script puts through a language head, at any length
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Training FLOPs in each convention."""
+
+    matmul: float
+    paper: float
+    six_nd: float
+
+    def __add__(self, other: "Flops") -> "Flops":
+        return Flops(
+            self.matmul + other.matmul, self.paper + other.paper, self.six_nd + other.six_nd
+        )
+
+    def __mul__(self, factor: float) -> "Flops":
+        return Flops(self.matmul * factor, self.paper * factor, self.six_nd * factor)
+
+
+def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Flops:
+    """Training FLOPs a token of a sequence of `length`, in one stage of training.
+
+    ELECTRA-Small at 30,522 pieces and length 128: 70.2 M in matrix products.
+    """
+
+    def trained(forward: tuple[float, float], factor: float) -> float:
+        generator, main = forward
+        if stage == "generator":
+            return factor * generator
+        return (1 if stage == "discriminator" else factor) * generator + factor * main
+
+    in_generator, in_main = body_parameters(config, vocab_size)
+    return Flops(
+        matmul=trained(_matmul_forward(config, vocab_size, length), 3),
+        paper=trained(_paper_forward(config, vocab_size, length), 2),
+        six_nd=trained((2 * in_generator, 2 * in_main), 3),
+    )
+
+
+def run_flops(
+    config: PretrainConfig, vocab_size: int, sequence_length: int, num_steps: int | None = None
+) -> Flops:
+    """Training FLOPs of a run's first `num_steps` steps, None for all, phase by phase.
+
+    By the paper's convention 1.29e18 for ELECTRA-Small (the table prints 1.4e18), 6.4e19 for Base,
+    7.1e20 for Large-400K and 3.1e21 for Large-1.75M.
+    """
+    steps = config.num_steps if num_steps is None else num_steps
+    total = Flops(0, 0, 0)
+    for phase in phases_of(config, sequence_length):
+        for stage, first, end in _stages(config):
+            here = min(end, phase.end, steps) - max(first, phase.first_step)
+            tokens = max(0, here) * phase.tokens_per_step
+            total += flops_per_token(config, vocab_size, phase.sequence_length, stage) * tokens
+    return total
+
+
+def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
+    """Stages with their first step and the one after their last."""
+    first, total = config.generator_steps, config.num_steps
+    if not first:
+        return [("joint", 0, total)]
+    return [("generator", 0, first), ("discriminator", first, total)]
+
+
+def _matmul_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
+    """Matrix products of one forward pass a token: the generator's and the main network's."""
+    main, generator = network_sizes(config, vocab_size)
+    chosen = config.num_masked(length) / length
+    in_main = _matmul_encoder(main, length)
+    if config.has_detection_head:
+        in_main += 2 * main.hidden * (main.hidden + 1)
+    if config.has_language_head:
+        share = 1.0 if config.objective == "all-tokens-mlm" else chosen
+        in_main += _matmul_language_head(main) * share
+    if generator is None:
+        return 0.0, in_main
+    in_generator = _matmul_encoder(generator, length)
+    share = 1.0 if config.objective == "electric" else chosen
+    in_generator += _matmul_language_head(generator) * share
+    if config.objective == "electra-adversarial":
+        in_generator += 2 * generator.hidden * chosen  # the baseline
+    return in_generator, in_main
+
+
+def _matmul_encoder(size: NetworkSize, length: int) -> float:
+    # attention is taken whole, also where a mask leaves half or less of it
+    h = size.hidden
+    layer = 2 * (4 * h * h + 2 * h * size.intermediate) + 4 * length * h
+    project = 2 * size.embedding * h if size.embedding != h else 0
+    return size.towers * (size.layers * layer + project)
+
+
+def _matmul_language_head(size: NetworkSize) -> float:
+    return 2 * size.embedding * (size.towers * size.hidden + size.vocab)
+
+
+def _paper_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
+    """One forward pass a token as the script counts it: the generator's, the main network's."""
+    main, generator = network_sizes(config, vocab_size)
+    in_main = _paper_encoder(main, length) + _paper_input(main, length)
+    if config.has_detection_head:
+        in_main += main.hidden * (2 * main.hidden + 1 + _ACTIVATION + 2)
+    if config.has_language_head:
+        share = 1.0 if config.objective == "all-tokens-mlm" else _PAPER_SHARE
+        in_main += _paper_language_head(main) * share
+    if generator is None:
+        return 0.0, in_main
+    in_generator = _paper_encoder(generator, length) + _paper_input(generator, length)
+    share = 1.0 if config.objective == "electric" else _PAPER_SHARE
+    return in_generator + _paper_language_head(generator) * share, in_main
+
+
+def _paper_encoder(size: NetworkSize, length: int) -> float:
+    h, i, heads = size.hidden, size.intermediate, size.heads
+    attention = 3 * (2 * h * h + h) + 4 * h * length + (_SOFTMAX + _DROPOUT + 1) * length * heads
+    # the script counts the LayerNorm after attention once, not for each of the h elements
+    after = 2 * h * h + h + _DROPOUT * h + h + _NORM
+    feed_forward = 4 * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
+    return size.towers * size.layers * (attention + after + feed_forward)
+
+
+def _paper_input(size: NetworkSize, length: int) -> float:
+    e = size.embedding
+    project = 2 * size.hidden * e + size.hidden if e != size.hidden else 0
+    tables = 2 * e * size.vocab + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
+    return tables + size.towers * project
+
+
+def _paper_language_head(size: NetworkSize) -> float:
+    e, v = size.embedding, size.vocab
+    softmax = 2 * e * v + (_SOFTMAX + 2) * v
+    return softmax + 2 * size.towers * size.hidden * e + (1 + _ACTIVATION + _NORM) * e
+
+
+def estimate(config: RunConfig) -> list[str]:
+    """A run's size and cost in words, before it is started."""
+    pretrain, vocab = config.pretrain, config.vocab.size
+    phases = phases_of(pretrain, config.encode.sequence_length)
+    counts = parameter_counts(pretrain, vocab)
+    flops = run_flops(pretrain, vocab, config.encode.sequence_length)
+    seconds = {
+        "one H200 in bf16 at 250 TFLOP/s": flops.matmul / 2.5e14,
+        "two CPU cores in fp32 at 0.12 TFLOP/s": flops.matmul / 1.2e11,
+    }
+    generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
+    lengths = dict.fromkeys(phase.sequence_length for phase in phases)
+    masked = [f"{pretrain.num_masked(length)} of {length}" for length in lengths]
+    return [
+        f"parameters: {counts['trained']:,} trained, {counts['discriminator']:,} in the "
+        f"discriminator{generator}",
+        f"masked positions: {', '.join(masked)}",
+        *_describe_steps(pretrain, phases),
+        f"training tokens: {sum(p.num_steps * p.tokens_per_step for p in phases):,}",
+        f"training FLOPs: {flops.matmul:.3g} in matrix products, "
+        f"{flops.paper:.3g} by the paper's convention, {flops.six_nd:.3g} by 6ND",
+        *(f"estimated time: {duration(s)} ({where}, assumed)" for where, s in seconds.items()),
+        f"estimated memory: {_memory_gib(config):.1f} GiB for weights, moments and activations",
+    ]
+
+
+def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[str]:
+    """The phases and stages of a run that has more than one of them."""
+    lines = []
+    if len(phases) > 1:
+        parts = [f"{p.num_steps:,} of {p.batch_size} x {p.sequence_length} tokens" for p in phases]
+        lines.append(f"curriculum: steps {', then '.join(parts)}")
+    if config.generator_steps:
+        rest = config.num_steps - config.generator_steps
+        lines.append(
+            f"stages: {config.generator_steps:,} steps of the generator, then {rest:,} of the "
+            "discriminator"
+        )
+    return lines
+
+
+def _memory_gib(config: RunConfig) -> float:
+    """16 bytes a parameter, and in fp32 what backward keeps: about 16 H + 3 I a layer and token.
+
+    Logits over the vocabulary are kept at the masked positions only; those of all positions are
+    made a piece at a time.
+    """
+    pretrain, vocab = config.pretrain, config.vocab.size
+    kept = 0
+    for size in network_sizes(pretrain, vocab):
+        if size is not None:
+            per_layer = 16 * size.hidden + 3 * size.intermediate
+            kept += size.towers * size.layers * per_layer + 6 * size.embedding
+    logits = 3 * vocab * (pretrain.has_generator + pretrain.has_language_head)
+
+    def activations(phase: Phase) -> int:
+        length = phase.sequence_length
+        return phase.micro_batch_size * (length * kept + pretrain.num_masked(length) * logits)
+
+    most = max(map(activations, phases_of(pretrain, config.encode.sequence_length)))
+    return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * most) / 2**30
+
+
+# Peak FLOP/s of accelerators, to set a run's own against: model FLOPs utilisation (MFU).
+#
+# MFU = FLOPs of the matrix products that the model needs / seconds / the peak of all devices
+# (Chowdhery et al. 2022, PaLM, appendix B). Peaks are those of dense products at the maker's boost
+# clock, which no kernel reaches for long.
+
+# Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is
+# TF32 where the device has it (model/devices/device.py lets torch use it). None: it has no units for that.
+# Sources: NVIDIA's data sheets, halved where they print the rate with 2:4 sparsity, and for GeForce
+# the white papers of GA102, AD102 and GB202, fp32 accumulation; Cloud TPU's system architecture
+# pages. H100 of 80 GB HBM3 is the SXM board, of 94 GB "H100 NVL".
+_PEAKS: tuple[tuple[str, float | None, float | None], ...] = (
+    (r"B200", 2250.0, 1125.0),
+    (r"H200 NVL", 835.5, 417.5),
+    (r"H200|GH200", 989.5, 494.5),
+    (r"H100 PCIe", 756.5, 378.0),
+    (r"H100 NVL", 835.5, 417.5),
+    (r"H100", 989.5, 494.5),
+    (r"A100", 312.0, 156.0),
+    (r"A10", 125.0, 62.5),
+    (r"L40S", 362.0, 183.0),
+    (r"L40", 181.0, 90.5),
+    (r"L4", 121.0, 60.0),
+    (r"RTX 5090$", 209.5, 104.8),
+    (r"RTX 4090$", 165.2, 82.6),
+    (r"RTX 3090$", 71.0, 35.6),
+    (r"V100S", None, 16.4),
+    (r"V100-SXM\d", None, 15.7),
+    (r"V100", None, 14.0),
+    (r"T4", None, 8.1),
+    # XLA multiplies fp32 in bf16 by default. A device of v2 and v3 is one core of a chip's two.
+    (r"TPU v2", 22.5, 22.5),
+    (r"TPU v3", 61.5, 61.5),
+    (r"TPU v4", 275.0, 275.0),
+    (r"TPU v5e|TPU v5 lite|TPU v5litepod", 197.0, 197.0),
+    (r"TPU v5p", 459.0, 459.0),
+    (r"TPU v6e", 918.0, 918.0),
+)
+
+
+def peak_flops(device: str, precision: Precision) -> float:
+    """FLOP/s of one device by its name, such as "NVIDIA H100 80GB HBM3"; nan where not known.
+
+    Not known are the CPU, a part of a device (MIG), and a precision it has no units for.
+    """
+    if re.search(r"\bMIG\b", device):
+        return float("nan")
+    for pattern, bf16, fp32 in _PEAKS:
+        if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device):
+            peak = bf16 if precision == "bf16" else fp32
+            return float("nan") if peak is None else 1e12 * peak
+    return float("nan")

@@ -1,0 +1,266 @@
+"""What is watched during pretraining, from the outputs of forward passes.
+
+Figures are flat: `rtd_auc` of all text, `ko/rtd_auc` of one language where there are several. What
+an objective does not have is absent; what is undefined (a precision where nothing was called
+replaced) is nan.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.batch import Outputs
+from model.devices.device import overwrite, place, readable
+
+# figure -> field of Outputs (B, N) whose mean it is, and may be None; the weights of that mean
+SLOT_FIELDS = {
+    "generator_loss": ("generator_losses", "weights"),
+    "generator_accuracy": ("generator_hits", "hidden"),
+    "language_loss": ("language_losses", "weights"),
+    "language_accuracy": ("language_hits", "hidden"),
+    "sample_hit_fraction": ("sample_hits", "weights"),
+}
+TERMS = ("generator", "discriminator", "baseline")
+_TOKEN_COLUMNS = ("tokens", "labelled", "replaced", "judged", "called", "found", "rtd_loss")
+_COLUMNS = (*SLOT_FIELDS, *(f"{name} count" for name in SLOT_FIELDS), *_TOKEN_COLUMNS)
+
+
+class MetricsWindow:
+    """Sums over all forward passes since the last `reset`, a row a language.
+
+    `add` waits for nothing: about thirty small kernels a pass as it is written, fewer compiled.
+    `read` copies the sums to the host. The area under the ROC curve needs every token's score, so
+    it is of the last `add` alone.
+    """
+
+    def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
+        assert languages
+        device = torch.device(device)
+        self.languages = tuple(languages)
+        shape = len(languages), len(_COLUMNS)
+        # fp64: fp32 stops counting at 16.8 M tokens
+        self._sums = place(torch.zeros(shape, dtype=torch.float64), device)
+        # of each term its total and its count, then real tokens; over all languages
+        self._totals = place(torch.zeros(2 * len(TERMS) + 1, dtype=torch.float64), device)
+        self._weights: dict[str, float] = {}
+        self._last: list[tuple[Tensor, ...]] = []
+
+    def add(self, outputs: Iterable[Outputs]) -> None:
+        """Count the forward passes of one step, or of all validation batches, as they come."""
+        self._last = []
+        for output in outputs:
+            self.count([output])
+            self._keep(output)
+
+    def count(self, outputs: Sequence[Outputs], add_sums: "AddSums | None" = None) -> None:
+        """The device's share of `add`, which may be recorded; `add_sums` may be compiled."""
+        for output in outputs:
+            (add_sums or add_sums_of)(self._sums, self._totals, output)
+
+    def keep(self, outputs: Sequence[Outputs]) -> None:
+        """The host's share: what the next `read` needs of the last step alone."""
+        self._last = []
+        for output in outputs:
+            self._keep(output)
+
+    def _keep(self, output: Outputs) -> None:
+        self._weights |= {name: term.weight for name, term in output.terms.items()}
+        logits, labels = output.discriminator_logits, output.labels
+        if logits is not None and labels is not None:
+            languages = output.languages[:, None].expand_as(labels)
+            scored = (logits, labels, output.tokens, languages)
+            self._last.append(tuple(readable(part) for part in scored))
+
+    def tensors(self) -> list[Tensor]:
+        """The sums themselves: with several processes, add each up over them before `read`."""
+        return [self._sums, self._totals]
+
+    def detections(self) -> Tensor | None:
+        """(4, tokens) fp32 of the last `add`: logit, label, whether it counts, language.
+
+        None where nothing tells replaced tokens. With several processes, concatenate those of all
+        along the tokens and hand them to `read`.
+        """
+        if not self._last:
+            return None
+        # copied first: on XLA each operator here would have to be compiled
+        parts = [
+            torch.stack([part.cpu().float().flatten() for part in parts]) for parts in self._last
+        ]
+        return torch.cat(parts, dim=1)
+
+    def reset(self) -> None:
+        """Begin a new window."""
+        self._last = []
+        for tensor in self.tensors():
+            overwrite(tensor, 0.0)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
+        weights = [self._weights.get(name, math.nan) for name in TERMS]
+        return {
+            "sums": self._sums.cpu(),
+            "totals": self._totals.cpu(),
+            "weights": torch.tensor(weights, dtype=torch.float64),
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`; of several processes, one alone."""
+        assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
+        overwrite(self._sums, state["sums"])
+        overwrite(self._totals, state["totals"])
+        # a term may have been trained before and not after, as the generator's in two stages
+        weights = zip(TERMS, state["weights"].tolist(), strict=True)
+        self._weights |= {name: weight for name, weight in weights if not math.isnan(weight)}
+
+    @property
+    def num_tokens(self) -> float:
+        """Real tokens seen, padding left out."""
+        return float(self._totals.cpu()[-1])
+
+    def read(self, detections: Tensor | None = None) -> dict[str, float]:
+        """All figures of the passes, each token and chosen position counting once.
+
+        * `loss`, `discriminator_loss`, `baseline_loss`: as trained, each term a mean over its unit;
+        * `generator_loss`: -log p(original) of the generator at the chosen positions;
+          `generator_accuracy`: its first guesses that are right, where the token was hidden: of the
+          others it reads the answer. `language_loss`, `language_accuracy`: those of the main
+          network;
+        * `replaced_fraction`: of real tokens (electra-15: of the chosen positions; electric: of
+          maskable tokens, the share of noise), as is `tokens` of a language;
+        * `rtd_*`: detection over the same tokens, padding left out, with threshold 0.5. `rtd_loss`
+          is the mean binary cross-entropy, `discriminator_loss` too where that is what is trained;
+        * `sample_hit_fraction`: chosen positions whose sample is the original.
+
+        `detections` are by default those of this process.
+        """
+        found = self.detections() if detections is None else detections
+        scored = None if found is None else found.cpu().numpy()
+        rows = self._sums.cpu().numpy()
+        figures = self._losses() | _figures(rows.sum(0), scored)
+        if len(self.languages) > 1:
+            for number, language in enumerate(self.languages):
+                own = None if scored is None else scored[:, scored[3] == number]
+                named = {"tokens": rows[number, _COLUMNS.index("tokens")]}
+                named |= _figures(rows[number], own)
+                figures |= {f"{language}/{name}": float(v) for name, v in named.items()}
+        return figures
+
+    def _losses(self) -> dict[str, float]:
+        """The loss, and the terms that no other figure is the mean of, as they are trained."""
+        totals = self._totals.cpu().numpy()
+        means = {
+            name: totals[2 * i] / totals[2 * i + 1]
+            for i, name in enumerate(TERMS)
+            if name in self._weights and totals[2 * i + 1]
+        }
+        if not means:
+            return {}
+        figures = {"loss": float(sum(self._weights[name] * mean for name, mean in means.items()))}
+        for name in ("discriminator", "baseline"):
+            if name in means:
+                figures[f"{name}_loss"] = float(means[name])
+        return figures
+
+
+def fingerprint(input_ids: Tensor) -> int:
+    """CRC-32 of a batch's ids on the CPU: `data_fingerprint`, the same for the same batch."""
+    return zlib.crc32(input_ids.contiguous().numpy().tobytes())
+
+
+AddSums = Callable[[Tensor, Tensor, Outputs], None]
+
+
+@torch.no_grad()
+def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
+    """Add those of a forward pass, in place: `sums` (languages, columns), `totals` (terms)."""
+    rows = _row_sums(output)
+    if rows.device.type == "xla":  # fp64 is not what its chips scatter or exchange
+        of_pass = torch.zeros_like(sums, dtype=torch.float32).index_add_(0, output.languages, rows)
+        sums += of_pass.double()
+    else:
+        sums.index_add_(0, output.languages, rows.double())
+    totals += _term_sums(output)
+
+
+def _term_sums(output: Outputs) -> Tensor:
+    """Of each term its total and its count, then real tokens."""
+    zero = output.weights.new_zeros(())
+    values = []
+    for name in TERMS:
+        term = output.terms.get(name)
+        if term is None:
+            values += [zero, zero]
+        else:
+            values += [term.total.detach(), getattr(output.counts, term.per)]
+    return torch.stack([*values, output.counts.tokens]).double()
+
+
+def _row_sums(output: Outputs) -> Tensor:
+    """(B, columns): the sums of each sequence."""
+    tokens, nothing = output.tokens.float(), torch.zeros_like(output.weights)
+    chosen, counts = [], []
+    for field, weighed_by in SLOT_FIELDS.values():
+        values: Tensor | None = getattr(output, field, None)
+        weights: Tensor = getattr(output, weighed_by)
+        # an unused slot may hold anything, inf too
+        chosen.append(nothing if values is None else torch.where(weights > 0, values, nothing))
+        counts.append(nothing if values is None else weights)
+    slots = torch.stack([*(v.float() for v in chosen), *counts], dim=1).sum(-1)
+    return torch.cat([slots, torch.stack(_token_columns(output, tokens), dim=1).sum(-1)], dim=1)
+
+
+def _token_columns(output: Outputs, tokens: Tensor) -> list[Tensor]:
+    """Of each of `_TOKEN_COLUMNS` the values (B, L) to be summed."""
+    nothing = torch.zeros_like(tokens)
+    labels, logits, losses = (
+        output.labels,
+        output.discriminator_logits,
+        output.discriminator_losses,
+    )
+    if labels is None:
+        return [tokens] + [nothing] * 6
+    replaced = labels * tokens
+    if logits is None or losses is None:
+        return [tokens, tokens, replaced] + [nothing] * 4
+    called = (logits > 0) * tokens
+    return [tokens, tokens, replaced, tokens, called, called * replaced, losses * tokens]
+
+
+def _figures(row: NDArray[np.float64], scored: NDArray[np.float32] | None) -> dict[str, float]:
+    """The figures of one row of sums, absent where they count nothing."""
+    sums = dict(zip(_COLUMNS, row.tolist(), strict=True))
+    figures = {
+        name: sums[name] / sums[f"{name} count"] for name in SLOT_FIELDS if sums[f"{name} count"]
+    }
+    if sums["labelled"]:
+        figures["replaced_fraction"] = sums["replaced"] / sums["labelled"]
+    if judged := sums["judged"]:
+        replaced, called, found = sums["replaced"], sums["called"], sums["found"]
+        figures["rtd_loss"] = sums["rtd_loss"] / judged
+        figures["rtd_accuracy"] = (judged - replaced - called + 2 * found) / judged
+        figures["rtd_precision"] = found / called if called else float("nan")
+        figures["rtd_recall"] = found / replaced if replaced else float("nan")
+        figures["rtd_auc"] = float("nan")
+    if scored is not None and judged:
+        logits, labels = scored[0, scored[2] > 0], scored[1, scored[2] > 0] > 0
+        figures["rtd_auc"] = area_under_roc(logits, labels)
+    return figures
+
+
+def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
+    """Share of (positive, negative) pairs in the right order, ties half (Mann-Whitney); nan if
+    one side is empty."""
+    num_positive = int(positive.sum())
+    num_negative = len(positive) - num_positive
+    if not num_positive or not num_negative:
+        return float("nan")
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum() - (counts - 1) / 2)[inverse]  # mean rank of each tie group, from 1
+    pairs = ranks[positive].sum() - num_positive * (num_positive + 1) / 2
+    return float(pairs / (num_positive * num_negative))

@@ -1,0 +1,515 @@
+"""Continued pretraining: the weights of an earlier model as the start of a run."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers.utils import logging as transformers_logging
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.stage.plan import NETWORKS, initial_checkpoint, output_dir, run_folder
+from electrify.storage.files import read_json
+from electrify.system.progress import log, warn
+from model.batch import SpecialTokens
+from model.electra import (
+    DETECTOR,
+    GENERATOR,
+    LANGUAGE_MODEL,
+    PREDICTOR,
+    ElectraPretrainer,
+    Network,
+    discriminator_shape,
+    generator_shape,
+    tie,
+    untie,
+)
+from model.layers import EncoderShape
+from model.train.checkpoint import (
+    DAMAGES,
+    own_tensors,
+    read_checkpoint,
+    restore_model,
+    trained_options,
+)
+from model.weights.names import (
+    OUTPUT_TABLE,
+    WORD_TABLE,
+    name_pairs,
+    shape_from_transformers,
+    to_our_names,
+)
+from vocab.compare import read_pieces
+from vocab.shards.files import TokenShards
+from vocab.tokenizer import CLS, MASK, PAD, SEP, TOKENIZER_FILE, is_special, tokenizer_sha256
+from vocab.wordpiece.merges import PREFIX
+from vocab.wordpiece.segment import is_continuing, surface
+
+# Weights that a run goes on from, read from another run or from `transformers` folders.
+
+# untyped in transformers
+_get_verbosity: Callable[[], int] = transformers_logging.get_verbosity
+_set_verbosity: Callable[[int], None] = transformers_logging.set_verbosity
+_is_progress_bar_enabled: Callable[[], bool] = transformers_logging.is_progress_bar_enabled
+_disable_progress_bar: Callable[[], None] = transformers_logging.disable_progress_bar
+_enable_progress_bar: Callable[[], None] = transformers_logging.enable_progress_bar
+_HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Weights of each network by itself, under the names of `model.electra`."""
+
+    place: str
+    weights: dict[str, Tensor]
+    shape: EncoderShape  # of the main network
+    generator_shape: EncoderShape | None  # None: there is no generator
+    has_towers: bool  # its generator is electric's
+    tokenizer_sha256: str | None  # of a run
+    pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
+
+
+def read_source(config: PretrainConfig) -> Source:
+    """What `initial_model` and `initial_generator` name; `ValueError` if it cannot be read."""
+    place, generator = config.initial_model, config.initial_generator
+    assert place is not None
+    checkpoint = initial_checkpoint(place)
+    if checkpoint is None:
+        return _from_transformers(place, generator)
+    if generator is not None:
+        raise ValueError(
+            f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
+            f"generator of its own: leave it out, or give initial_model = {place}/export/"
+            "discriminator"
+        )
+    return _from_checkpoint(place, checkpoint)
+
+
+def _from_checkpoint(place: str, checkpoint: Path) -> Source:
+    try:
+        found = read_checkpoint(checkpoint)
+        config = trained_options(found.identity)
+        vocab_size = int(found.identity["vocab_size"])
+        sha256 = str(found.identity["tokenizer_sha256"])
+    except DAMAGES as error:
+        raise ValueError(
+            f"pretrain.initial_model = {place!r}: {checkpoint} is damaged ({error}); name another "
+            "checkpoint folder of that run"
+        ) from None
+    return Source(
+        place,
+        untie(found.model, config),
+        discriminator_shape(config, vocab_size),
+        generator_shape(config, vocab_size) if config.has_generator else None,
+        config.objective == "electric",
+        sha256,
+        _pieces_of_run(checkpoint, sha256),
+    )
+
+
+def _pieces_of_run(checkpoint: Path, sha256: str) -> Sequence[str] | None:
+    vocab = run_folder(checkpoint) / "vocab"
+    if not (vocab / TOKENIZER_FILE).is_file():
+        return None
+    if tokenizer_sha256(vocab) != sha256:
+        raise ValueError(
+            f"{vocab} is not the vocabulary that {checkpoint} was trained with: put that one back"
+        )
+    return read_pieces(vocab)
+
+
+def _from_transformers(place: str, generator: str | None) -> Source:
+    main = _folder(place, "initial_model")
+    extra: list[tuple[Path, Network]] = []
+    if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
+        # a run's export: all of it
+        extra = [
+            (main / network.folder, network)
+            for network in (GENERATOR, LANGUAGE_MODEL)
+            if (main / network.folder).is_dir() and not (generator and network is GENERATOR)
+        ]
+        main = main / "discriminator"
+    if generator is not None:
+        extra.append((_folder(generator, "initial_generator"), GENERATOR))
+    config = read_electra_config(main)
+    predicts = "ElectraForMaskedLM" in (config.architectures or [])
+    weights = _read_weights(main, config, PREDICTOR if predicts else DETECTOR)
+    pieces, of_generator = read_pieces(main), None
+    if len(pieces) > config.vocab_size:
+        raise ValueError(
+            f"{main} has {len(pieces)} pieces, but vocab_size = {config.vocab_size} in its "
+            "config.json: they are not of one model"
+        )
+    for folder, network in extra:
+        own = read_electra_config(folder)
+        if read_pieces(folder) != pieces:
+            raise ValueError(f"{folder} has another vocabulary than {main}: give networks of one")
+        found = _read_weights(folder, own, network)
+        if network is GENERATOR:
+            of_generator = shape_from_transformers(own)
+        else:  # the main network again, with its other head
+            found = {n: t for n, t in found.items() if n.startswith(f"{network.head}.")}
+        weights |= found
+    return Source(
+        place, weights, shape_from_transformers(config), of_generator, False, None, pieces
+    )
+
+
+def _folder(name: str, option: str) -> Path:
+    """A folder, or the copy of a model of the Hugging Face hub."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    is_hub_name = name.count("/") == 1 and not name.startswith((".", "/", "~"))
+    if not is_hub_name or folder.parent.is_dir():
+        raise ValueError(
+            f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
+            f"checkpoints, its export, a folder that transformers opens, or a hub name"
+        )
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as error:  # network, rights, no such model: the hub's own errors say which
+        raise ValueError(
+            f"pretrain.{option} = {name!r} is no folder, and the hub has it not for us: {error}"
+        ) from None
+
+
+def read_electra_config(folder: Path) -> ElectraConfig:
+    """`config.json` of a folder; `ValueError` if its model is none that can be trained on here."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ValueError(
+            f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in "
+            f"an export these are {', '.join(NETWORKS)}"
+        )
+    options = read_json(path)
+    kind = options.get("model_type") if isinstance(options, dict) else None
+    if kind != "electra":
+        raise ValueError(f"{path}: model_type = {kind!r}; only 'electra' can be trained on")
+    try:
+        config = ElectraConfig.from_pretrained(folder)
+    except Exception as error:  # transformers has sorts of its own for a value of another type
+        raise ValueError(f"{path} is no config of an ELECTRA model: {error}") from None
+    wanted: dict[str, Any] = {
+        "hidden_act": "gelu",
+        "type_vocab_size": 2,
+        "is_decoder": False,
+        "add_cross_attention": False,
+        "position_embedding_type": "absolute",
+    }
+    for name, value in wanted.items():
+        if (found := getattr(config, name, value)) != value:
+            raise ValueError(f"{path}: {name} = {found!r}; only {value!r} can be trained on")
+    return config
+
+
+def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict[str, Tensor]:
+    """Under our names; a head that is not there is left out."""
+    kind = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
+    with _quiet():
+        try:
+            loaded: Any = kind.from_pretrained(
+                folder, output_loading_info=True, dtype=torch.float32, weights_only=True
+            )
+        except Exception as error:  # safetensors, zip and pickle have sorts of their own
+            raise ValueError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
+    model, report = loaded
+    missing = set(report["missing_keys"])
+    if lacking := sorted(name for name in missing if name.startswith("electra.")):
+        raise ValueError(
+            f"{folder} lacks {len(lacking)} weights of the encoder, the first {lacking[0]}: it is "
+            "no whole ELECTRA model"
+        )
+    theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
+    output = theirs.get(OUTPUT_TABLE)
+    if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
+        raise ValueError(
+            f"{folder}: {OUTPUT_TABLE} is not the word table; only tied tables can be trained on"
+        )
+    return to_our_names(theirs, name_pairs(network, config.num_hidden_layers))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without `transformers`' report of missing heads, which the log gives in our words, and its
+    bars for files that are read in no time."""
+    verbosity, has_bar = _get_verbosity(), _is_progress_bar_enabled()
+    _set_verbosity(logging.ERROR)
+    _disable_progress_bar()
+    try:
+        yield
+    finally:
+        _set_verbosity(verbosity)
+        if has_bar:
+            _enable_progress_bar()
+
+
+# The rows of one vocabulary's tables from another's, piece by piece.
+
+
+@dataclass(frozen=True)
+class PieceRows:
+    """Which old rows each new piece is the mean of: itself, its sub-pieces, or (none) all rows."""
+
+    sources: list[list[int]]
+    num_kept: int
+    num_dropped: int  # old pieces that are no longer there
+
+    @classmethod
+    def between(cls, old: Sequence[str], new: Sequence[str]) -> "PieceRows":
+        """For a table of the pieces `new` from one of the pieces `old`, each in order of ids.
+
+        A piece that is new takes those that the old vocabulary would cut it into by WordPiece's
+        longest match; a special token has none.
+        """
+        ids = {piece: index for index, piece in enumerate(old)}
+        sources = [
+            [ids[piece]] if piece in ids else [] if is_special(piece) else cut(piece, ids)
+            for piece in new
+        ]
+        kept = sum(piece in ids for piece in new)
+        return cls(sources, kept, len(ids) - kept)
+
+    @classmethod
+    def same(cls, num_pieces: int) -> "PieceRows":
+        """Between a vocabulary and itself."""
+        return cls([[index] for index in range(num_pieces)], num_pieces, 0)
+
+    @property
+    def num_old(self) -> int:
+        """Pieces of the old vocabulary."""
+        return self.num_kept + self.num_dropped
+
+    @property
+    def num_unknown(self) -> int:
+        """New pieces that the old vocabulary cannot spell."""
+        return sum(not rows for rows in self.sources)
+
+    @property
+    def num_composed(self) -> int:
+        """New pieces made of old ones."""
+        return len(self.sources) - self.num_kept - self.num_unknown
+
+    def take(self, table: Tensor) -> Tensor:
+        """(V_old, E) or (V_old,) to (V_new, E) or (V_new,); a kept row is the same to the bit."""
+        wide = table if table.dim() == 2 else table[:, None]
+        flat = torch.tensor([row for rows in self.sources for row in rows], dtype=torch.int64)
+        lengths = torch.tensor([0, *(len(rows) for rows in self.sources)])
+        taken = F.embedding_bag(flat, wide, lengths.cumsum(0)[:-1], mode="mean")
+        unknown = torch.tensor([not rows for rows in self.sources])
+        taken[unknown] = wide.mean(0)
+        return taken if table.dim() == 2 else taken[:, 0]
+
+
+def cut(piece: str, ids: dict[str, int]) -> list[int]:
+    """Ids of the longest known pieces, left to right; empty if some character has none.
+
+    `##` says that the piece continues a word, so then the first of them does too.
+    """
+    continues, text = is_continuing(piece), surface(piece)
+    found: list[int] = []
+    start = 0
+    while start < len(text):
+        prefix = PREFIX if start or continues else ""
+        stop = next(
+            (end for end in range(len(text), start, -1) if prefix + text[start:end] in ids), None
+        )
+        if stop is None:
+            return []
+        found.append(ids[prefix + text[start:stop]])
+        start = stop
+    return found
+
+
+# what weights must share; the options that set the main network's sizes have the same names
+_SIZES = (
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "layer_norm_eps",
+)
+_BY_PIECE = (".word.weight", "generator_head.bias", "language_head.bias")
+_MANY_UNKNOWN = 0.1  # of the pieces
+_SAME = 1e-5  # tables equal but for rounding
+
+Weights = dict[str, Tensor]
+
+
+def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
+    """Fill a new model from `pretrain.initial_model` and `initial_generator`; counts of what fits.
+
+    Tables follow the pieces, not the ids. What the earlier model does not have stays as it was
+    initialised, and the log says so. To be called in every process, before the model is wrapped.
+    `ValueError` if sizes or vocabularies do not fit.
+    """
+    pretrain = config.pretrain
+    source = read_source(pretrain)
+    uses_generator = _uses_generator(source, pretrain)
+    _check_sizes(source, model, uses_generator)
+    rows = _rows_between(source, config, model.special)
+    given = _given(source, pretrain, uses_generator)
+    initial = _weights(model)
+    made = {
+        name: _fitted(name, given[name], tensor, rows) if name in given else tensor
+        for name, tensor in initial.items()
+    }
+    restore_model(model, tie(made, pretrain), source.place)
+    _report(source, rows, made, given)
+    _warn_of_sharing(made, _weights(model), pretrain)
+    return {
+        "tensors_taken": sum(name in given for name in made),
+        "tensors_initialised": sum(name not in given for name in made),
+        "pieces_kept": rows.num_kept,
+        "pieces_from_sub_pieces": rows.num_composed,
+        "pieces_from_mean_of_all": rows.num_unknown,
+        "pieces_dropped": rows.num_dropped,
+    }
+
+
+def _weights(model: ElectraPretrainer) -> Weights:
+    state = {name: tensor.detach().cpu() for name, tensor in own_tensors(model).items()}
+    return untie(state, model.config)
+
+
+def _uses_generator(source: Source, config: PretrainConfig) -> bool:
+    """Whether the earlier generator is one of the new run's kind."""
+    there, wanted = source.generator_shape is not None, config.has_generator
+    uses = there and wanted and source.has_towers == (config.objective == "electric")
+    if config.objective == "electra-two-stage":
+        if not uses:
+            raise ValueError(
+                f"pretrain.initial_model = {source.place!r} has no generator, and with objective = "
+                "'electra-two-stage' the discriminator is replaced by the trained generator: give "
+                "initial_generator too, or take the objective electra"
+            )
+        warn("after the first stage the generator's weights replace the initial discriminator's")
+    return uses
+
+
+def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool) -> None:
+    """`ValueError` naming every size that differs, and the options to set."""
+    if problems := _differences(source.shape, model.shape):
+        raise ValueError(
+            f"pretrain.initial_model = {source.place!r} does not fit the config: "
+            + ", ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in problems)
+            + ". Set "
+            + ", ".join(f"pretrain.{name} = {theirs}" for name, theirs, _ in problems)
+        )
+    theirs = source.generator_shape
+    if not uses_generator or theirs is None:
+        return
+    if problems := _differences(theirs, model.generator_shape):
+        width = theirs.hidden_size / model.shape.hidden_size
+        depth = theirs.num_hidden_layers / model.shape.num_hidden_layers
+        raise ValueError(
+            f"the generator of {source.place!r} does not fit the config: "
+            + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
+            + f". Set pretrain.generator_hidden_fraction = {width:.10g}, "
+            f"pretrain.generator_layers_fraction = {depth:.10g} and a pretrain.weight_sharing with "
+            f"generator tables {theirs.embedding_size} wide; or give the discriminator alone (of a "
+            "run its export/discriminator), and the generator is a new one"
+        )
+
+
+def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, float, float]]:
+    pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in _SIZES]
+    return [(name, a, b) for name, a, b in pairs if a != b]
+
+
+def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> PieceRows:
+    """From the earlier vocabulary to the run's."""
+    run = output_dir(config)
+    shards = TokenShards(run / "shards")
+    if source.tokenizer_sha256 == shards.tokenizer_sha256:
+        return PieceRows.same(shards.vocab_size)
+    if source.pieces is None:
+        raise ValueError(
+            f"pretrain.initial_model = {source.place!r} was trained with another tokenizer than "
+            f"this run's ({source.tokenizer_sha256}, here {shards.tokenizer_sha256}), and its "
+            "vocabulary is not there: keep its run's vocab/ beside its pretrain/"
+        )
+    pieces = read_pieces(run / "vocab")
+    ids = {PAD: special.pad, CLS: special.cls, SEP: special.sep, MASK: special.mask}
+    wrong = [token for token, number in ids.items() if pieces[number : number + 1] != [token]]
+    if wrong or len(pieces) != shards.vocab_size:
+        raise ValueError(
+            f"{run / 'vocab'} ({len(pieces)} pieces) is not the vocabulary of {run / 'shards'} "
+            f"({shards.vocab_size} pieces{'; other ids of ' * bool(wrong)}{', '.join(wrong)}): "
+            "make both again: electrify train-vocab CONFIG, electrify encode CONFIG"
+        )
+    return PieceRows.between(source.pieces, pieces)
+
+
+def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weights:
+    """The earlier weights that the new run has a place for, by network."""
+    of_generator = ("generator", "baseline")  # and its embeddings and head
+    if uses_generator:
+        return source.weights
+    given = {n: t for n, t in source.weights.items() if not n.startswith(of_generator)}
+    if config.has_generator and config.weight_sharing != "none":
+        given |= {f"generator_{n}": t for n, t in given.items() if n.startswith("embeddings.")}
+    if config.weight_sharing == "all":
+        bodies = [n for n in given if n.startswith("discriminator.")]
+        given |= {n.replace("discriminator.", "generator."): given[n] for n in bodies}
+    return given
+
+
+def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tensor:
+    """One earlier tensor in the new one's shape."""
+    if name.endswith(_BY_PIECE):
+        given = rows.take(given[: rows.num_old])  # behind them only rows without a piece
+    if name.endswith(".position.weight"):  # those that are new stay as initialised
+        num_both = min(len(given), len(initial))
+        given = torch.cat([given[:num_both], initial[num_both:]])
+    assert given.shape == initial.shape, name
+    return given
+
+
+def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, Tensor]) -> None:
+    taken = _parts(name for name in made if name in given)
+    log(f"initial weights from {source.place}: {taken}")
+    if new := [name for name in made if name not in given]:
+        log(f"initialised anew, not being there: {_parts(new)}")
+    num_pieces = len(rows.sources)
+    log(
+        f"of {num_pieces:,} pieces {rows.num_kept:,} are kept, {rows.num_composed:,} begin as the "
+        f"mean of their sub-pieces, {rows.num_unknown:,} as the mean of all; {rows.num_dropped:,} "
+        "old ones are dropped"
+    )
+    if rows.num_unknown > _MANY_UNKNOWN * num_pieces:
+        warn(
+            f"the earlier vocabulary cannot spell {rows.num_unknown:,} of {num_pieces:,} pieces: "
+            "are case and language the same? vocab.extend makes a vocabulary from an earlier one"
+        )
+    positions = "embeddings.position.weight"
+    before, now = len(given[positions]), len(made[positions])
+    if before != now:
+        log(f"of the {before:,} positions {min(before, now):,} are kept; there are {now:,} now")
+
+
+def _parts(names: Iterable[str]) -> str:
+    """Parts of the model with their numbers of tensors, as words."""
+    counts = Counter(name.split(".")[0] for name in names)
+    return ", ".join(f"{part} ({count})" for part, count in counts.items())
+
+
+def _warn_of_sharing(given: Weights, shared: Weights, config: PretrainConfig) -> None:
+    """Where the earlier generator had weights of its own which the new run shares."""
+    lost = [n for n, t in given.items() if float((t - shared[n]).abs().max()) > _SAME]
+    if lost:
+        warn(
+            f"pretrain.weight_sharing = {config.weight_sharing!r}, but the initial generator has "
+            f"other weights than the discriminator in {_parts(lost)}: the discriminator's are "
+            "taken"
+        )

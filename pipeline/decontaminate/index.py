@@ -1,0 +1,172 @@
+"""Benchmark texts to an index of their letters, in a folder of arrays that workers map.
+
+Items are the texts without doubles. East Asian items and others have an index each, for a gram of
+as many letters says more there. An item of few letters stands in any text by chance; it is not
+looked for, but counted.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from electrify.stage.folder import write_json
+from electrify.storage.files import save_array
+from pipeline.decontaminate.letters import Ints, Keys, Letters, gram_keys, is_wide, read_letters
+
+# By kind of item: letters of a gram, and of the shortest item that is looked for.
+WIDTHS = {"wide": 8, "narrow": 12}
+ALONE_LETTERS = {"wide": 12, "narrow": 24}
+MIN_DISTINCT_LETTERS = 6  # of an item: "bestbestbestbestbestbest" is anybody's
+MAX_ITEMS = 16  # grams of more items say little, and are left out
+BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
+
+
+@dataclass
+class Items:
+    """Letters of the items of one kind, and for each the numbers of what it comes from."""
+
+    letters: list[Letters] = field(default_factory=list)
+    tasks: list[list[int]] = field(default_factory=list)
+
+
+def write_index(texts_dir: Path, path: Path) -> None:
+    """Make the folder `path` from the `*.jsonl` of {task, split, text} in `texts_dir`.
+
+    Raises `ValueError` if there are none, or a row is no such object.
+    """
+    tasks: list[str] = []
+    kinds = {kind: Items() for kind in WIDTHS}
+    seen: dict[bytes, list[int]] = {}
+    num_texts: Counter[str] = Counter()
+    num_short: Counter[str] = Counter()
+    for task, text in _texts(texts_dir):
+        if task not in tasks:
+            tasks.append(task)
+        letters, _ = read_letters(text)
+        kind = kind_of(letters)
+        num_texts[task] += 1
+        if len(letters) < ALONE_LETTERS[kind] or is_monotonous(letters):
+            num_short[task] += 1
+            continue
+        of_tasks = seen.setdefault(letters.tobytes(), [])
+        if not of_tasks:
+            kinds[kind].letters.append(letters)
+            kinds[kind].tasks.append(of_tasks)
+        if tasks.index(task) not in of_tasks:
+            of_tasks.append(tasks.index(task))
+    write_items(kinds, path)
+    rows = [{"task": t, "texts": num_texts[t], "too_short": num_short[t]} for t in tasks]
+    write_json(statistics_path(path), {"tasks": rows})
+
+
+def kind_of(letters: Letters) -> Literal["wide", "narrow"]:
+    """ "wide" or "narrow": which index an item belongs to."""
+    return "wide" if is_wide(letters) else "narrow"
+
+
+def is_monotonous(letters: Letters) -> bool:
+    """Whether an item has too few different letters to be told from any other such text."""
+    return len(np.unique(letters)) < MIN_DISTINCT_LETTERS
+
+
+def write_items(kinds: Mapping[str, Items], path: Path) -> None:
+    """Make the folder `path` of arrays, which `pipeline.decontaminate.match.load_grams` maps."""
+    path.mkdir(parents=True, exist_ok=True)
+    for kind, items in kinds.items():
+        for name, array in _arrays(items, WIDTHS[kind]).items():
+            save_array(path / f"{kind}-{name}.npy", array)
+
+
+def statistics_path(path: Path) -> Path:
+    """What `read_statistics` reads; written last, so its time is that of the index."""
+    return path / "statistics.json"
+
+
+def read_statistics(path: Path) -> list[tuple[str, int, int]]:
+    """(task, texts, texts too short to be looked for) of an index."""
+    value = json.loads(statistics_path(path).read_text(encoding="utf-8"))
+    return [(row["task"], row["texts"], row["too_short"]) for row in value["tasks"]]
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    paths = sorted(folder.glob("*.jsonl"))
+    if not paths:
+        raise ValueError(f"no *.jsonl of benchmark texts in {folder}")
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    row: Any = json.loads(line)
+                    task, text = row["task"], row["text"]
+                except (json.JSONDecodeError, KeyError, TypeError):
+                    raise ValueError(
+                        f"{path}:{number}: not an object of task and text: {line[:80]!r}"
+                    ) from None
+                yield str(task), str(text)
+
+
+def _arrays(items: Items, width: int) -> dict[str, NDArray[Any]]:
+    """What `pipeline.decontaminate.match` reads of one kind of items."""
+    letters = np.concatenate([np.empty(0, dtype=np.uint32), *items.letters])
+    lengths = np.array([len(one) for one in items.letters], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    keys, places, item_of_place = _grams(letters, starts, width)
+    distinct, counts = np.unique(keys, return_counts=True)
+    task_starts = np.concatenate([[0], np.cumsum([len(t) for t in items.tasks])])
+    return {
+        "letters": letters,
+        "starts": starts,
+        "keys": distinct,
+        "first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "places": places.astype(np.int32),
+        "items": item_of_place.astype(np.int32),
+        "num_grams": np.bincount(item_of_place, minlength=len(lengths)).astype(np.int32),
+        "tasks": np.array([t for of_item in items.tasks for t in of_item], dtype=np.int32),
+        "task_starts": task_starts.astype(np.int64),
+        "bitmap": make_bitmap(distinct),
+    }
+
+
+def _grams(letters: Letters, starts: Ints, width: int) -> tuple[Keys, Ints, Ints]:
+    """The grams that say something, their places and items, sorted by gram and place.
+
+    Of an item each gram counts once. A gram in more than `MAX_ITEMS` is kept only where an item has
+    no rarer one, so every item can be found.
+    """
+    keys = gram_keys(letters, width)
+    item_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    places = np.flatnonzero(item_of[: len(keys)] == item_of[len(item_of) - len(keys) :])
+    order = np.lexsort((places, keys[places]))  # items are in the order of places
+    places = places[order]
+    keys, items = keys[places], item_of[places]
+    is_first = np.ones(len(keys), dtype=bool)
+    is_first[1:] = (keys[1:] != keys[:-1]) | (items[1:] != items[:-1])
+    keys, places, items = keys[is_first], places[is_first], items[is_first]
+    _, row, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    num_items = counts[row]
+    rarest = np.lexsort((places, num_items, items))
+    is_kept = num_items <= MAX_ITEMS
+    is_kept[rarest[np.unique(items[rarest], return_index=True)[1]]] = True
+    return keys[is_kept], places[is_kept], items[is_kept]
+
+
+def make_bitmap(keys: Keys) -> NDArray[np.uint8]:
+    """A bit set for the leading bits of each key."""
+    num_bits = max(10, (max(1, len(keys)) * BITS_PER_GRAM - 1).bit_length())
+    bits = np.zeros(2**num_bits, dtype=np.uint8)
+    bits[keys >> np.uint64(64 - num_bits)] = 1
+    return np.packbits(bits, bitorder="little")
+
+
+def in_bitmap(bitmap: NDArray[np.uint8], keys: Keys) -> NDArray[np.int64]:
+    """Positions of the keys whose bit is set."""
+    num_bits = len(bitmap).bit_length() + 2
+    places = keys >> np.uint64(64 - num_bits)
+    found = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
+    return np.flatnonzero(found & 1)

@@ -1,0 +1,356 @@
+"""Benchmark texts found in documents, and what is done about them.
+
+A short document, or one that is half benchmark text, goes as a whole; from a longer one go the
+sentences (lines, where there is no mark) that hold the text. `kind` of a match: "sentence" is a
+whole item letter by letter, "near" one with small edits, "ngram" 50 letters of a long one.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.decontaminate.index import WIDTHS, in_bitmap, read_statistics
+from pipeline.decontaminate.letters import BREAK, Ints, Keys, Letters, gram_keys, read_letters
+from pipeline.rules.filters import Drop
+
+# Where items of an index stand in a run of letters: seeds, diagonals, then letter by letter.
+#
+# A gram that text and item share gives a diagonal: where in the text the item would begin. Seeds
+# of one item on neighbouring diagonals are a candidate, as in BLAST. Only candidates, few in a
+# text, are compared letter by letter.
+
+LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones
+# By width of the seeds: of the grams of which an edited copy must be made; and the share of an
+# item's seeds from which a place is looked at.
+FINE_WIDTH = {8: 4, 12: 8}
+SEED_SHARE = {8: 0.2, 12: 0.3}
+SHARE = 0.85  # of an item's letters that must be in fine grams of its place in the text
+MAX_SEEDS = 20  # as many are always enough: half of those in `LONG_LETTERS`
+SLACK = 6  # letters by which diagonals of one copy differ
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An item in a run of letters: `kind` is sentence, near or ngram; half-open `first`, `last`."""
+
+    item: int
+    kind: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class GramIndex:
+    """Items of one kind, as `pipeline.decontaminate.index` wrote them."""
+
+    width: int
+    letters: Letters
+    starts: Ints
+    keys: Keys
+    first: Ints
+    places: NDArray[np.int32]
+    items: NDArray[np.int32]
+    num_grams: NDArray[np.int32]
+    tasks: NDArray[np.int32]
+    task_starts: Ints
+    bitmap: NDArray[np.uint8]
+
+    def find(self, letters: Letters, edges: Ints) -> list[Copy]:
+        """The items in texts joined at `edges`, where 0 is the first and len(letters) the last."""
+        if not len(self.keys) or len(letters) < self.width:
+            return []
+        text_places, item_places, items = self._seeds(gram_keys(letters, self.width))
+        if not len(items):
+            return []
+        begins = text_places - (item_places - self.starts[items])
+        texts = np.searchsorted(edges, text_places, side="right") - 1
+        order = np.lexsort((begins, texts, items))
+        begins, texts, items = begins[order], texts[order], items[order]
+        is_new = np.ones(len(items), dtype=bool)
+        is_new[1:] = (
+            (items[1:] != items[:-1]) | (texts[1:] != texts[:-1]) | (np.diff(begins) > SLACK)
+        )
+        heads = np.flatnonzero(is_new)
+        counts = np.diff(np.append(heads, len(items)))
+        of_item = items[heads]
+        needed = np.minimum(np.ceil(SEED_SHARE[self.width] * self.num_grams[of_item]), MAX_SEEDS)
+        copies = []
+        for group in np.flatnonzero(counts >= needed):
+            head, end = heads[group], heads[group] + counts[group]
+            item = int(of_item[group])
+            low, high = edges[texts[head]], edges[texts[head] + 1]
+            copy = self._compare(letters, item, begins[head:end], int(low), int(high))
+            if copy is not None:
+                copies.append(copy)
+        return copies
+
+    def num_letters(self, item: int) -> int:
+        """How long an item is."""
+        return int(self.starts[item + 1] - self.starts[item])
+
+    def share(self, letters: Letters, copy: Copy) -> float:
+        """The part of an item's letters that its place in the text has in fine grams."""
+        if copy.kind == "sentence":
+            return 1.0
+        width = FINE_WIDTH[self.width]
+        wanted = self.letters[self.starts[copy.item] : self.starts[copy.item + 1]]
+        there = gram_keys(letters[copy.first : copy.last], width)
+        return _covered(np.isin(gram_keys(wanted, width), there), width) / len(wanted)
+
+    def _seeds(self, keys: Keys) -> tuple[Ints, Ints, Ints]:
+        """(place in the text, place among the items' letters, item) of each gram both have."""
+        text_places = in_bitmap(self.bitmap, keys)
+        if not len(text_places):
+            return text_places, text_places, text_places
+        found = keys[text_places]
+        rows = np.searchsorted(self.keys, found)
+        rows[rows == len(self.keys)] = 0
+        is_there = self.keys[rows] == found
+        rows, text_places = rows[is_there], text_places[is_there]
+        firsts = self.first[rows]
+        counts = self.first[rows + 1] - firsts
+        entries = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        return (
+            np.repeat(text_places, counts),
+            self.places[entries].astype(np.int64),
+            (self.items[entries].astype(np.int64)),
+        )
+
+    def _compare(
+        self, letters: Letters, item: int, begins: Ints, low: int, high: int
+    ) -> Copy | None:
+        """The copy of an item that begins at about one of `begins`, if it is one.
+
+        The text it is in has the letters from `low` to `high`.
+        """
+        wanted = self.letters[self.starts[item] : self.starts[item + 1]]
+        runs = [_longest_run(letters, wanted, int(b), low, high) for b in np.unique(begins)]
+        first, last = max(runs, key=lambda run: (run[1] - run[0], -run[0]))
+        if last - first == len(wanted):
+            return Copy(item, "sentence", first, last)
+        near = self._near(letters, wanted, begins, low, high)
+        if near is not None:
+            return Copy(item, "near", *near)
+        if last - first >= LONG_LETTERS:
+            runs = [run for run in runs if run[1] - run[0] >= LONG_LETTERS]
+            return Copy(item, "ngram", min(r[0] for r in runs), max(r[1] for r in runs))
+        return None
+
+    def _near(
+        self, letters: Letters, wanted: Letters, begins: Ints, low: int, high: int
+    ) -> tuple[int, int] | None:
+        """Where `SHARE` of the item's fine grams stand, if so many do."""
+        width = FINE_WIDTH[self.width]
+        first = max(low, int(begins[0]) - SLACK)
+        last = min(high, int(begins[-1]) + len(wanted) + SLACK)
+        there = gram_keys(letters[first:last], width)
+        grams = gram_keys(wanted, width)
+        if _covered(np.isin(grams, there), width) < SHARE * len(wanted):
+            return None
+        found = np.flatnonzero(np.isin(there, grams))
+        return first + int(found[0]), first + int(found[-1]) + width
+
+
+def _covered(is_shared: NDArray[np.bool_], width: int) -> int:
+    """How many letters lie in a shared gram."""
+    letters = np.zeros(len(is_shared) + width - 1, dtype=bool)
+    for place in range(width):
+        letters[place : place + len(is_shared)] |= is_shared
+    return int(letters.sum())
+
+
+def _longest_run(
+    letters: Letters, wanted: Letters, begin: int, low: int, high: int
+) -> tuple[int, int]:
+    """The longest stretch of text equal to the item laid at `begin`; the first of equal ones."""
+    first, last = max(begin, low), min(begin + len(wanted), high)
+    if last <= first:
+        return first, first
+    equal = letters[first:last] == wanted[first - begin : last - begin]
+    stops = np.flatnonzero(~equal)
+    edges: NDArray[Any] = np.concatenate([[-1], stops, [len(equal)]])
+    lengths = np.diff(edges) - 1
+    best = int(np.argmax(lengths))
+    start = first + int(edges[best]) + 1
+    return start, start + int(lengths[best])
+
+
+SHORT_DOCUMENT = 400  # letters; a shorter one with a benchmark text goes as a whole
+DROPPED_SHARE = 0.5  # of a document's letters in benchmark texts
+UNIT_SHARE = 0.5  # of a sentence's letters in benchmark texts, from which it goes
+UNIT_LETTERS = 12  # as many are always enough
+# An item of fewer letters, by width of its grams, has to be a sentence of its own: otherwise it may
+# be an idiom within one ("i don't know what you're talking about").
+SURE_LETTERS = {8: 16, 12: 48}
+ALONE_SHARE = 0.8  # of the letters of the sentences it touches
+DETAIL_CHARACTERS = 60
+_ARRAYS = (
+    "letters",
+    "starts",
+    "keys",
+    "first",
+    "places",
+    "items",
+    "num_grams",
+    "tasks",
+    "task_starts",
+    "bitmap",
+)
+_UNIT_END = re.compile("\n+|(?<=[.!?。！？…]) +|(?<=[。！？])")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A benchmark text in a document: its task, how it was found, and the place in the document."""
+
+    task: str
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decontaminated:
+    """What is left of a text; if `drop`, it is not to be kept at all."""
+
+    text: str
+    drop: Drop | None
+    matches: tuple[Match, ...]
+    num_lines_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedText:
+    """One of several texts, with the items found in it, in the order of their places.
+
+    `letters` are the text's, `places` where each stands among its characters; those that a `Copy`
+    counts.
+    """
+
+    number: int
+    letters: Letters
+    places: Ints
+    copies: list[tuple[GramIndex, Copy]]
+
+
+@dataclass(frozen=True)
+class BenchmarkIndex:
+    """Finds benchmark texts; made by `pipeline.decontaminate.index.write_index`."""
+
+    tasks: tuple[str, ...]
+    grams: tuple[GramIndex, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> "BenchmarkIndex":
+        """Map the arrays of the folder `path`."""
+        tasks = tuple(task for task, _, _ in read_statistics(path))
+        return cls(tasks, load_grams(path))
+
+    def decontaminate(self, text: str) -> Decontaminated:
+        """Remove the benchmark texts from one text."""
+        return self.decontaminate_all([text])[0]
+
+    def decontaminate_all(self, texts: Sequence[str]) -> list[Decontaminated]:
+        """The same for many texts at once, which costs less where they are short.
+
+        All are in memory at 40 bytes a character.
+        """
+        found = {one.number: one for one in find_copies(self.grams, texts)}
+        return [
+            self._act(text, found[number]) if number in found else Decontaminated(text, None, ())
+            for number, text in enumerate(texts)
+        ]
+
+    def _act(self, text: str, copied: CopiedText) -> Decontaminated:
+        """Remove what was found in one text."""
+        places = copied.places
+        cuts = unit_cuts(text, places)
+        is_copied = np.zeros(len(places), dtype=bool)
+        matches: dict[Match, None] = {}
+        for index, copy in copied.copies:
+            first, last = copy.first, copy.last
+            if index.num_letters(copy.item) < SURE_LETTERS[index.width] and not is_alone(
+                cuts, first, last
+            ):
+                continue
+            is_copied[first:last] = True
+            shown = " ".join(text[places[first] : places[last - 1] + 1].split())
+            tasks = index.tasks[index.task_starts[copy.item] : index.task_starts[copy.item + 1]]
+            for task in tasks:
+                matches[Match(self.tasks[task], copy.kind, shown[:DETAIL_CHARACTERS])] = None
+        if not matches:
+            return Decontaminated(text, None, ())
+        found = tuple(matches)
+        if len(places) < SHORT_DOCUMENT or is_copied.mean() >= DROPPED_SHARE:
+            detail = f"{found[0].task}: {found[0].kind}: {found[0].detail}"
+            return Decontaminated(text, Drop("contaminated", detail), found)
+        left, num_removed = remove_units(text, places, is_copied)
+        return Decontaminated(left, None, found, num_removed)
+
+
+def load_grams(path: Path) -> tuple[GramIndex, ...]:
+    """Map the arrays that `pipeline.decontaminate.index.write_items` wrote."""
+    return tuple(
+        GramIndex(width, *(_mapped(path / f"{kind}-{name}.npy") for name in _ARRAYS))
+        for kind, width in WIDTHS.items()
+    )
+
+
+def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[CopiedText]:
+    """Those of the texts that hold an item, in order; in memory at 40 bytes a character."""
+    lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
+    letters, places = read_letters(BREAK.join(texts))
+    begins = np.cumsum(lengths) - lengths  # of each text among the characters
+    edges = np.append(np.searchsorted(places, begins), len(letters))
+    of_text: dict[int, list[tuple[GramIndex, Copy]]] = {}
+    for index in grams:
+        for copy in index.find(letters, edges):
+            number = int(np.searchsorted(edges, copy.first, side="right")) - 1
+            first = int(edges[number])
+            copy = replace(copy, first=copy.first - first, last=copy.last - first)
+            of_text.setdefault(number, []).append((index, copy))
+    for number, copies in sorted(of_text.items()):
+        first, last = edges[number], edges[number + 1]
+        if places[last - 1] == begins[number] + lengths[number] - 1:  # the break behind the text
+            last -= 1
+        copies.sort(key=lambda found: (found[1].first, found[1].last))
+        yield CopiedText(number, letters[first:last], places[first:last] - begins[number], copies)
+
+
+def _mapped(path: Path) -> "np.ndarray[Any, Any]":
+    """A file's array, read as it is used; a plain view, whose indexing costs less than memmap's."""
+    array: np.ndarray[Any, Any] = np.asarray(np.load(path, mmap_mode="r"))
+    return array
+
+
+def unit_ends(text: str) -> list[int]:
+    """Where each sentence or line ends, the mark and the space behind it included."""
+    return [*(found.end() for found in _UNIT_END.finditer(text)), len(text)]
+
+
+def unit_cuts(text: str, places: Ints) -> Ints:
+    """The numbers of the letters at which sentences begin, 0 and len(places) among them."""
+    cuts: Ints = np.unique(np.append(np.searchsorted(places, unit_ends(text)), 0))
+    return cuts
+
+
+def remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:
+    """The text without its sentences that are benchmark texts, and how many those are."""
+    cuts = np.unique([0, *unit_ends(text)])
+    copied_before = np.concatenate([[0], np.cumsum(is_copied)])
+    edges = np.searchsorted(places, cuts)
+    copied, total = np.diff(copied_before[edges]), np.diff(edges)
+    goes = (copied >= UNIT_LETTERS) | (copied > UNIT_SHARE * total)
+    kept = [text[a:b] for a, b, go in zip(cuts[:-1], cuts[1:], goes, strict=True) if not go]
+    return "".join(kept).strip(" \n"), int(goes.sum())
+
+
+def is_alone(cuts: Ints, first: int, last: int) -> bool:
+    """Whether letters from `first` to `last` are nearly all of the sentences they touch."""
+    begin = cuts[np.searchsorted(cuts, first, side="right") - 1]
+    end = cuts[np.searchsorted(cuts, last, side="left")]
+    return bool(last - first >= ALONE_SHARE * (end - begin))

@@ -1,0 +1,64 @@
+"""Exact duplicates, found by hashes alone: a text never travels.
+
+Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
+whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
+kept. A group of files sends one packed array to each shard, a shard of hashes sends back one packed
+array to each group: 24 bytes a document one way, 24 a duplicate the other.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import xxhash
+
+from pipeline.dedup.groups import by_group, make_records
+
+NUM_SHARDS = 256  # by the first byte of the hash; the result does not depend on it
+_HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
+
+
+def text_hash(text: str) -> bytes:
+    """16 bytes, equal for texts that differ in case and whitespace only."""
+    return xxhash.xxh3_128_digest(" ".join(text.casefold().split()).encode())
+
+
+def pack_hashes(hashes: Sequence[bytes], ranks: Sequence[int]) -> dict[int, bytes]:
+    """Packed (hash, rank) records by shard."""
+    halves = np.frombuffer(b"".join(hashes), dtype=">u8").reshape(-1, 2)
+    records = np.empty(len(ranks), dtype=_HASHED)
+    records["high"], records["low"], records["rank"] = halves[:, 0], halves[:, 1], ranks
+    shards = records["high"] >> np.uint64(56)
+    order = np.argsort(shards, kind="stable")
+    edges = np.searchsorted(shards[order], np.arange(NUM_SHARDS + 1))
+    return {
+        shard: records[order[edges[shard] : edges[shard + 1]]].tobytes()
+        for shard in range(NUM_SHARDS)
+        if edges[shard] < edges[shard + 1]
+    }
+
+
+def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Of one shard's (group, packed hashes): (group, packed records), whatever their order.
+
+    A record is made of every document of a set of two or more, see `pipeline.dedup.groups`.
+    """
+    groups, buffers = zip(*packed, strict=True)
+    parts = [np.frombuffer(buffer, dtype=_HASHED) for buffer in buffers]
+    records = np.concatenate(parts)
+    owners = np.repeat(np.array(groups), [len(part) for part in parts])
+    order = np.lexsort((records["rank"], records["low"], records["high"]))
+    records, owners = records[order], owners[order]
+    is_first = np.ones(len(records), dtype=bool)
+    same_high = records["high"][1:] == records["high"][:-1]
+    is_first[1:] = ~(same_high & (records["low"][1:] == records["low"][:-1]))
+    starts = np.flatnonzero(is_first)
+    sizes = np.diff(starts, append=len(records))
+    is_told = np.repeat(sizes > 1, sizes)
+    ranks = records["rank"][is_told]
+    found = make_records(
+        ranks,
+        np.repeat(records["rank"][starts], sizes)[is_told],
+        np.ones(len(ranks), dtype=np.float32),
+        np.where(is_first, np.repeat(sizes, sizes), 0)[is_told],
+    )
+    return by_group(found, owners[is_told])

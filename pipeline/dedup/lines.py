@@ -1,0 +1,136 @@
+"""Lines that stand in many documents: menus, notices, licences. They stay in the first N documents.
+
+A line is known by a hash of its text without case. Documents that are exact duplicates of each
+other count once, and a document of a single line counts never: as a whole it is the business of
+`exact_dedup`. A group of files sends at most N + 1 records of one line, 12 bytes each, so a line
+that stands in every document costs no more than another. Back comes, for each line that stands in
+more than N documents, how many documents of the group may keep it: groups are in the order of
+ranks, so the first N documents of the corpus are the first of the first groups.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from pipeline.rules.normalize import squeeze_whitespace
+
+NUM_SHARDS = 64  # by the first bits of the hash; the result does not depend on it
+_SHARD_SHIFT = np.uint64(58)
+_STANDING = np.dtype([("line", "<u8"), ("document", "<u4")])
+_QUOTA = np.dtype([("line", "<u8"), ("quota", "<u4")])
+
+
+def line_hashes(text: str, min_characters: int) -> Iterator[tuple[int, int]]:
+    """(line number, hash) of the lines that are long enough; none if there is one line only."""
+    lines = text.split("\n")
+    if sum(map(bool, lines)) < 2:
+        return
+    folded = text.casefold().encode().split(b"\n")
+    for number, line in enumerate(lines):
+        if len(line) >= min_characters:
+            yield number, xxhash.xxh3_64_intdigest(folded[number])
+
+
+@dataclass
+class LineCounter:
+    """The lines of one group of files."""
+
+    min_characters: int
+    max_documents: int
+    _lines: "array[int]" = field(default_factory=lambda: array("Q"))
+    _documents: "array[int]" = field(default_factory=lambda: array("I"))
+
+    def add(self, text: str, document: int) -> None:
+        """Note the lines of a document; `document` is a number below 2^32, equal for duplicates."""
+        lines = {line for _, line in line_hashes(text, self.min_characters)}
+        self._lines.extend(lines)
+        self._documents.extend([document] * len(lines))
+
+    def pack(self) -> dict[int, bytes]:
+        """Packed records by shard, at most `max_documents` + 1 of each line."""
+        records = np.empty(len(self._lines), dtype=_STANDING)
+        records["line"], records["document"] = self._lines, self._documents
+        records = np.unique(records)  # by line, then document
+        records = records[_place(records["line"]) <= self.max_documents]
+        edges = np.searchsorted(records["line"] >> _SHARD_SHIFT, np.arange(NUM_SHARDS + 1))
+        return {
+            shard: records[edges[shard] : edges[shard + 1]].tobytes()
+            for shard in range(NUM_SHARDS)
+            if edges[shard] < edges[shard + 1]
+        }
+
+
+def find_repeated_lines(
+    packed: Iterable[tuple[int, bytes]], max_documents: int
+) -> list[tuple[int, bytes]]:
+    """Of one shard's (group, packed records): (group, packed quotas), whatever their order."""
+    groups, buffers = zip(*sorted(packed), strict=True)
+    parts = [np.frombuffer(buffer, dtype=_STANDING) for buffer in buffers]
+    records = np.concatenate(parts)
+    owners = np.repeat(np.array(groups), [len(part) for part in parts])
+    lines, documents = records["line"], records["document"]
+    order = np.lexsort((owners, documents, lines))
+    lines, documents, owners = lines[order], documents[order], owners[order]
+    is_new = np.ones(len(lines), dtype=bool)  # where a document first stands
+    is_new[1:] = (lines[1:] != lines[:-1]) | (documents[1:] != documents[:-1])
+    order = np.lexsort((owners, lines))
+    lines, owners, is_new = lines[order], owners[order], is_new[order]
+    place = _place(lines)
+    is_first = place == 0
+    num_before = np.cumsum(is_new) - is_new  # in this shard
+    num_before -= np.repeat(num_before[is_first], _run_lengths(is_first))  # of this line
+    total = np.add.reduceat(is_new, np.flatnonzero(is_first), dtype=np.int64)
+    is_hot = np.repeat(total > max_documents, _run_lengths(is_first))
+    starts_group = is_first.copy()
+    starts_group[1:] |= owners[1:] != owners[:-1]
+    told = is_hot & starts_group
+    quotas = np.empty(told.sum(), dtype=_QUOTA)
+    quotas["line"] = lines[told]
+    quotas["quota"] = np.maximum(max_documents - num_before[told], 0)
+    return [(int(g), quotas[owners[told] == g].tobytes()) for g in np.unique(owners[told])]
+
+
+def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:
+    """By the hash of a line: how many documents of the group may keep it."""
+    quotas: npt.NDArray[np.void] = np.frombuffer(b"".join(packed), dtype=_QUOTA)
+    return dict(zip(quotas["line"].tolist(), quotas["quota"].tolist(), strict=True))
+
+
+def remove_repeated_lines(
+    text: str, min_characters: int, quotas: dict[int, int]
+) -> tuple[str, int]:
+    """The text without the lines whose quota is used up, and how many lines went.
+
+    Call it once for each document of a group in order: a line that stays uses up its quota.
+    """
+    removed: set[int] = set()
+    decided: dict[int, bool] = {}
+    for number, line in line_hashes(text, min_characters):
+        if line not in quotas:
+            continue
+        if line not in decided:
+            decided[line] = quotas[line] == 0
+            quotas[line] = max(quotas[line] - 1, 0)
+        if decided[line]:
+            removed.add(number)
+    if not removed:
+        return text, 0
+    left = [line for number, line in enumerate(text.split("\n")) if number not in removed]
+    return squeeze_whitespace("\n".join(left)), len(removed)
+
+
+def _place(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Of sorted lines: how many equal ones stand before each."""
+    is_first = np.ones(len(lines), dtype=bool)
+    is_first[1:] = lines[1:] != lines[:-1]
+    starts = np.flatnonzero(is_first)
+    place: npt.NDArray[np.int64] = np.arange(len(lines)) - np.repeat(starts, _run_lengths(is_first))
+    return place
+
+
+def _run_lengths(is_first: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    return np.diff(np.flatnonzero(is_first), append=len(is_first))

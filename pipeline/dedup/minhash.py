@@ -1,0 +1,209 @@
+"""MinHash from text: shingles by script, signatures and band keys, many texts at a time in numpy.
+
+A text is folded (case, NFKC, every number to 0) and cut into units: words, that is runs of letters,
+marks, digits and underscores; or single characters where more than half of the letters belong to a
+script written without spaces (Han, Kana, Thai, Lao, Khmer, Burmese, Tibetan). Korean is written
+with spaces: its units are words. A shingle is five units in a row, of a shorter text all of it.
+
+Cost: about 25 operations of numpy for each character of a batch and three for each shingle and
+permutation; a Python loop over words would take ten times as long.
+"""
+
+import sys
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SHINGLE_UNITS = 5
+BATCH_CHARACTERS = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
+_SEED = 0xE1EC7
+# The largest of the odd constants of splitmix64; odd, so that multiplying loses nothing.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_UNIT_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
+_SHINGLE_FACTOR = np.uint64(0x94D049BB133111EB)
+_MAX_POWER = 1 << 12
+_SPACELESS_BLOCKS = (
+    (0x0E00, 0x0EFF),
+    (0x0F00, 0x0FFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x2E80, 0x2FDF),
+    (0x3005, 0x3007),
+    (0x3040, 0x30FF),
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xAA60, 0xAA7F),
+    (0xF900, 0xFAFF),
+    (0x1B000, 0x1B16F),
+    (0x20000, 0x3FFFF),
+)
+
+Keys = npt.NDArray[np.uint64]
+Halves = npt.NDArray[np.uint32]
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shingles:
+    """The shingles of several texts: text i has `hashes[offsets[i] : offsets[i + 1]]`."""
+
+    hashes: Keys
+    offsets: Offsets
+
+    def distinct(self, index: int) -> Keys:
+        """The set of one text, sorted."""
+        return np.unique(self.hashes[self.offsets[index] : self.offsets[index + 1]])
+
+
+def shingle(texts: Sequence[str]) -> Shingles:
+    """64-bit hashes of the shingles of each text, in order, with repetitions.
+
+    A text longer than `BATCH_CHARACTERS` is cut into pieces of that length: memory stays bounded,
+    and the few shingles across the cuts are lost.
+    """
+    if all(len(text) <= BATCH_CHARACTERS for text in texts):
+        return _shingle(texts)
+    found: list[Keys] = []
+    counts = []
+    for text in texts:
+        starts = range(0, max(1, len(text)), BATCH_CHARACTERS)
+        pieces = [_shingle([text[i : i + BATCH_CHARACTERS]]).hashes for i in starts]
+        counts.append(sum(map(len, pieces)))
+        found += pieces
+    return Shingles(np.concatenate(found), np.concatenate(([0], np.cumsum(counts))))
+
+
+def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
+    """(text, band): equal where all minima of the band are; 0 for a text without shingles.
+
+    Two texts of Jaccard similarity s agree in a band with probability s ** rows_per_band.
+    """
+    lengths = np.diff(shingles.offsets)
+    is_full = lengths > 0
+    starts = shingles.offsets[:-1][is_full]
+    keys = np.zeros((len(lengths), num_bands), dtype=np.uint64)
+    if not len(starts):
+        return keys
+    factors, summands = _permutations(num_bands * rows_per_band)
+    hashes = (shingles.hashes >> np.uint64(32)).astype(np.uint32)  # enough to draw minima from
+    permuted = np.empty_like(hashes)
+    for band in range(num_bands):
+        key = np.full(len(starts), band + 1, dtype=np.uint64)
+        for row in range(band * rows_per_band, (band + 1) * rows_per_band):
+            np.multiply(hashes, factors[row], out=permuted)
+            np.add(permuted, summands[row], out=permuted)
+            key = (key ^ np.minimum.reduceat(permuted, starts)) * _SHINGLE_FACTOR
+            key ^= key >> np.uint64(32)
+        keys[is_full, band] = _mix(key)
+    return keys
+
+
+def _shingle(texts: Sequence[str]) -> Shingles:
+    folded = [_fold(text) for text in texts]
+    codes = np.frombuffer("\n".join(folded).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    values, is_spaceless, is_letter = (table[codes] for table in _tables())
+    is_kept = values != 0
+    is_digit = values == _tables()[0][ord("0")]
+    is_kept[1:] &= ~(is_digit[1:] & is_digit[:-1])
+    places = np.flatnonzero(is_kept)
+    text_starts = np.cumsum([0, *(len(text) + 1 for text in folded)])
+    bounds = np.searchsorted(places, text_starts)  # of the texts among the characters of words
+    by_character = _count(is_spaceless[places], bounds) * 2 > _count(is_letter[places], bounds)
+    starts_unit = np.ones(len(places), dtype=bool)
+    starts_unit[1:] = values[places[1:] - 1] == 0
+    starts_unit |= np.repeat(by_character, np.diff(bounds))
+    starts = np.flatnonzero(starts_unit)
+    units = _hash_units(values[places], starts)
+    return _roll(units, np.searchsorted(starts, bounds))
+
+
+def _fold(text: str) -> str:
+    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    folded = folded.casefold()
+    return folded if folded.isascii() else unicodedata.normalize("NFKC", folded)
+
+
+def _count(flags: npt.NDArray[np.bool_], bounds: Offsets) -> Offsets:
+    """How many flags are set between each bound and the next."""
+    sums = np.concatenate(([0], np.cumsum(flags)))
+    counted: Offsets = np.diff(sums[bounds])
+    return counted
+
+
+def _hash_units(values: Keys, starts: Offsets) -> Keys:
+    """Of each unit, a polynomial in its characters: sum of value x factor ** place."""
+    if not len(starts):
+        return np.zeros(0, dtype=np.uint64)
+    lengths = np.diff(starts, append=len(values))
+    place = np.arange(len(values)) - np.repeat(starts, lengths)
+    place &= _MAX_POWER - 1
+    return _mix(np.add.reduceat(values * _powers()[place], starts))
+
+
+def _roll(units: Keys, bounds: Offsets) -> Shingles:
+    """Combine `SHINGLE_UNITS` units in a row; `bounds` are of the texts among the units."""
+    num_units = np.diff(bounds)
+    counts = np.where(num_units >= SHINGLE_UNITS, num_units - SHINGLE_UNITS + 1, num_units > 0)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    padded = np.concatenate((units, np.zeros(SHINGLE_UNITS, dtype=np.uint64)))
+    # where each shingle starts among the units
+    firsts = np.arange(offsets[-1]) + np.repeat(bounds[:-1] - offsets[:-1], counts)
+    rolled = padded[: len(units)].copy()
+    for step in range(1, SHINGLE_UNITS):
+        rolled = rolled * _SHINGLE_FACTOR + padded[step : step + len(units)]
+    hashes = rolled[firsts]
+    for length in range(1, SHINGLE_UNITS):
+        texts = np.flatnonzero(num_units == length)
+        whole = units[bounds[texts]]
+        for step in range(1, length):
+            whole = whole * _SHINGLE_FACTOR + units[bounds[texts] + step]
+        hashes[offsets[texts]] = whole
+    return Shingles(_mix(hashes), offsets)
+
+
+def _mix(values: Keys) -> Keys:
+    """The end of splitmix64: every bit of a value reaches every bit of the result."""
+    values = (values ^ (values >> np.uint64(30))) * _UNIT_FACTOR
+    values = (values ^ (values >> np.uint64(27))) * _SHINGLE_FACTOR
+    mixed: Keys = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+@lru_cache(maxsize=1)
+def _powers() -> Keys:
+    return np.cumprod(np.full(_MAX_POWER, _UNIT_FACTOR), dtype=np.uint64)
+
+
+@lru_cache(maxsize=4)
+def _permutations(count: int) -> tuple[Halves, Halves]:
+    """Odd factors and summands of x -> a x + b modulo 2 ** 32, a permutation of 32-bit hashes."""
+    counters = np.arange(1, 2 * count + 1, dtype=np.uint64) * _GOLDEN + np.uint64(_SEED)
+    drawn = (_mix(counters) >> np.uint64(32)).astype(np.uint32)
+    return drawn[:count] | np.uint32(1), drawn[count:]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Keys, npt.NDArray[Any], npt.NDArray[Any]]:
+    """By code point: hash of its character (0: between words), spaceless script, letter."""
+    classes = "".join(
+        unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1)
+    ).encode()
+    kinds = np.frombuffer(classes, dtype="S1")
+    is_letter = (kinds == b"L") | (kinds == b"M")
+    codes = np.arange(sys.maxunicode + 1, dtype=np.uint64)
+    decimals = [c for c in np.flatnonzero(kinds == b"N").tolist() if chr(c).isdecimal()]
+    codes[decimals] = ord("0")
+    values = _mix((codes + np.uint64(1)) * _GOLDEN)
+    is_word = is_letter | (kinds == b"N")
+    is_word[ord("_")] = True
+    values[~is_word] = 0
+    is_spaceless = np.zeros_like(is_letter)
+    for first, last in _SPACELESS_BLOCKS:
+        is_spaceless[first : last + 1] = True
+    return values, is_spaceless & is_letter, is_letter

@@ -1,0 +1,374 @@
+"""The first pass over a group of files: read, clean, filter, and hash what the others compare."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from electrify.config.clean import CleanConfig, NearDedupConfig, Source
+from pipeline.decontaminate.match import BenchmarkIndex
+from pipeline.dedup.exact import pack_hashes, text_hash
+from pipeline.dedup.groups import Clusters, unpack_clusters
+from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
+from pipeline.dedup.minhash import BATCH_CHARACTERS, band_keys, shingle
+from pipeline.dedup.near import (
+    Candidate,
+    Packed,
+    is_small,
+    pack_bands,
+    pack_candidates,
+    sketch_size,
+    unpack_members,
+)
+from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, ParquetParts
+from pipeline.report.counts import Tally
+from pipeline.rules.changes import excerpt
+from pipeline.rules.filters import Drop, too_short
+from pipeline.rules.normalize import remove_lost_characters
+from pipeline.rules.order import DocumentRules, document_rules
+from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+from pipeline.work_folder import (
+    BENCHMARK_INDEX,
+    PassProgress,
+    WorkFolder,
+    changed_parts,
+    chosen_texts,
+    cleaned_parts,
+    cleaned_rows,
+    current_rows,
+    final_parts,
+    write_tally,
+)
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Hashes:
+    """What the first pass hands on, packed by shard."""
+
+    documents: dict[int, bytes] = field(default_factory=dict)
+    lines: dict[int, bytes] = field(default_factory=dict)
+
+
+def clean_group(group: InputGroup, config: CleanConfig, work: WorkFolder) -> Hashes:
+    """Rows of a group of files into the work folder; hashes of documents and lines.
+
+    Raises `ValueError` with file and row for a file or, if the config is strict, a row that
+    cannot be read.
+    """
+    tally = Tally()
+    hashes: list[bytes] = []
+    ranks: list[int] = []
+    lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
+    progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
+    files = (replace(file, on_read=progress.add) for file in group.files)
+    with cleaned_parts(work, group.index) as rows:
+        for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
+            rows.write(row)
+            if row["reason"] is None:
+                hashes.append(text_hash(row["text"]))
+                ranks.append(row["rank"])
+                if config.line_dedup.enabled:
+                    lines.add(row["text"], _number(hashes[-1], row["rank"], config.exact_dedup))
+    write_tally(work, "read", group.index, tally)
+    documents = pack_hashes(hashes, ranks) if hashes and config.exact_dedup else {}
+    return Hashes(documents, lines.pack())
+
+
+def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[Row]:
+    source = config.sources[file.source_index]
+    rules = document_rules(source, config)
+    num_documents = num_malformed = 0
+    for item in read_file(file, source, config.max_line_bytes):
+        if isinstance(item, Fault):
+            num_malformed += 1
+            yield _malformed_row(file, source, item, config, tally)
+        else:
+            num_documents += 1
+            yield _clean_row(file, source, item, rules, tally)
+    tally.files.append({"path": file.path, "documents": num_documents, "malformed": num_malformed})
+
+
+def _malformed_row(
+    file: InputFile, source: Source, fault: Fault, config: CleanConfig, tally: Tally
+) -> Row:
+    where, detail = file.where(fault.row, fault.offset), _storable(fault.detail)
+    if fault.reason == "unreadable_file":
+        if config.damaged_files == "stop":
+            raise ValueError(
+                f"{where}: {detail}. The file cannot be read from here on: repair it, take it out "
+                'of the sources, or set clean.damaged_files = "keep" to take what comes before'
+            )
+    elif config.strict:
+        raise ValueError(
+            f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
+        )
+    name = source.name or file.stem
+    tally.add_malformed(fault.reason, where, fault.text, source.language, name)
+    tally.add_example(f"{where}: {fault.reason}: {detail}")
+    return {
+        "rank": file.first_rank + fault.row,
+        "text": fault.text,
+        "language": source.language,
+        "source": name,
+        "url": None,
+        "licence": None,
+        "source_id": _storable(fault.source_id or "") or None,
+        "reason": fault.reason,
+        "detail": f"{where}: {detail}",
+    }
+
+
+def _clean_row(
+    file: InputFile, source: Source, raw: Raw, rules: DocumentRules, tally: Tally
+) -> Row:
+    name = _storable(raw.source or "") or source.name or file.stem
+    row: Row = {
+        "rank": file.first_rank + raw.row,
+        "text": raw.text,
+        "language": source.language,
+        "source": name,
+        "url": _storable(raw.url or "") or None,
+        "licence": _storable(raw.licence or source.licence or "") or None,
+        "source_id": _storable(raw.source_id or "") or None,
+        "reason": None,
+        "detail": None,
+    }
+    where = (source.language, name)
+    tally.add_document_in(raw.text, *where)
+    outcome = rules.clean(raw.text)
+    for rule, count in outcome.altered.items():
+        tally.add_altered(rule, count, *where)
+    label = document_id(row["rank"])
+    if any(tally.wants_change(rule, label, *where) for rule in outcome.altered):
+        for rule, shown in rules.changes(raw.text):
+            tally.add_change(rule, label, shown, *where)
+    if outcome.drop is None:
+        return row | {"text": outcome.text}
+    text = _storable(raw.text)
+    tally.add_removed(outcome.drop.reason, label, text, *where)
+    return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
+
+
+def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
+    """32 bits that tell documents apart, but not those of which only one is kept."""
+    if exact_dedup:
+        return int.from_bytes(text_hash[:4])
+    return (rank + (rank >> ROW_BITS) * 0x9E3779B1) & 0xFFFFFFFF
+
+
+def _storable(text: str) -> str:
+    """UTF-8 cannot hold lone surrogates."""
+    return text if text.isascii() else remove_lost_characters(text)
+
+
+# The middle passes over a group of files: what can be told only beside all other documents.
+#
+# The second pass removes exact duplicates, repeated lines and benchmark texts and hashes what is
+# left for near duplicates. Of documents that may be near duplicates a third one sends the
+# shingles.
+
+_COMPARED = ("rank", "text", "language", "source", "reason")  # columns the second pass needs
+
+
+def compare_group(
+    group: int,
+    packed_duplicates: Iterable[bytes],
+    packed_quotas: Iterable[bytes],
+    config: CleanConfig,
+    work: WorkFolder,
+) -> dict[int, bytes]:
+    """Second pass: the changes go to the work folder; packed band keys by band and shard."""
+    tally = Tally()
+    clusters = unpack_clusters(packed_duplicates)
+    quotas = unpack_quotas(packed_quotas)
+    bands: defaultdict[int, list[bytes]] = defaultdict(list)
+    with changed_parts(work, group) as changes:
+        for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
+            live = [(number, row) for number, row in batch if row["reason"] is None]
+            rows = [row for _, row in live]
+            texts = [row["text"] for row in rows]
+            _mark_duplicates(rows, clusters)
+            _remove_lines(rows, quotas, config, tally)
+            if config.decontaminate_against:
+                _decontaminate(rows, _benchmark_index(work), tally)
+            for row, before in zip(rows, texts, strict=True):
+                if _settle(row, before, config, tally):
+                    changes.write(_change(row, before))
+            left = [(number, row["text"]) for number, row in live if row["reason"] is None]
+            if left and config.near_dedup.enabled:
+                for shard, packed in _pack_bands(left, config.near_dedup).items():
+                    bands[shard].append(packed)
+    for size in clusters.size_of.values():
+        tally.add_cluster("exact", size)
+    write_tally(work, "compared", group, tally)
+    return {shard: b"".join(bands.pop(shard)) for shard in sorted(bands)}
+
+
+def sketch_group(
+    group: int, packed_members: Iterable[bytes], config: CleanConfig, work: WorkFolder
+) -> dict[int, Packed]:
+    """Third pass: the shingles of the documents that share a band with others, by shard."""
+    members = unpack_members(packed_members)
+    candidates: list[Candidate] = []
+    for batch in _batches(chosen_texts(work, group, members)):
+        shingles = shingle([row["text"] for _, row in batch])
+        near = config.near_dedup
+        keys = band_keys(shingles, near.num_bands, near.rows_per_band)
+        for place, (number, row) in enumerate(batch):
+            component, component_size = members[number]
+            hashes = shingles.distinct(place)
+            candidates.append(
+                Candidate(
+                    component=component,
+                    rank=row["rank"],
+                    length=len(row["text"]),
+                    num_shingles=len(hashes),
+                    bands=keys[place],
+                    hashes=hashes[: sketch_size(component_size)].copy(),  # frees the others
+                )
+            )
+    return pack_candidates(candidates)
+
+
+def count_removed(row: Row, tally: Tally) -> None:
+    """Count a row that has got a reason in a later pass."""
+    label = f"{document_id(row['rank'])} {row['detail']}"
+    tally.add_removed(row["reason"], label, row["text"], row["language"], row["source"])
+
+
+def _mark_duplicates(rows: Sequence[Row], clusters: Clusters) -> None:
+    for row in rows:
+        if found := clusters.kept_of.get(row["rank"]):
+            _mark(row, Drop("duplicate", f"of {document_id(found[0])}"))
+
+
+def _remove_lines(
+    rows: Sequence[Row], quotas: dict[int, int], config: CleanConfig, tally: Tally
+) -> None:
+    """Remove repeated lines from documents in order; each uses up the quotas of its lines."""
+    settings = config.line_dedup
+    if not quotas:
+        return
+    for row in rows:
+        if row["reason"] is not None:
+            continue
+        text, count = remove_repeated_lines(row["text"], settings.min_characters, quotas)
+        if not text:
+            _mark(row, Drop("repeated_lines", f"{count} lines, each in many documents"))
+        elif count:
+            _alter(row, "repeated_lines_removed", text, count, tally)
+
+
+def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
+    rows = [row for row in rows if row["reason"] is None]
+    found = index.decontaminate_all([row["text"] for row in rows])
+    for row, of_row in zip(rows, found, strict=True):
+        if of_row.matches:
+            tally.add_decontaminated(of_row, row["language"])
+        if of_row.drop is not None:
+            _mark(row, of_row.drop)
+        elif of_row.text != row["text"]:
+            _alter(row, "contamination_removed", of_row.text, of_row.num_lines_removed, tally)
+
+
+def _settle(row: Row, before: str, config: CleanConfig, tally: Tally) -> bool:
+    """Whether the row has changed; one that is removed gets its text back and is counted."""
+    if row["reason"] is None:
+        if row["text"] == before:
+            return False
+        if drop := too_short(row["text"], config.rules_for(row["language"]).min_characters):
+            _mark(row, drop)
+    if row["reason"] is not None:
+        row["text"] = before
+        count_removed(row, tally)
+    return True
+
+
+def _change(row: Row, before: str) -> Row:
+    text = row["text"] if row["text"] != before else None
+    return {"rank": row["rank"], "text": text, "reason": row["reason"], "detail": row.get("detail")}
+
+
+def _alter(row: Row, rule: str, text: str, count: int, tally: Tally) -> None:
+    """Give the row its changed text; count the change, and show it if it is among those chosen."""
+    where = (row["language"], row["source"])
+    label = document_id(row["rank"])
+    tally.add_altered(rule, count, *where)
+    if tally.wants_change(rule, label, *where):
+        tally.add_change(rule, label, excerpt(row["text"], text), *where)
+    row["text"] = text
+
+
+def _mark(row: Row, drop: Drop) -> None:
+    row["reason"], row["detail"] = drop.reason, drop.detail
+
+
+@lru_cache(maxsize=1)
+def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
+    """Once a process. What is mapped stays readable when its file is removed."""
+    with work.fetch(BENCHMARK_INDEX) as path:
+        return BenchmarkIndex.load(path)
+
+
+def _pack_bands(rows: Sequence[tuple[int, str]], config: NearDedupConfig) -> dict[int, bytes]:
+    """Packed keys by band and shard of the texts that have a shingle, with their numbers."""
+    numbers = np.array([number for number, _ in rows])
+    shingles = shingle([text for _, text in rows])
+    keys = band_keys(shingles, config.num_bands, config.rows_per_band)
+    num_shingles = np.diff(shingles.offsets)
+    has = num_shingles > 0
+    small = is_small(num_shingles, config.similarity)
+    return pack_bands(keys[has], numbers[has], small[has])
+
+
+def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:
+    """Rows with their numbers, in batches of about `BATCH_CHARACTERS`."""
+    batch: list[tuple[int, Row]] = []
+    characters = 0
+    for number, row in rows:
+        batch.append((number, row))
+        characters += len(row["text"])
+        if characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+# The last pass over a group of files: documents and removed rows into files of the corpus.
+
+
+def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: WorkFolder) -> None:
+    """The work files of a group into documents and removed, both in order."""
+    clusters = unpack_clusters(packed_near_duplicates)
+    tally = Tally()
+    with (
+        final_parts(work, "documents", group, DOCUMENT_SCHEMA) as documents,
+        final_parts(work, "removed", group, REMOVED_SCHEMA) as removed,
+    ):
+        for row in current_rows(work, group):
+            row["id"] = document_id(row["rank"])
+            if found := clusters.kept_of.get(row["rank"]):
+                row["reason"] = "near_duplicate"
+                row["detail"] = f"of {document_id(found[0])}, similarity {found[1]:.2f}"
+                count_removed(row, tally)
+            if row["reason"] is None:
+                documents.write(_columns(row, documents))
+                tally.add_document_kept(row["text"], row["language"], row["source"], row["id"])
+            else:
+                removed.write(_columns(row, removed))
+    for size in clusters.size_of.values():
+        tally.add_cluster("near", size)
+    write_tally(work, "written", group, tally)
+
+
+def _columns(row: dict[str, Any], parts: ParquetParts) -> dict[str, Any]:
+    return {name: row[name] for name in parts.schema.names}

@@ -1,0 +1,251 @@
+"""`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from electrify.page.page import Page
+from electrify.stage.folder import write_json
+from pipeline.report.counts import (
+    RULE,
+    Rows,
+    Tally,
+    altered_by_source,
+    benchmarks,
+    by_reason,
+    cluster_ranges,
+    clusters,
+    contamination,
+    funnel,
+    languages,
+    lengths,
+    report_json,
+)
+from pipeline.report.samples import Samples
+
+_MAX_ROWS = 200  # of a table; report.json has them all
+_MAX_LANGUAGE_PLOTS = 24
+
+
+def write_report(tally: Tally, folder: Path) -> None:
+    """Write both; the same tally makes the same bytes."""
+    write_json(folder / "report.json", report_json(tally))
+    _page(tally).write(folder / "report.html")
+
+
+def _page(tally: Tally) -> Page:
+    page = Page("Corpus", "What came in, what was removed, and why")
+    _funnel(page, tally)
+    _sources(page, tally)
+    _languages(page, tally)
+    _lengths(page, tally)
+    _removed(page, tally)
+    _altered(page, tally)
+    _clusters(page, tally)
+    _contamination(page, tally)
+    _faults(page, tally)
+    _samples(page, tally)
+    return page
+
+
+def _funnel(page: Page, tally: Tally) -> None:
+    page.heading("From rows to documents")
+    steps = funnel(tally)
+    page.bar_plot(
+        "Rows left", [label for label, _ in steps], {"rows": [n for _, n in steps]}, "rows"
+    )
+    share = max(steps[0][1], 1)
+    page.table(
+        ("step", "rows", "share of rows, %"),
+        [(label, n, round(100 * n / share, 2)) for label, n in steps],
+    )
+
+
+def _sources(page: Page, tally: Tally) -> None:
+    page.heading("Sources")
+    rows = sorted(report_json(tally)["sources"], key=lambda row: -row["characters_kept"])
+    headers = ("language", "source", "documents in", "kept", "characters in", "kept")
+    _table(
+        page,
+        headers,
+        [
+            (
+                r["language"],
+                r["source"],
+                r["documents_in"],
+                r["documents_kept"],
+                r["characters_in"],
+                r["characters_kept"],
+            )
+            for r in rows
+        ],
+    )
+
+
+def _languages(page: Page, tally: Tally) -> None:
+    page.heading("Languages")
+    rows = languages(tally)
+    labels = [row["language"] for row in rows]
+    for what in ("documents", "characters"):
+        series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
+        page.bar_plot(f"{what.capitalize()} by language", labels, series, what)
+    headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
+    page.table(
+        headers,
+        [
+            (
+                r["language"],
+                r["documents_in"],
+                r["documents_kept"],
+                r["characters_in"],
+                r["characters_kept"],
+                round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1),
+            )
+            for r in rows
+        ],
+    )
+
+
+def _lengths(page: Page, tally: Tally) -> None:
+    page.heading("Lengths")
+    page.paragraph(
+        "Documents by number of characters, as they were read and as they were kept; each bar "
+        "reaches from its label to the next."
+    )
+    rows = lengths(tally)
+    named = sorted({row["language"] for row in rows})
+    _length_plot(page, "All languages", rows)
+    if 1 < len(named) <= _MAX_LANGUAGE_PLOTS:
+        for language in named:
+            _length_plot(page, language, [row for row in rows if row["language"] == language])
+
+
+def _length_plot(page: Page, title: str, rows: Rows) -> None:
+    sizes = sorted({row["characters"] for row in rows})
+    if not sizes:
+        return
+    buckets = [2**p for p in range(sizes[0].bit_length() - 1, sizes[-1].bit_length())]
+    series = {
+        name: [
+            sum(row[f"documents_{name}"] for row in rows if row["characters"] == bucket)
+            for bucket in buckets
+        ]
+        for name in ("in", "kept")
+    }
+    page.bar_plot(title, [f"{bucket:,}" for bucket in buckets], series, "documents")
+
+
+def _removed(page: Page, tally: Tally) -> None:
+    page.heading("Removed documents")
+    rows = sorted(by_reason(tally, "removed"), key=lambda row: -row["documents"])
+    if rows:
+        _table(page, ("reason", "language", "source", "documents"), _values(rows))
+    else:
+        page.paragraph("None.")
+
+
+def _altered(page: Page, tally: Tally) -> None:
+    page.heading("Documents that a rule changed")
+    pieces = tally.by("altered_pieces", 1)
+    page.table(
+        ("rule", "documents", "changes"),
+        [(rule, n, pieces.get(rule)) for rule, n in tally.by("altered", 1).items()],
+    )
+    if rows := sorted(altered_by_source(tally), key=lambda row: -row["documents"]):
+        page.heading("By source", level=3)
+        _table(page, ("rule", "language", "source", "documents", "changes"), _values(rows))
+
+
+def _clusters(page: Page, tally: Tally) -> None:
+    page.heading("Sets of duplicates")
+    rows = clusters(tally)
+    if not rows:
+        page.paragraph("None.")
+        return
+    labels, series = cluster_ranges(rows)
+    page.bar_plot("Sets by number of documents", labels, series, "sets")
+    page.table(
+        ("kind", "sets", "documents", "largest"),
+        [
+            (
+                kind,
+                sum(row["clusters"] for row in found),
+                sum(row["clusters"] * row["documents"] for row in found),
+                found[-1]["documents"],
+            )
+            for kind in series
+            for found in [[row for row in rows if row["kind"] == kind]]
+        ],
+    )
+
+
+def _contamination(page: Page, tally: Tally) -> None:
+    page.heading("Benchmark texts")
+    known = benchmarks(tally)
+    if known:
+        page.table(("task", "texts", "too short to be looked for"), _values(known))
+    rows = contamination(tally)
+    if not rows:
+        page.paragraph("None was found." if known else "None was looked for.")
+        return
+    kinds = sorted({row["kind"] for row in rows}, key=lambda kind: ("_" in kind, kind))
+    tasks = sorted({(row["task"], row["language"]) for row in rows})
+    counts = {(row["task"], row["language"], row["kind"]): row["count"] for row in rows}
+    _table(
+        page,
+        ("task", "language", *(kind.replace("_", " ") for kind in kinds)),
+        [(*task, *(counts.get((*task, kind), 0) for kind in kinds)) for task in tasks],
+    )
+    page.paragraph(
+        "Found: sentence, a whole text letter by letter; near, one with small edits; ngram, a "
+        "stretch of a long one. A document that holds texts of several tasks counts for each."
+    )
+
+
+def _faults(page: Page, tally: Tally) -> None:
+    page.heading("Files")
+    empty = [file["path"] for file in tally.files if not file["documents"] + file["malformed"]]
+    num_malformed = tally.total("malformed")
+    page.paragraph(
+        f"{len(tally.files):,} files read, {len(empty):,} of them without a document; "
+        f"{num_malformed:,} rows could not be read."
+    )
+    files = sorted(tally.files, key=lambda file: -file["malformed"])
+    rows = [(file["path"], file["documents"], file["malformed"]) for file in files]
+    _table(page, ("file", "documents", "rows not read"), rows)
+    if empty:
+        page.text_samples("Files without a document", [("", path) for path in empty[:_MAX_ROWS]])
+    if num_malformed:
+        page.table(("fault", "rows"), list(tally.by("malformed", 1).items()))
+        page.text_samples("First faults", [("", example) for example in tally.examples])
+
+
+def _samples(page: Page, tally: Tally) -> None:
+    rules = sorted(name for name in tally.samples if name.startswith(RULE))
+    reasons = sorted(tally.samples.keys() - {*rules, "kept"})
+    page.heading("Samples")
+    page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
+    for name in [name for name in ("kept", *reasons) if name in tally.samples]:
+        page.text_samples(name, _labelled(tally.samples[name]))
+    if rules:
+        page.heading("What the rules changed")
+        page.paragraph("Before and after, round the first change that a rule made in a document.")
+    for name in rules:
+        page.text_samples(name.removeprefix(RULE), _labelled(tally.samples[name]))
+
+
+def _labelled(samples: Samples) -> list[tuple[str, str]]:
+    return [
+        (" · ".join(filter(None, (s.language, s.source, s.label))), s.text)
+        for s in samples.listed()
+    ]
+
+
+def _values(rows: Rows) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in rows]
+
+
+def _table(page: Page, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """The first rows of a table, and how many more there are."""
+    page.table(headers, rows[:_MAX_ROWS])
+    if len(rows) > _MAX_ROWS:
+        page.paragraph(f"The first {_MAX_ROWS} of {len(rows):,} rows; report.json has all.")

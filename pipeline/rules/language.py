@@ -1,0 +1,349 @@
+"""Which lines of a text are of its language: by script, and by models inside a shared script.
+
+A line is `own`, `foreign` or neither: too short to say, code, or judged differently by two models.
+The Unicode block rule decides Korean, Japanese, Chinese, Thai, Hindi ... without an error; Latin,
+Cyrillic and Arabic lines go to pycld2, and those it does not place to py3langid as well.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import py3langid
+import pycld2
+from numpy.typing import NDArray
+
+from pipeline.rules.filters import Drop
+from pipeline.rules.language_codes import family_of, scripts_of
+from pipeline.rules.scripts import (
+    CODE,
+    FIRST_SCRIPT,
+    NUM_CLASSES,
+    SCRIPTS,
+    SPACE,
+    classes,
+    letter_of,
+    line_counts,
+    num_letters,
+    own_letters,
+    script_counts,
+)
+
+# The language of Latin, Cyrillic and Arabic lines, by two models that ship their data.
+
+_MODEL_CHARACTERS = 300  # of a line, that a model sees
+_NOT_LATIN = re.compile("[\u0400-\u052f\u0600-\u06ff]{3}")
+_ASCII_WORDS = re.compile("[A-Za-z][A-Za-z0-9_.]*+")
+
+
+def are_expected(family: frozenset[str], lines: Sequence[str]) -> bool:
+    """Does pycld2 find hardly anything but the language in the lines together? 35 MB a second."""
+    _, shares = cld2_shares("\n".join(map(shown_to_model, lines)))
+    # not its own `reliable`: that is false wherever much of a text is names, and counts as nothing
+    own = sum(share for code, share in shares if code in family)
+    return own >= 50 and own >= 0.9 * sum(share for _, share in shares)
+
+
+def language_of_line(line: str, family: frozenset[str]) -> str | None:
+    """The code of a line, None where the models differ; `family` is what is expected.
+
+    pycld2 alone (100,000 lines a CPU second) where it finds what is expected; otherwise py3langid
+    (12,000) must say the same as pycld2, or the expected language where pycld2 is not sure.
+    """
+    line = shown_to_model(line)
+    reliable, shares = cld2_shares(line)
+    if _first_is(shares, family):
+        return shares[0][0]
+    first = shares[0][0] if reliable and shares else None
+    second: str = py3langid.classify(line)[0]
+    if first is None:
+        return second if second in family else None
+    return first if second == first else None
+
+
+def is_expected(line: str, family: frozenset[str]) -> bool:
+    """Does pycld2 find the expected language in at least half of the line?"""
+    return _first_is(cld2_shares(shown_to_model(line))[1], family)
+
+
+def _first_is(shares: Sequence[tuple[str, int]], family: frozenset[str]) -> bool:
+    return bool(shares) and shares[0][0] in family and shares[0][1] >= 50
+
+
+def shown_to_model(line: str) -> str:
+    """The start of a line; of one in Cyrillic or Arabic without its Latin names."""
+    line = line[:_MODEL_CHARACTERS]
+    return _ASCII_WORDS.sub("", line) if _NOT_LATIN.search(line) else line
+
+
+def cld2_shares(text: str) -> tuple[bool, list[tuple[str, int]]]:
+    """Is it sure, and the codes with their percent of the text."""
+    try:
+        reliable, _, shares = pycld2.detect(text, isPlainText=True)
+    except pycld2.error:  # characters that it takes for broken UTF-8
+        return False, []
+    return reliable, [(code, share) for _, code, share, _ in shares if code != "un"]
+
+
+MIN_LETTERS = 40  # of a foreign line, or of one that a model judges; a Hangul letter counts 2.5
+MIN_EVIDENCE = 100  # letters in foreign lines, below which no document is dropped for its share
+MIN_WITHOUT_OWN = 20  # letters, not one of the language's script: foreign at any length
+NUM_SAMPLED = 24  # lines a document that go to a model, evenly spaced
+_WINDOW = 16_000  # characters; of a longer text NUM_WINDOWS pieces are looked at, evenly spaced
+_NUM_WINDOWS = 6
+_CLEARLY_OWN = 0.8  # of the letters of the sample
+
+_LATIN = SCRIPTS.index("Latn")
+_CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
+# a syllable or a Han character says as much as 2.5 Latin letters (translated documentation)
+_WEIGHTS = np.where(np.isin(np.arange(len(SCRIPTS)), list(_CJK.values())), 2.5, 1.0)
+_CODE_STARTS = ("//", "/*", ";;", "<")
+# one script, several languages that the models know
+_SHARED_SCRIPTS = {"Latn", "Cyrl", "Arab"}
+_LANGUAGE_OF_SCRIPT = {
+    "Hang": "ko",
+    "Kana": "ja",
+    "Hani": "zh",
+    "Thai": "th",
+    "Deva": "hi",
+    "Grek": "el",
+    "Hebr": "he",
+    "Latn": "Latin",
+    "Cyrl": "Cyrillic",
+    "Arab": "Arabic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Letters of each line, Hangul and Han weighted, and which lines are own or foreign."""
+
+    letters: NDArray[np.float64]
+    own: NDArray[np.bool_]
+    foreign: NDArray[np.bool_]
+
+
+def language_fraction(text: str, language: str) -> float:
+    """Share of the letters in judged lines that are in lines of the language; 1 if none is."""
+    own, foreign = _own_and_foreign(text, language)
+    return own / (own + foreign) if own + foreign else 1.0
+
+
+def foreign_language(text: str, language: str, min_fraction: float) -> Drop | None:
+    """Drop a text that is mostly of another language, if there is enough of it to say so."""
+    scripts = scripts_of(language)
+    if min_fraction == 0.0 or not scripts:
+        return None
+    if len(text) < MIN_EVIDENCE or not letter_of(scripts).search(text):
+        return _without_own_letter(text, language)
+    if _is_plainly(text, scripts, min_fraction):
+        return None
+    own, foreign = _own_and_foreign(text, language)
+    if foreign < MIN_EVIDENCE or own >= min_fraction * (own + foreign):
+        return None
+    share = f"{own / (own + foreign):.0%} of {own + foreign:.0f} letters are {language}"
+    limit = f"clean.min_language_fraction = {min_fraction}"
+    return Drop("foreign_language", f"{share}, the rest {_name_foreign(text, language)}; {limit}")
+
+
+def foreign_lines(text: str, language: str) -> list[int]:
+    """Indices of the lines that are of another language: 40 letters or more, models agreeing."""
+    if not scripts_of(language):
+        return []
+    found: list[int] = []
+    first = 0
+    for piece in _pieces(text):
+        lines = piece.split("\n")
+        found += (first + np.flatnonzero(judge(lines, piece, language, None).foreign)).tolist()
+        first += len(lines)
+    return found
+
+
+def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
+    """The text without its foreign lines, and how many there were."""
+    foreign = set(foreign_lines(text, language))
+    if not foreign:
+        return text, 0
+    kept = (line for index, line in enumerate(text.split("\n")) if index not in foreign)
+    return "\n".join(kept), len(foreign)
+
+
+def judge(lines: Sequence[str], text: str, language: str, num_sampled: int | None) -> Lines:
+    """Judge the lines of a text; of those that need a model all (None) or an even sample.
+
+    With a sample the lines not in it are neither, and those in it carry the letters of all.
+    """
+    counts = line_counts(text)
+    by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
+    letters = by_script.sum(axis=1)
+    script = _script_of_lines(by_script, letters)
+    scripts = scripts_of(language)
+    is_own = _is_one_of(script, scripts)
+    long = (letters >= MIN_LETTERS) & ~_is_code(counts, script)
+    foreign = long & ~is_own & (script >= 0)
+    own = is_own.copy()
+    if language == "ja":  # Han alone may be a Japanese heading; over 20 of them hardly
+        han_alone = script == _CJK["Hani"]
+        own &= ~han_alone
+        foreign |= han_alone & (letters >= 20 * 2.5)
+    if family := family_of(language) if scripts & _SHARED_SCRIPTS else frozenset():
+        is_shared = _is_one_of(script, scripts & _SHARED_SCRIPTS)
+        candidates = _sentences(lines, np.flatnonzero(is_shared & long))
+        own[is_shared] = False
+        _ask_models(lines, candidates, family, num_sampled, letters, own, foreign)
+    return Lines(letters, own, foreign)
+
+
+def _is_one_of(script: NDArray[np.int64], names: frozenset[str]) -> NDArray[np.bool_]:
+    """As np.isin, 20 times faster on a few lines; -1 is none."""
+    wanted = np.array([*(name in names for name in SCRIPTS), False])
+    chosen: NDArray[np.bool_] = wanted[script]
+    return chosen
+
+
+def _sentences(lines: Sequence[str], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Without comments and elements of code: those of a translated manual are often English."""
+    is_prose = [not lines[index].startswith(_CODE_STARTS) for index in candidates]
+    return candidates[np.array(is_prose, dtype=np.bool_)]
+
+
+def _ask_models(
+    lines: Sequence[str],
+    candidates: NDArray[np.int64],
+    family: frozenset[str],
+    num_sampled: int | None,
+    letters: NDArray[np.float64],
+    own: NDArray[np.bool_],
+    foreign: NDArray[np.bool_],
+) -> None:
+    if num_sampled is not None and len(candidates):
+        total = letters[candidates].sum()
+        if len(candidates) > num_sampled:
+            chosen = np.linspace(0, len(candidates) - 1, num_sampled).astype(np.int64)
+            candidates = candidates[chosen]
+        letters[candidates] *= total / letters[candidates].sum()
+        chosen_lines = [lines[index] for index in candidates]
+        if are_expected(family, chosen_lines):
+            own[candidates] = True
+            return
+        own[candidates] = [is_expected(line, family) for line in chosen_lines]
+        if letters[own].sum() >= _CLEARLY_OWN * letters[candidates].sum():
+            return  # a second opinion on the rest changes no decision
+        candidates = candidates[~own[candidates]]
+    for index in candidates:
+        code = language_of_line(lines[index], family)
+        own[index] = code in family
+        foreign[index] = code is not None and code not in family
+
+
+def _script_of_lines(
+    by_script: NDArray[np.float64], letters: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The script that names each line's language, -1 where none does.
+
+    Sentences about code are half Latin, so 20 % of another script names a line, and Latin does
+    only from 95 %. One tenth of Hangul makes Han characters Korean; 5 % of kana, Japanese.
+    """
+    total = np.maximum(letters, 1.0)
+    others = by_script.copy()
+    others[:, _LATIN] = 0.0
+    hangul, kana, han = (others[:, _CJK[name]].copy() for name in ("Hang", "Kana", "Hani"))
+    cjk = hangul + kana + han
+    is_korean = (hangul > 0) & (hangul >= 0.1 * cjk) & (hangul >= kana)
+    is_japanese = ~is_korean & (kana > 0) & (kana >= 0.05 * cjk)
+    for name, mask in (("Hang", is_korean), ("Kana", is_japanese)):
+        others[:, _CJK[name]] = np.where(mask, cjk, 0.0)
+    others[:, _CJK["Hani"]] = np.where(is_korean | is_japanese, 0.0, cjk)
+    script = others.argmax(axis=1)
+    named = np.where(others.max(axis=1) >= 0.2 * total, script, -1)
+    return np.where(by_script[:, _LATIN] >= 0.95 * total, _LATIN, named)
+
+
+def _is_code(counts: NDArray[np.int64], script: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Latin lines that are no sentences: few words, long words, or many symbols."""
+    latin = counts[:, FIRST_SCRIPT + _LATIN]
+    spaces = counts[:, SPACE]
+    few_words = (spaces < 4) | (latin > 12 * (spaces + 1))
+    is_code = few_words | (counts[:, CODE] > 0.08 * latin)
+    both: NDArray[np.bool_] = is_code & (script == _LATIN)
+    return both
+
+
+def _is_plainly(text: str, scripts: frozenset[str], min_fraction: float) -> bool:
+    """Are nearly all letters of a script that is the language's own? Then lines need no look."""
+    if scripts & _SHARED_SCRIPTS or min_fraction > 0.8 or scripts == {"Kana", "Hani"}:
+        return False
+    if own_letters(text, scripts) >= 0.9 * num_letters(text):
+        return True
+    return len(scripts) == 1 and scripts != {"Hani"} and _has_enough(text, scripts, min_fraction)
+
+
+def _has_enough(text: str, scripts: frozenset[str], min_fraction: float) -> bool:
+    """Would `judge` find enough in own lines, however the letters are spread over lines?
+
+    Of H own letters in all L, those in a line that is not own are fewer than 20 % of its letters,
+    or than its letters X of third scripts; so own lines have O >= H - X - 0.2 (L - O) letters.
+    """
+    (name,) = scripts
+    weighted = np.bincount(classes(text), minlength=NUM_CLASSES)[FIRST_SCRIPT:] * _WEIGHTS
+    own, total = weighted[SCRIPTS.index(name)], weighted.sum()
+    third = total - own - weighted[_LATIN]
+    return bool(own - third - 0.2 * total >= 0.8 * min_fraction * total)
+
+
+def _own_and_foreign(text: str, language: str) -> tuple[float, float]:
+    own = foreign = 0.0
+    for piece in _sampled_pieces(text):
+        lines = judge(piece.split("\n"), piece, language, NUM_SAMPLED)
+        own += float(lines.letters[lines.own].sum())
+        foreign += float(lines.letters[lines.foreign].sum())
+    return own, foreign
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of whole lines, joined by the newlines between them."""
+    start = 0
+    while len(text) - start > _WINDOW:
+        end = text.find("\n", start + _WINDOW)
+        if end < 0:
+            break
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
+
+
+def _sampled_pieces(text: str) -> list[str]:
+    """The whole text, or pieces of a long one at even distances."""
+    if len(text) <= _WINDOW * _NUM_WINDOWS:
+        return [text]
+    starts = np.linspace(0, len(text) - _WINDOW, _NUM_WINDOWS).astype(int)
+    return [text[start : start + _WINDOW] for start in starts]
+
+
+def _without_own_letter(text: str, language: str) -> Drop | None:
+    """Short texts: only whether there is any letter of the language's script."""
+    if letter_of(scripts_of(language)).search(text):
+        return None
+    counts = script_counts(text)
+    if sum(counts.values()) < MIN_WITHOUT_OWN:
+        return None
+    names = " ".join(sorted(counts, key=lambda name: -counts[name]))
+    return Drop(
+        "foreign_language", f"no letter of {language} among {sum(counts.values())}: {names}"
+    )
+
+
+def _name_foreign(text: str, language: str) -> str:
+    """What most of the foreign letters are, for the reader of the report."""
+    piece = text[: _WINDOW * _NUM_WINDOWS]
+    lines = piece.split("\n")
+    chosen = np.flatnonzero(judge(lines, piece, language, NUM_SAMPLED).foreign)
+    others = "\n".join(lines[index] for index in chosen)
+    counts = Counter(script_counts(others))
+    if not counts:
+        return "another"
+    script = counts.most_common(1)[0][0]
+    _, shares = cld2_shares(others) if script in _SHARED_SCRIPTS else (False, [])
+    return shares[0][0] if shares else _LANGUAGE_OF_SCRIPT.get(script, script)

@@ -1,0 +1,139 @@
+"""All rules of one source in their order: what changes a text, then what drops it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from electrify.config.clean import CleanConfig, CleanRules, Source
+from pipeline.rules.boilerplate import remove_boilerplate
+from pipeline.rules.changes import excerpt, mask_excerpt, rule_changes
+from pipeline.rules.filters import Drop, too_short, undecodable
+from pipeline.rules.language import foreign_language, remove_foreign_lines
+from pipeline.rules.normalize import (
+    RULES,
+    clean_text,
+    is_plain,
+    rules_for,
+    squeeze_blanks,
+    squeeze_whitespace,
+)
+from pipeline.rules.pii import mask_pii
+from pipeline.rules.quality import QualityRules, has_no_letters
+from pipeline.rules.quality_limits import limits_for
+
+
+class Outcome(NamedTuple):
+    """A cleaned text, how often each rule changed it, and why it is dropped if it is.
+
+    Of a text rule one counts, however much it changed; of masks and lines each one.
+    """
+
+    text: str
+    altered: dict[str, int]
+    drop: Drop | None
+
+
+class DocumentRules:
+    """The rules of one source. Law: `clean(clean(x).text).text == clean(x).text`."""
+
+    def __init__(self, source: Source, rules: CleanRules) -> None:
+        self._source, self._rules = source, rules
+        self._text_rules = rules_for(rules, source)
+        self._plain_rules = tuple(
+            (name, squeeze_blanks if rule is squeeze_whitespace else rule)
+            for name, rule in self._text_rules
+            if name in RULES
+        )
+        line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
+            (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
+            (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
+        ]
+        self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
+        limits = limits_for(source.language, source.profile, rules.quality)
+        self._quality = QualityRules(source.language, limits)
+
+    def __reduce__(self) -> tuple[type["DocumentRules"], tuple[Source, CleanRules]]:
+        """Pickled as its options: the text rules may be closures."""
+        return DocumentRules, (self._source, self._rules)
+
+    def clean(self, text: str) -> Outcome:
+        """Clean a text as it was read."""
+        plain = is_plain(text)
+        if not plain and (lost := undecodable(text)):
+            return Outcome(text, {}, lost)
+        text, altered = self._change(text, plain)
+        return Outcome(text, altered, self._drop(text))
+
+    def changes(self, text: str) -> list[tuple[str, str]]:
+        """(rule, "before → after") of each rule that changes a text, for a reader.
+
+        Runs all rules again, so it is for the texts that are shown.
+        """
+        shown: dict[str, str] = {}
+        before = None
+        while text != before:
+            before = text
+            for name, one, other in rule_changes(text, self._text_rules):
+                shown.setdefault(name, excerpt(one, other))
+                text = other
+            if text == before:
+                text = self._show_masks_and_cuts(text, shown)
+        return list(shown.items())
+
+    def _show_masks_and_cuts(self, text: str, shown: dict[str, str]) -> str:
+        language = self._source.language
+        if self._rules.mask_pii:
+            masked, kinds = mask_pii(text, language)
+            for kind in kinds:
+                shown.setdefault(f"{kind}_masked", mask_excerpt(text, masked, f"<{kind}>"))
+            text = masked
+        for name, remove in self._line_rules:
+            left, num_lines = remove(text, language)
+            if num_lines:
+                shown.setdefault(name, excerpt(text, left))
+            text = left
+        return text
+
+    def _change(self, text: str, plain: bool) -> tuple[str, dict[str, int]]:
+        """To a fixed point: a line that goes may leave blanks, or bring digits together.
+
+        Ends as each round that starts has masked digits or removed a line.
+        """
+        counts: dict[str, int] = {}
+        before = None
+        while text != before:
+            cleaned = clean_text(text, self._plain_rules if plain else self._text_rules)
+            for name in cleaned.altered:
+                counts[name] = 1
+            before = cleaned.text
+            text = self._mask_and_cut(before, plain, counts)
+        return text, counts
+
+    def _mask_and_cut(self, text: str, plain: bool, counts: dict[str, int]) -> str:
+        language = self._source.language
+        if self._rules.mask_pii and not plain:
+            text, num_masked = mask_pii(text, language)
+            for kind, num in num_masked.items():
+                _add(counts, f"{kind}_masked", num)
+        for name, remove in self._line_rules:
+            text, num_lines = remove(text, language)
+            if num_lines:
+                _add(counts, name, num_lines)
+        return text
+
+    def _drop(self, text: str) -> Drop | None:
+        language = self._source.language
+        return (
+            too_short(text, self._rules.min_characters)
+            or has_no_letters(text)
+            or foreign_language(text, language, self._rules.min_language_fraction)
+            or self._quality.drop(text)
+        )
+
+
+def _add(counts: dict[str, int], name: str, num: int) -> None:
+    counts[name] = counts.get(name, 0) + num
+
+
+def document_rules(source: Source, config: CleanConfig) -> DocumentRules:
+    """The rules for the documents of a source, as the config has them for its language."""
+    return DocumentRules(source, config.rules_for(source.language))

@@ -1,0 +1,325 @@
+"""Quality rules: statistics of a text against the limits of its language and kind of source."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from electrify.config.clean import QualityLimits
+from pipeline.rules.filters import Drop
+from pipeline.rules.language_codes import scripts_of
+from pipeline.rules.quality_limits import FUNCTION_WORDS, num_function_words, particle_fraction
+from pipeline.rules.scripts import num_letters, own_letters
+from pipeline.rules.text_parts import SHORT, Parts, repeated_fraction, top_fraction
+
+_LETTER = re.compile(r"[^\W\d_]")
+_LATIN_WORD = re.compile(r"[A-Za-z0-9][\w.\-+#']*+", re.ASCII)
+# digits, symbols and Latin punctuation, which a table or code is made of
+_NEITHER = re.compile(r"[\d#$%&*+/<=>@\\^_`{|}~\[\]]")
+_ELLIPSES = ("...", "…")
+_BULLETS = (
+    "- ",
+    "* ",
+    "+ ",
+    "•",
+    "·",
+    "●",
+    "○",
+    "■",
+    "□",
+    "▪",
+    "▶",
+    "◆",
+    "‣",
+    "∙",
+    "ㆍ",
+    "※",
+    "・",
+)
+# a line may close with quotes, brackets or footnotes behind its full stop
+_PUNCTUATION = tuple(".!?…。！？︒｡।॥؟۔:;\"'”’)」』»~")
+_MIN_LETTERS = 20  # of which the share of a script says something
+_SHORT_LINE = 30  # characters (FineWeb)
+_POLICY = re.compile(
+    "(?:enable|activate|turn on|requires?|without|disabled) javascript|javascript (?:is|must|to be)"
+    "|terms of use|privacy policy|cookie policy|uses cookies|use of cookies|use cookies"
+    "|자바스크립트를 (?:사용|활성|허용)|이용약관|개인정보\\s?(?:처리|취급)\\s?방침|쿠키를 사용"
+)
+# One of them is in every such line. In a long text a search for one string each is ten times
+# faster than a pattern of them all, in a short one slower.
+_POLICY_MARKS = (
+    "ookie",
+    "avascript",
+    "avaScript",
+    "rivacy",
+    "erms of",
+    "쿠키",
+    "자바스크립트",
+    "약관",
+    "방침",
+)
+_POLICY_MARK = re.compile("|".join(_POLICY_MARKS))
+_LOWER_MARKS = tuple(dict.fromkeys(mark.lower().encode() for mark in _POLICY_MARKS))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A statistic against one limit; not asked of a text with less than so many words and lines."""
+
+    reason: str
+    limit: str  # field of QualityLimits; its first letters say which side is bad
+    statistic: Callable[[Parts], float | None]
+    num_words: int = 0
+    num_lines: int = 0
+    # of (parts, limit): a cheap look after which the statistic is known to keep the limit
+    bound: Callable[[Parts, float], bool] | None = None
+
+
+def has_no_letters(text: str) -> Drop | None:
+    """Drop a text of symbols and digits alone, whatever its profile."""
+    if _LETTER.search(text):
+        return None
+    return Drop("no_letters", f"{len(text)} characters, no letter")
+
+
+class QualityRules:
+    """The rules that have a limit for a language and a kind of source."""
+
+    def __init__(self, language: str, limits: QualityLimits) -> None:
+        self._language = language
+        of_rule = ((rule, getattr(limits, rule.limit)) for rule in RULES)
+        self._rules = tuple((rule, limit) for rule, limit in of_rule if limit is not None)
+        self._of_few_lines = tuple(pair for pair in self._rules if pair[0].num_lines <= 1)
+
+    def drop(self, text: str) -> Drop | None:
+        """Drop a text that breaks a rule; the first one, with the value and the limit."""
+        if not self._rules:
+            return None
+        parts = Parts(text, self._language)
+        for rule, limit in self._rules if "\n" in text else self._of_few_lines:
+            if rule.num_words and rule.num_words > parts.num_words:
+                continue
+            if rule.num_lines and rule.num_lines > len(parts.lines):
+                continue
+            if rule.bound and rule.bound(parts, limit):
+                continue
+            value = rule.statistic(parts)
+            if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
+                return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
+        return None
+
+
+def quality(text: str, language: str, limits: QualityLimits) -> Drop | None:
+    """As `QualityRules.drop`, of one text."""
+    return QualityRules(language, limits).drop(text)
+
+
+def _words(parts: Parts) -> float:
+    """In a short text without spaces a Latin word is one word: a title of three is no sentence."""
+    if parts.spaced or len(parts.text) > SHORT:
+        return parts.num_words
+    latin = _LATIN_WORD.findall(parts.text)
+    return (parts.num_characters - len("".join(latin))) / 2 + len(latin)
+
+
+def _mean_word_length(parts: Parts) -> float | None:
+    return parts.num_characters / parts.num_words if parts.num_words else None
+
+
+def _script_letters(parts: Parts) -> float | None:
+    scripts = scripts_of(parts.language)
+    if not scripts or parts.num_characters < _MIN_LETTERS:
+        return None
+    own, total = own_letters(parts.text, scripts), num_letters(parts.text)
+    return min(1.0, own / total) if total >= _MIN_LETTERS else None
+
+
+def _is_of_script(parts: Parts, limit: float) -> bool:
+    """There are no more letters than characters."""
+    scripts = scripts_of(parts.language)
+    own = own_letters(parts.text, scripts) if len(parts.text) < SHORT and scripts else 0
+    return own > limit * parts.num_characters
+
+
+def _alphabetic_words(parts: Parts) -> float:
+    """Without spaces: share of the characters that are letters or marks of punctuation."""
+    if not parts.spaced:
+        symbols = len(_NEITHER.findall(parts.text))
+        return 1.0 - symbols / (parts.num_characters or 1)
+    without = sum(not _LETTER.search(word) for word in parts.sample if not word.isalpha())
+    return 1.0 - without / (len(parts.sample) or 1)
+
+
+def _is_alphabetic(parts: Parts, limit: float) -> bool:
+    """Words of letters alone are enough."""
+    if not parts.spaced:
+        return False
+    return sum(map(str.isalpha, parts.sample)) > limit * len(parts.sample)
+
+
+def _symbols(parts: Parts) -> float:
+    text = parts.text
+    num = text.count("#") + text.count("…") + text.count("...")
+    return num / (parts.num_words or 1)
+
+
+def _function_words(parts: Parts) -> float | None:
+    return num_function_words(parts.text, set(parts.first_words(1000)), parts.language)
+
+
+def _has_function_words(parts: Parts, limit: float) -> bool:
+    """The first words nearly always have enough."""
+    beginning = parts.text[:400]
+    if listed := FUNCTION_WORDS.get(parts.language):
+        return len(listed.intersection(beginning.split()[:-1])) >= limit
+    num = num_function_words(beginning, set(), parts.language)
+    return num is None or num >= limit
+
+
+def _top_word(parts: Parts) -> float:
+    return max(Counter(parts.words).values(), default=0) / (len(parts.words) or 1)
+
+
+def _varied(parts: Parts, limit: float) -> bool:
+    """With n different words none stands more often than there are words but for n - 1."""
+    num = parts.num_between_spaces
+    return num - len(set(parts.words)) + 1 < limit * num
+
+
+def _share_of_lines(parts: Parts, is_such: Callable[[str], object]) -> float:
+    return sum(1 for line in parts.lines if is_such(line)) / (len(parts.lines) or 1)
+
+
+def _policy_lines(parts: Parts) -> float:
+    return _share_of_lines(parts, lambda line: _POLICY.search(line.lower()))
+
+
+def _few_policy_marks(parts: Parts, limit: float) -> bool:
+    if len(parts.text) < SHORT:
+        return not _POLICY_MARK.search(parts.text)
+    if not any(mark in parts.text for mark in _POLICY_MARKS):
+        return True
+    lower = parts.text.encode("utf-8", "surrogatepass").lower()
+    return sum(map(lower.count, _LOWER_MARKS)) <= limit * len(parts.lines)
+
+
+def _newlines_per_word(parts: Parts) -> float:
+    return parts.text.count("\n") / (parts.num_words or 1)
+
+
+def _duplicates(pieces: list[str]) -> float:
+    return 1.0 - len(set(pieces)) / (len(pieces) or 1)
+
+
+def _duplicate_line_characters(parts: Parts) -> float:
+    distinct = set(parts.lines)
+    if len(distinct) == len(parts.lines):
+        return 0.0
+    return 1.0 - sum(map(len, distinct)) / sum(map(len, parts.lines))
+
+
+def _paragraphs(parts: Parts) -> list[str]:
+    return [piece for piece in map(str.strip, parts.text.split("\n\n")) if piece]
+
+
+def _duplicate_paragraphs(parts: Parts) -> float | None:
+    pieces = _paragraphs(parts)
+    return _duplicates(pieces) if len(pieces) >= 5 else None
+
+
+def _top_gram(size: int) -> Callable[[Parts], float]:
+    return lambda parts: top_fraction(*parts.units, parts.size(size))
+
+
+def _top_bound(size: int) -> Callable[[Parts, float], bool]:
+    """No run of words stands more often than the most frequent pair; its words are the longest."""
+    return lambda parts, limit: parts.max_top_pair * parts.size(size) * parts.longest_share <= limit
+
+
+def _duplicate_gram(size: int) -> Callable[[Parts], float]:
+    return lambda parts: repeated_fraction(*parts.units, parts.size(size))
+
+
+# in this order, cheap ones first; shares of few words or lines say nothing
+RULES: tuple[Rule, ...] = (
+    Rule("few_words", "min_words", _words),
+    Rule("many_words", "max_words", lambda parts: parts.num_words),
+    Rule("short_words", "min_mean_word_length", _mean_word_length, num_words=10),
+    Rule("long_words", "max_mean_word_length", _mean_word_length, num_words=3),
+    Rule("long_word", "max_word_length", lambda parts: float(parts.lengths.max(initial=0))),
+    Rule("script_letters", "min_script_letters", _script_letters, bound=_is_of_script),
+    Rule(
+        "not_alphabetic",
+        "min_alphabetic_words",
+        _alphabetic_words,
+        num_words=5,
+        bound=_is_alphabetic,
+    ),
+    Rule("symbols", "max_symbols_per_word", _symbols, num_words=20),
+    Rule(
+        "function_words",
+        "min_function_words",
+        _function_words,
+        num_words=40,
+        bound=_has_function_words,
+    ),
+    Rule("particles", "min_particles", lambda parts: particle_fraction(parts.sample), num_words=50),
+    Rule("top_word", "max_top_word", _top_word, num_words=8, bound=_varied),
+    Rule(
+        "bullet_lines",
+        "max_bullet_lines",
+        lambda parts: _share_of_lines(parts, lambda line: line.startswith(_BULLETS)),
+        num_lines=5,
+    ),
+    Rule(
+        "ellipsis_lines",
+        "max_ellipsis_lines",
+        lambda parts: _share_of_lines(parts, lambda line: line.endswith(_ELLIPSES)),
+        num_lines=5,
+    ),
+    Rule(
+        "punctuated_lines",
+        "min_punctuated_lines",
+        lambda parts: _share_of_lines(parts, lambda line: line.endswith(_PUNCTUATION)),
+        num_lines=5,
+    ),
+    Rule(
+        "short_lines",
+        "max_short_lines",
+        lambda parts: _share_of_lines(parts, lambda line: len(line) <= _SHORT_LINE),
+        num_lines=5,
+    ),
+    Rule("newlines", "max_newlines_per_word", _newlines_per_word, num_lines=5),
+    Rule("policy_lines", "max_policy_lines", _policy_lines, bound=_few_policy_marks),
+    Rule("lorem_ipsum", "max_lorem_ipsum", lambda parts: parts.text.count("orem ipsum")),
+    Rule(
+        "duplicate_lines",
+        "max_duplicate_lines",
+        lambda parts: _duplicates(parts.lines),
+        num_lines=5,
+    ),
+    Rule(
+        "duplicate_lines", "max_duplicate_line_characters", _duplicate_line_characters, num_lines=5
+    ),
+    Rule("duplicate_paragraphs", "max_duplicate_paragraphs", _duplicate_paragraphs),
+    *(
+        Rule(
+            f"top_{size}gram",
+            f"max_top_{size}gram",
+            _top_gram(size),
+            num_words=50,
+            bound=_top_bound(size),
+        )
+        for size in (2, 3, 4)
+    ),
+    *(
+        Rule(
+            "duplicate_ngrams",
+            f"max_duplicate_{size}gram",
+            _duplicate_gram(size),
+            num_words=50,
+            bound=lambda parts, limit: parts.duplicate_5grams <= limit,
+        )
+        for size in range(5, 11)
+    ),
+)

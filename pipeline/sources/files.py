@@ -1,0 +1,163 @@
+"""The raw files of a corpus: what the sources name, in a fixed order, dealt out as work."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+
+from electrify.config.clean import CleanConfig, Source
+from electrify.config.tasks import TEXT_NAMES, unknown_texts
+from electrify.stage.folder import digest_of, fingerprint
+from pipeline.sources.hub import hub_files
+from pipeline.sources.input_file import FILE_BITS, InputFile, InputGroup, document_id, text_ending
+from pipeline.sources.source_bytes import reading
+from pipeline.sources.splits import split_file
+
+__all__ = [
+    "GROUP_BYTES",
+    "InputFile",
+    "InputGroup",
+    "check_inputs",
+    "document_id",
+    "expand_sources",
+    "fingerprints",
+    "group_files",
+]
+
+# One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
+# element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
+GROUP_BYTES = 32_000_000
+_MAX_SOURCES = 512
+_TABLE = (
+    'a table: put it into a folder of its own and write kind = "huggingface", path = that folder '
+    "and text_field = the column of the text"
+)
+_SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE}"
+_OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
+_ARCHIVE = "an archive: unpack it"
+# formats that no kind of source reads, and what to do with them
+_REFUSED = {
+    **dict.fromkeys((".csv", ".tsv"), _TABLE),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
+    **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
+    ".doc": "a document: save it as text in Word or LibreOffice",
+    ".hwp": "a document: write its text out, for example hwp5txt FILE > FILE.txt",
+    ".hwpx": "a document: save it as text in Hancom Office",
+    ".pdf": "a PDF: write its text out, for example pdftotext FILE FILE.txt",
+}
+
+
+def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
+    """Every file that the sources name, by source and then by path, big ones in parts.
+
+    Raises `ValueError` for a glob that matches no file and for what cannot be listed or reached.
+    """
+    if len(sources) > _MAX_SOURCES:
+        raise ValueError(
+            f"{len(sources)} sources; at most {_MAX_SOURCES}: let a glob match several files"
+        )
+    folder = str(Path.cwd())
+    files: list[InputFile] = []
+    for source_index, source in enumerate(sources):
+        found = list(_files_of(source, source_index))
+        if len(found) >= 1 << FILE_BITS:
+            where = _where(source, source_index)
+            raise ValueError(
+                f"{where} has {len(found):,} files or parts; at most {1 << FILE_BITS:,}"
+            )
+        files.extend(
+            replace(file, file_index=index, folder=folder) for index, file in enumerate(found)
+        )
+    return files
+
+
+def check_inputs(config: CleanConfig) -> None:
+    """`ValueError` for a glob that matches nothing, and for a missing file of benchmark texts.
+
+    No file is read, and no data set of the hub is asked for.
+    """
+    for index, source in enumerate(config.sources):
+        if source.kind != "huggingface":
+            _match(source.path, _where(source, index))
+    for name in config.decontaminate_against:
+        if name not in TEXT_NAMES and not Path(name).expanduser().is_file():
+            raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
+
+
+def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
+    """Deal files out in order, a group being full at about `GROUP_BYTES` of text."""
+    groups: list[InputGroup] = []
+    waiting: list[InputFile] = []
+    num_bytes = 0
+    for file in files:
+        if waiting and num_bytes + file.text_bytes > GROUP_BYTES:
+            groups.append(InputGroup(len(groups), tuple(waiting)))
+            waiting, num_bytes = [], 0
+        waiting.append(file)
+        num_bytes += file.text_bytes
+    if waiting:
+        groups.append(InputGroup(len(groups), tuple(waiting)))
+    return groups
+
+
+def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
+    """A digest of each raw file by path, once for all its parts; a data set has its revision, of
+    several sources (splits) of one path those of all."""
+    found: dict[str, set[str]] = {}
+    marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
+    for path, label, revision in marks:
+        with reading(path):
+            mark = digest_of([path, label, revision]) if revision else fingerprint(path)
+        found.setdefault(path, set()).add(mark)
+    return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in found.items()}
+
+
+def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
+    where = _where(source, source_index)
+    if source.kind == "huggingface":
+        for file in hub_files(source, where):
+            yield replace(file, source_index=source_index)
+        return
+    for path, num_bytes in _match(source.path, where):
+        if advice := _REFUSED.get(text_ending(path)):
+            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
+        file = InputFile(path, num_bytes, source_index, 0, file_bytes=num_bytes)
+        yield from split_file(file, source)
+
+
+def _where(source: Source, source_index: int) -> str:
+    return f"clean.sources[{source_index}].path = {source.path!r}"
+
+
+def _match(path: str, where: str) -> list[tuple[str, int]]:
+    """(path, bytes) of the files that a glob matches."""
+    try:
+        filesystem, pattern = fsspec.core.url_to_fs(path)
+        if filesystem.isfile(pattern):  # a name may hold [ or *
+            found = {pattern: filesystem.info(pattern)}
+        else:
+            found = filesystem.glob(pattern, detail=True)
+    except Exception as error:  # every file system has error types of its own
+        raise ValueError(f"{where} cannot be listed: {type(error).__name__}: {error}") from error
+    files = {name: info for name, info in found.items() if info["type"] == "file"}
+    if not files and "://" in path:
+        raise ValueError(f"{where} matches no file")
+    if not files:
+        hint = f"; it is a folder: write {path.rstrip('/')}/*" if Path(path).is_dir() else ""
+        raise ValueError(f"{where} matches no file{hint} (relative paths start at {Path.cwd()})")
+    is_local = "file" in filesystem.protocol
+    return sorted(
+        (
+            _local(name, path) if is_local else filesystem.unstrip_protocol(name),
+            info["size"] or 0,  # some web servers do not tell
+        )
+        for name, info in files.items()
+    )
+
+
+def _local(name: str, pattern: str) -> str:
+    """As the config wrote it: a relative glob gives relative paths."""
+    return name if pattern.startswith(("/", "file:", "~")) else os.path.relpath(name)

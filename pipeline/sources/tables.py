@@ -1,0 +1,152 @@
+"""Tables of Arrow's kinds: parquet files, and the Arrow files that `save_to_disk` writes."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from electrify.config.clean import DEFAULT_ID_FIELD, Source
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.lines import CHUNK_BYTES
+from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
+from pipeline.sources.source_bytes import open_source
+
+# Of the columns read, held at a time: twice, as Arrow has them and as Python does.
+_BATCH_BYTES = 4_000_000
+_MAX_BATCH_ROWS = 1024
+_SMALL_BYTES = 16_000_000  # of a file or its part, packed
+_KNOWN = ("source", "url", "licence", "license")
+
+
+def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a row, in column `source.text_field`; of a part, its row groups alone."""
+    # buffered, not read ahead: else Arrow holds a column chunk whole, maybe most of the file. But
+    # for a buffer it takes what a damaged page says that it has, up to 2 GB
+    is_small = 0 < file.num_bytes <= _SMALL_BYTES
+    with (
+        open_source(file) as opened,
+        pq.ParquetFile(
+            opened, buffer_size=0 if is_small else CHUNK_BYTES, pre_buffer=False
+        ) as table,
+    ):
+        _check_schema(table.schema_arrow, source)
+        columns = _columns(table.schema_arrow, source)
+        groups = range(file.start, file.stop or table.metadata.num_row_groups)
+        batches = table.iter_batches(
+            batch_size=_batch_rows(table.metadata),
+            columns=columns,
+            row_groups=list(groups),
+        )
+        yield from _rows(batches, columns, source, max_line_bytes, file.first_row)
+
+
+def read_arrow(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a row of a file in Arrow's stream format."""
+    with open_source(file) as opened, pa.ipc.open_stream(opened) as stream:
+        _check_schema(stream.schema, source)
+        columns = _columns(stream.schema, source)
+        slices = (part for batch in stream for part in _slices(batch.select(columns)))
+        yield from _rows(slices, columns, source, max_line_bytes, 0)
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = _rows_of_bytes(batch.nbytes, batch.num_rows)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Rows that hold about `_BATCH_BYTES` in all columns, by the row group with the longest rows.
+
+    Not in the columns read alone: Arrow aborts the process when it is asked for the size of a
+    column whose statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
+    """
+    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+    fewest = (_rows_of_bytes(group.total_byte_size, group.num_rows) for group in groups)
+    return min(fewest, default=_MAX_BATCH_ROWS)
+
+
+def _rows_of_bytes(num_bytes: int, num_rows: int) -> int:
+    return max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES * num_rows // max(1, num_bytes)))
+
+
+def _check_schema(schema: pa.Schema, source: Source) -> None:
+    """`pa.ArrowInvalid` where no row of the table can be read."""
+    for name in (source.text_field, source.thread_field, source.id_field):
+        if name is not None and name not in schema.names:
+            there = ", ".join(schema.names[:20])
+            raise pa.ArrowInvalid(f"no column {name!r} (there are: {there}); name one of them")
+    kind = schema.field(source.text_field).type
+    if not _is_string(kind):
+        raise pa.ArrowInvalid(f"column {source.text_field!r} is {kind}, not a string")
+    for name in (source.thread_field, source.id_field):
+        if name is not None and not _is_name(kind := schema.field(name).type):
+            raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
+
+
+def _columns(schema: pa.Schema, source: Source) -> list[str]:
+    extra = [n for n in _KNOWN if n in schema.names and _is_string(schema.field(n).type)]
+    wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
+    name = source.id_field or DEFAULT_ID_FIELD
+    if name in schema.names and _is_name(schema.field(name).type):
+        wanted.append(name)
+    return list(dict.fromkeys(wanted))
+
+
+def _is_name(kind: pa.DataType) -> bool:
+    """Whether the values can name a thread or a document."""
+    return bool(_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _rows(
+    batches: Iterable[pa.RecordBatch],
+    columns: list[str],
+    source: Source,
+    max_bytes: int,
+    rows_before: int,
+) -> Iterator[Raw | Fault]:
+    row = rows_before
+    for batch in batches:
+        values = [_bytes_of(batch.column(batch.schema.get_field_index(c))) for c in columns]
+        for found in zip(*values, strict=True):
+            row += 1
+            yield _row(row, dict(zip(columns, found, strict=True)), source, max_bytes)
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    """As bytes: Arrow does not check UTF-8 and would raise for the whole batch."""
+    if not _is_string(column.type):
+        column = column.cast(pa.string())
+    values: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+    return values
+
+
+def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: int) -> Raw | Fault:
+    name = source.text_field
+    data = record[name]
+    rest = {
+        column: value.decode("utf-8", "replace")
+        for column, value in record.items()
+        if value is not None and column != name
+    }
+    source_id = id_of(rest.get(source.id_field or DEFAULT_ID_FIELD))
+    if data is None:
+        detail = f"column {name!r} is null, not a string"
+        return Fault(row, "wrong_type", detail, source_id=source_id)
+    if len(data) > max_bytes:
+        line = TooLong(len(data), data[:HEAD_BYTES])
+        return too_long(row, line, max_bytes, source_id=source_id)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
+    thread = rest.get(source.thread_field) if source.thread_field else None
+    return raw_of(row, text, rest, thread, source_id)

@@ -1,0 +1,201 @@
+"""Files of lines: JSON objects, or plain text whose documents are lines, blocks or the file."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import orjson
+
+from electrify.config.clean import DEFAULT_ID_FIELD, Source
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.lines import is_utf8, read_text_lines
+from pipeline.sources.raw import (
+    HEAD_BYTES,
+    Fault,
+    Raw,
+    TooLong,
+    bad_row,
+    id_of,
+    raw_of,
+    thread_of,
+    too_long,
+)
+
+_Lines = Iterable[tuple[int, bytes | TooLong]]  # with the byte at which each begins
+_Documents = Iterator[tuple[int, int, bytes | TooLong]]  # row, that byte, bytes
+
+ENCODING_FAULTS = ("invalid_utf8", "wrong_encoding")
+
+
+def read_jsonl(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a line, in field `source.text_field` of a JSON object."""
+    lines = read_text_lines(file, source.encoding, max_line_bytes)
+    for row, (offset, line) in enumerate(lines, start=1):
+        if isinstance(line, TooLong):
+            yield too_long(row, line, max_line_bytes, offset)
+        elif line and not line.isspace():
+            item = _parse_json(row, line, source)
+            if isinstance(item, Fault):
+                item = bad_row(row, item.reason, item.detail, line, offset, item.source_id)
+            yield item
+
+
+def _parse_json(row: int, line: bytes, source: Source) -> Raw | Fault:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        # json.loads also takes lone surrogates ("\\ud83d") and NaN, which json.dumps writes
+        try:
+            value = json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError as bad:
+            return Fault(row, *encoding_fault(bad, source.encoding))
+        except (ValueError, RecursionError):
+            return Fault(row, "malformed_json", str(error))
+    if not isinstance(value, dict):
+        return Fault(row, "malformed_json", f"a {type(value).__name__}, not an object")
+    return take_fields(row, value, source)
+
+
+def take_fields(row: int, value: dict[str, Any], source: Source) -> Raw | Fault:
+    """The document that a row's fields make."""
+    name, thread_name = source.text_field, source.thread_field
+    source_id = id_of(value.get(source.id_field or DEFAULT_ID_FIELD))
+
+    def fault(reason: str, detail: str) -> Fault:
+        return Fault(row, reason, detail, source_id=source_id)
+
+    for field in (name, thread_name, source.id_field):
+        if field is not None and field not in value:
+            keys = ", ".join(list(value)[:20])
+            return fault("missing_field", f"no field {field!r} (there are: {keys})")
+    text = value[name]
+    if not isinstance(text, str):
+        return fault("wrong_type", f"field {name!r} is {type(text).__name__}, not a string")
+    try:
+        thread = None if thread_name is None else thread_of(value[thread_name])
+    except TypeError as error:
+        detail = f"field {thread_name!r} is {error}, not a string or an integer"
+        return fault("wrong_type", detail)
+    return raw_of(row, text, value, thread, source_id)
+
+
+def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
+    """Reason and detail of a row whose bytes are not of the source's encoding."""
+    if is_utf8(encoding):
+        return "invalid_utf8", str(error)
+    return "wrong_encoding", f"bytes that are not {encoding}"
+
+
+def read_text(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """Plain text; `source.document` says what a document is."""
+    lines = read_text_lines(file, source.encoding, max_line_bytes)
+    for row, offset, document in _TEXT_DOCUMENTS[source.document](lines, max_line_bytes):
+        if isinstance(document, TooLong):
+            yield too_long(row, document, max_line_bytes, offset)
+            continue
+        try:
+            yield Raw(row, document.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            yield bad_row(row, *encoding_fault(error, source.encoding), document, offset)
+
+
+def _line_documents(lines: _Lines, max_bytes: int) -> _Documents:
+    for row, (offset, line) in enumerate(lines, start=1):
+        if isinstance(line, TooLong) or line.strip():
+            yield row, offset, line
+
+
+def _block_documents(lines: _Lines, max_bytes: int) -> _Documents:
+    """Lines between blank lines; the row is that of the first."""
+    block: list[bytes | TooLong] = []
+    num_bytes = first_offset = 0
+    first_row = 1
+    for row, (offset, line) in enumerate(lines, start=1):
+        if not isinstance(line, TooLong) and not line.strip():
+            if block:
+                yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
+                block, num_bytes = [], 0
+            continue
+        if not block:
+            first_row, first_offset = row, offset
+        num_bytes += _add_line(block, line, num_bytes, max_bytes)
+    if block:
+        yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
+
+
+def _file_documents(lines: _Lines, max_bytes: int) -> _Documents:
+    file: list[bytes | TooLong] = []
+    num_bytes = 0
+    for _, line in lines:
+        num_bytes += _add_line(file, line, num_bytes, max_bytes)
+    if file:
+        yield 1, 0, _assembled(file, num_bytes, max_bytes)
+
+
+def _add_line(
+    document: list[bytes | TooLong], line: bytes | TooLong, num_bytes: int, max_bytes: int
+) -> int:
+    """Add the line unless the document is too long already; the line's bytes."""
+    if num_bytes <= max_bytes:
+        document.append(line)
+    return (line.num_bytes if isinstance(line, TooLong) else len(line)) + 1
+
+
+def _assembled(document: list[bytes | TooLong], num_bytes: int, max_bytes: int) -> bytes | TooLong:
+    if num_bytes > max_bytes + 1:
+        first = document[0]
+        return TooLong(num_bytes, first.head if isinstance(first, TooLong) else first[:HEAD_BYTES])
+    return b"\n".join(cast(list[bytes], document))
+
+
+_TEXT_DOCUMENTS: dict[str, Callable[[_Lines, int], _Documents]] = {
+    "line": _line_documents,
+    "block": _block_documents,
+    "file": _file_documents,
+}
+
+
+# Documents from rows: the rows of one thread, as comments have it, joined by newlines.
+
+# Faults inside a thread wait for its end, so that rows come out in order; so many at most wait.
+_MAX_WAITING = 1000
+
+
+def join_threads(rows: Iterable[Raw | Fault], max_bytes: int) -> Iterator[Raw | Fault]:
+    """Rows that follow one another with the same `thread` as one document, at the first's row.
+
+    A row without a thread stays alone. A document that would pass `max_bytes` of UTF-8 is ended and
+    the thread goes on as another, so that no text is lost and memory stays bounded.
+    """
+    first: Raw | None = None
+    texts: list[str] = []
+    num_bytes = 0
+    waiting: list[Fault] = []
+    for row in rows:
+        if isinstance(row, Fault):
+            waiting.append(row)
+            if first is not None and len(waiting) < _MAX_WAITING:
+                continue
+        elif first is not None and row.thread == first.thread is not None:
+            size = _num_bytes(row.text)
+            if num_bytes + 1 + size <= max_bytes:
+                texts.append(row.text)
+                num_bytes += 1 + size
+                continue
+        yield from _document(first, texts)
+        yield from waiting
+        first, texts, num_bytes, waiting = None, [], 0, []
+        if isinstance(row, Raw):
+            first, texts, num_bytes = row, [row.text], _num_bytes(row.text)
+    yield from _document(first, texts)
+    yield from waiting
+
+
+def _document(first: Raw | None, texts: list[str]) -> Iterator[Raw]:
+    if first is not None:
+        yield replace(first, text="\n".join(texts))
+
+
+def _num_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

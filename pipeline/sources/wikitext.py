@@ -1,0 +1,303 @@
+"""MediaWiki's markup to plain text: one scan, linear in the text whatever is left unclosed.
+
+Removed: templates, tables, references, pictures, categories, comments, formulas, code, and closing
+sections (references, external links ...). Kept: words of links, headings, paragraphs, list items as
+lines. mwparserfromhell, a full parser, reads 0.6 MB a CPU second and takes time quadratic in
+unclosed tags; it is the reference in the tests.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from pipeline.rules.html import unescaped
+
+# Words that a wiki's language decides: namespaces of pictures and categories, closing sections.
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip().casefold() for word in text.split("|"))
+
+
+# MediaWiki's names and old aliases (languages/messages/Messages*.php); a dump's own names come from
+# its siteinfo, which lacks the aliases
+MEDIA = _words("""
+    file|image|media|파일|그림|미디어|ファイル|画像|メディア|文件|档案|檔案|图像|圖像|图片|圖片|媒体|媒體
+    |datei|bild|medium|archivo|imagen|medio|fichier|média|файл|изображение|медиа|ملف|صورة|وسائط
+    |चित्र|छवि|मीडिया|tập tin|hình|phương tiện|ficheiro|imagem|immagine|plik|grafika|bestand
+    |afbeelding|fil|soubor|dosya|resim|berkas|gambar
+""")
+CATEGORY = _words("""
+    category|분류|カテゴリ|分类|分類|kategorie|categoría|catégorie|категория|تصنيف|श्रेणी|thể loại
+    |categoria|kategoria|categorie|kategori|kategória
+""")
+# titles of sections of notes, sources and links, without text of their own
+CLOSING = _words("""
+    각주|주석|주해|참고 문헌|참고문헌|참고 자료|참고자료|외부 링크|외부링크|바깥 고리|출처|같이 보기
+    |더 읽기|더 읽을거리|각주 및 참고 문헌|각주와 참고 문헌|주석 및 참고 문헌|내용주
+    |references|notes|footnotes|citations|sources|bibliography|external links|see also
+    |further reading|notes and references|references and notes|works cited|explanatory notes
+    |脚注|注釈|出典|参考文献|外部リンク|関連項目|関連文献|注|注釈・出典|脚注・出典|参考資料
+    |参考资料|參考資料|外部链接|外部連結|參考文獻|注释|註釋|注脚|參見|参见|延伸阅读|延伸閱讀|参看|相关条目
+    |einzelnachweise|weblinks|literatur|siehe auch|anmerkungen|quellen|fußnoten|belege
+    |anmerkungen und einzelnachweise
+    |referencias|enlaces externos|véase también|bibliografía|notas|notas y referencias|fuentes
+    |références|notes et références|liens externes|voir aussi|bibliographie|annexes|sources
+    |примечания|ссылки|литература|см. также|источники|комментарии
+    |مراجع|المراجع|وصلات خارجية|انظر أيضا|انظر أيضًا|هوامش|ملاحظات|المصادر|مصادر
+    |सन्दर्भ|संदर्भ|बाहरी कड़ियाँ|इन्हें भी देखें|टिप्पणी|टिप्पणियाँ|स्रोत
+    |tham khảo|chú thích|liên kết ngoài|xem thêm|đọc thêm|ghi chú|nguồn
+    |note|collegamenti esterni|voci correlate|referências|ligações externas|ver também|przypisy
+    |linki zewnętrzne|noten|referenties|externe links|zie ook
+""")
+
+
+@dataclass(frozen=True)
+class WikiWords:
+    """What a wiki calls the namespaces whose links show no words of the text, in small letters."""
+
+    media: frozenset[str] = MEDIA
+    category: frozenset[str] = CATEGORY
+
+    def hides(self, namespace: str) -> bool:
+        """Whether a link into the namespace is a picture or a category."""
+        name = namespace.strip().replace("_", " ").casefold()
+        return name in self.media or name in self.category
+
+
+# what stands inside is no text, or no markup
+_RAW_TAG = re.compile(
+    r"<(nowiki|math|chem|ce|syntaxhighlight|source|score|timeline|hiero|graph|mapframe|maplink"
+    r"|imagemap|gallery|pre|templatedata|inputbox)\b([^<>]*+)>",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(
+    r"\{\{|\}\}|\[\[|\]\]"
+    r"|(?P<table>(?:\n|\A)[ \t:]*+\{\|)|(?P<end>\n[ \t]*+\|\}(?!\}))"
+    r"|<(?P<ref>/?)ref(?:erences)?\b(?P<attributes>[^<>]*+)>"
+    r"|\[(?:(?:https?|ftp|mailto):|(?=//))[^\s\[\]{}|<>]*+[ \t]*+(?P<label>[^\[\]{}\n<>]*+)\]"
+    r"|(?P<section>\n(?=={2}))|(?P<paragraph>\n(?=\n))",
+    re.IGNORECASE,
+)
+_MAX_OPEN = 16  # links and templates within one another whose words are still looked for
+_LANGUAGE_TEMPLATE = re.compile(r"\s*+(?:l?lang|nowrap|nobr|lang-[a-z-]{2,12})\s*+\|", re.I)
+_VARIANT = re.compile(r"-\{([^{}]*+)\}-")  # Chinese: one word in several scripts
+_MAGIC = re.compile(r"__[^\W\d_]{2,30}+__")
+_BREAK = re.compile(r"<(?:br|/p|/div|/li|/tr|/h[1-6]|hr)\b[^<>]*+>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z][^<>]*+>", re.IGNORECASE)
+_QUOTES = re.compile(r"'{2,}+")
+_EMPTY_BRACKETS = re.compile(r" ?[(（][\s,;:，；、·/]*+[)）]")
+# what a removed template leaves behind an opening bracket or before a closing one
+_LOOSE = re.compile(r"(?<=[(（])[\s,;，；、]++|(?<![\s,;，；、])[\s,;，；、]++(?=[)）])")
+_HEADING = re.compile(r"(={2,6})([^\n]*[^\n=])\1")
+
+
+@dataclass(slots=True)
+class _Open:
+    """Markup whose end is not yet found, with the text inside it."""
+
+    kind: str  # "{{", "[[", "{|", "<ref"
+    pieces: list[str] = field(default_factory=list)
+
+
+def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:  # noqa: B008 (frozen)
+    """The text of a page, its sections' headings on lines of their own."""
+    text = _without_comments(wikitext) if "<!--" in wikitext else wikitext
+    if "<" in text:
+        text = _without_raw_tags(text)
+    if "-{" in text:
+        text = _VARIANT.sub(_variant, text)
+    text = _Scan(words).run(text)
+    if "__" in text:
+        text = _MAGIC.sub("", text)
+    if "''" in text:
+        text = _QUOTES.sub("", text)
+    if "<" in text:
+        text = _TAG.sub("", _BREAK.sub("\n", text))
+    if "&" in text:
+        text = unescaped(text).replace("\xa0", " ")
+    text = _LOOSE.sub("", _EMPTY_BRACKETS.sub("", text))
+    return "\n".join(_sections(text))
+
+
+class _Scan:
+    """One walk over the markup with a stack of what is open."""
+
+    def __init__(self, words: WikiWords) -> None:
+        self._words = words
+        self._stack = [_Open("")]
+        self._count = {"{{": 0, "[[": 0, "{|": 0, "<ref": 0}
+
+    def run(self, text: str) -> str:
+        at = 0
+        for match in _TOKEN.finditer(text):
+            if match.start() > at:
+                self._stack[-1].pieces.append(text[at : match.start()])
+            at = match.end()
+            self._take(match)
+        self._stack[-1].pieces.append(text[at:])
+        self._unclosed()
+        return "".join(self._stack[0].pieces)
+
+    def _take(self, match: re.Match[str]) -> None:
+        token = match.group()
+        kind = match.lastgroup
+        if token in ("{{", "[["):
+            self._open(token)
+        elif token == "}}":
+            self._close_template()
+        elif token == "]]":
+            self._close_link()
+        elif kind == "table":
+            self._open("{|")
+        elif kind == "end":
+            self._drop("{|", token)
+        elif kind == "label":
+            self._stack[-1].pieces.append(match["label"])
+        elif kind == "section":
+            self._unclosed()
+            self._stack[-1].pieces.append(token)
+        elif kind == "paragraph":
+            self._end_links()
+            self._stack[-1].pieces.append(token)
+        elif match["ref"]:
+            self._drop("<ref", "")
+        elif not match["attributes"].rstrip().endswith("/"):
+            self._open("<ref")
+
+    def _open(self, kind: str) -> None:
+        if kind == "[[" and self._count[kind] >= _MAX_OPEN:
+            return
+        self._count[kind] += 1
+        self._stack.append(_Open(kind))
+
+    def _pop(self) -> _Open:
+        last = self._stack.pop()
+        self._count[last.kind] -= 1
+        return last
+
+    def _drop(self, kind: str, otherwise: str) -> None:
+        """Remove the innermost open markup of the kind with all that is in it."""
+        if not self._count[kind]:
+            self._stack[-1].pieces.append(otherwise)
+            return
+        while self._pop().kind != kind:
+            pass
+
+    def _close_template(self) -> None:
+        if self._stack[-1].kind == "{{" and self._count["{{"] <= _MAX_OPEN:
+            pieces = self._pop().pieces
+            if pieces and _LANGUAGE_TEMPLATE.match(pieces[0]):
+                self._stack[-1].pieces.append("".join(pieces).rpartition("|")[2].strip())
+            return
+        self._drop("{{", "")
+
+    def _close_link(self) -> None:
+        if self._stack[-1].kind != "[[":
+            return
+        inside = "".join(self._pop().pieces)
+        target, bar, label = inside.partition("|")
+        namespace, colon, page = target.partition(":")
+        if colon and self._words.hides(namespace):
+            return
+        if not namespace.strip() and colon:  # [[:Category:X]] is a link to see
+            target = page
+        elif colon and not bar and re.fullmatch(r"[a-z]{2,3}(?:-[a-z]{2,12})*+", namespace):
+            return  # the page in another language
+        self._stack[-1].pieces.append(label if label.strip() else target)
+
+    def _end_links(self) -> None:
+        """A link does not reach over a paragraph."""
+        opened: list[_Open] = []
+        while self._stack[-1].kind == "[[":
+            opened.append(self._pop())
+        for link in reversed(opened):
+            self._stack[-1].pieces.extend(link.pieces)
+
+    def _unclosed(self) -> None:
+        """At a heading or the end nothing is open: what was never closed was no markup.
+
+        Of a template the line on which it opens goes; of a table all of it, for a table's end is
+        often left out.
+        """
+        base = self._stack[0].pieces
+        for opened in self._stack[1:]:
+            self._count[opened.kind] -= 1
+            text = "".join(opened.pieces)
+            if opened.kind == "{{":
+                text = "\n" + text.partition("\n")[2]
+            if opened.kind != "{|":
+                base.append(text)
+        del self._stack[1:]
+
+
+def _without_comments(text: str) -> str:
+    pieces = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0:
+        pieces.append(text[at:start])
+        end = text.find("-->", start + 4)
+        at = end + 3 if end >= 0 else len(text)  # MediaWiki: an unclosed comment hides the rest
+    return "".join(pieces) + text[at:]
+
+
+def _without_raw_tags(text: str) -> str:
+    pieces = []
+    at = 0
+    never: set[str] = set()  # names whose end does not come any more: looked for once
+    while match := _RAW_TAG.search(text, at):
+        name = match[1].lower()
+        pieces.append(text[at : match.start()])
+        at = match.end()
+        if match[2].endswith("/") or name in never:
+            continue
+        end = re.compile(rf"</{name}\s*+>", re.IGNORECASE).search(text, at)
+        if end is None:
+            never.add(name)
+            continue
+        if name == "nowiki":
+            pieces.append(_shielded(text[at : end.start()]))
+        at = end.end()
+    return "".join(pieces) + text[at:]
+
+
+_SHIELD = {ord(sign): f"&#{ord(sign)};" for sign in "{}[]|'<>=*#:;_-"}
+
+
+def _shielded(text: str) -> str:
+    """Markup signs as entities, which are resolved after the scan."""
+    return text.translate(_SHIELD)
+
+
+def _variant(match: re.Match[str]) -> str:
+    """The first of the forms in `-{zh-hans:计算机; zh-hant:電腦}-`; a rule shows nothing."""
+    flags, bar, forms = match[1].rpartition("|")
+    if bar and flags.strip() in ("H", "T", "-", "A;H"):
+        return ""
+    first = forms.partition(";")[0]
+    code, colon, form = first.partition(":")
+    return form.strip() if colon and code.strip().lower().startswith("zh") else forms
+
+
+def _sections(text: str) -> list[str]:
+    """Lines without list signs; closing sections and headings of nothing left out."""
+    lines: list[str] = []
+    waiting: list[tuple[int, str]] = []  # headings whose section has no text yet
+    closing = 0  # level of the closing section that is passed over; 0: none
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if stripped.startswith("==") and (heading := _HEADING.fullmatch(stripped)):
+            level, title = len(heading[1]), heading[2].strip()
+            if not closing or level <= closing:
+                closing = level if title.casefold().rstrip(":") in CLOSING else 0
+                waiting = [(n, t) for n, t in waiting if n < level]
+                waiting += [] if closing else [(level, title)]
+            continue
+        stripped = stripped.lstrip("*#:; \t")
+        if closing or not stripped or stripped.startswith(("|", "{|", "!")) or stripped == "}":
+            continue
+        if stripped.startswith("----"):
+            continue
+        lines.extend(title for _, title in waiting)
+        waiting = []
+        lines.append(stripped)
+    return lines

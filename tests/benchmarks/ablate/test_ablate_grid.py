@@ -1,0 +1,169 @@
+"""A grid's file: equal FLOPs, seeds, order, errors that name the variant."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ablate.grid import (
+    Claim,
+    base_config,
+    corpus_keys,
+    load_grid,
+    parse_claim,
+    plan_runs,
+    slug,
+)
+from electrify.config.load import load_config
+from electrify.stage.plan import kept_steps
+from model.watch.flops import run_flops
+
+GRIDS = sorted(Path("configs/ablations").glob("*.toml"))
+DEMO = Path("configs/demo.toml").absolute()
+TWO = (
+    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [4, 7]\n[variants]\n"
+    "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
+    "full = { 'pretrain.generator_hidden_fraction' = 1.0 }\n"
+)
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+def test_runs_cost_the_same_flops(path: Path):
+    grid = load_grid(path)
+    base = base_config(grid, [])
+
+    def total(run) -> float:
+        return run_flops(run.pretrain, run.vocab.size, run.encode.sequence_length).matmul
+
+    steps, warmup = set(), base.pretrain.warmup_steps / base.pretrain.num_steps
+    for run in plan_runs(grid, []):
+        assert total(run.config) == pytest.approx(total(base), rel=2e-3)
+        pretrain = run.config.pretrain
+        assert pretrain.warmup_steps == pytest.approx(warmup * pretrain.num_steps, abs=1)
+        steps.add(pretrain.num_steps)
+    assert len(steps) > 1  # what costs more takes fewer steps
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_variant_has_every_seed_the_first_seed_of_all_first(tmp_path: Path):
+    grid = load_grid(write(tmp_path, TWO))
+    runs = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])
+    order = [("half", 4), ("full", 4), ("half", 7), ("full", 7)]
+    assert [(run.variant, run.seed) for run in runs] == order
+    assert [run.config.seed for run in runs] == [4, 4, 7, 7]
+    folders = {run.config.output_dir for run in runs}
+    assert str(tmp_path / "ablation-tiny" / "full" / "seed-7") in folders
+    assert len(folders) == 4
+
+
+def test_no_two_seeds_of_pretraining_share_one_of_fine_tuning(tmp_path: Path):
+    grid = load_grid(write(tmp_path, TWO))
+    runs = plan_runs(grid, ["evaluate.seeds=[0, 3, 5]"])
+    of_half = [run.config.evaluate.seeds for run in runs if run.variant == "half"]
+    assert len({seed for seeds in of_half for seed in seeds}) == 6
+
+
+def test_experiments_set_the_order_and_add_seeds(tmp_path: Path):
+    text = TWO + (
+        "third = {}\n[experiments.a]\nvariants = ['full']\nseeds = [1, 2]\n"
+        "[experiments.b]\nvariants = ['half', 'full']\nclaims = ['half > full']\n"
+    )
+    grid = load_grid(write(tmp_path, text))
+    found = [(run.variant, run.seed) for run in plan_runs(grid, [])]
+    assert found[:2] == [("full", 1), ("full", 2)]
+    assert found[2:6] == [("half", 4), ("full", 4), ("half", 7), ("full", 7)]
+    assert found[6:] == [("third", 4), ("third", 7)]
+    assert grid.seeds_of("full") == (1, 2, 4, 7)
+
+
+def test_only_the_first_seed_of_a_named_variant_has_a_curve(tmp_path: Path):
+    head = "curve_points = 2\ncurves = ['full']\n[variants]\n"
+    grid = load_grid(write(tmp_path, TWO.replace("[variants]\n", head)))
+    runs = plan_runs(grid, [])
+    assert [(run.variant, run.seed) for run in runs if run.has_curve] == [("full", 4)]
+    (run,) = [run for run in runs if run.has_curve]
+    every, steps = run.config.pretrain.keep_every_steps, run.config.pretrain.num_steps
+    assert kept_steps([every, steps], 1, every) == {every, steps}
+    assert 0 <= 2 * every - steps <= 1
+
+
+def test_claims_are_judged_by_columns_that_the_tasks_have(tmp_path: Path):
+    tasks = ["evaluate.tasks=['klue-ynat', 'klue-ner', 'glue-sst2']", "evaluate.suites=[]"]
+    for column in ("all tasks", "ko", "glue-sst2"):
+        head = f"judged_by = ['{column}']\n[variants]\n"
+        grid = load_grid(write(tmp_path, TWO.replace("[variants]\n", head)))
+        assert len(plan_runs(grid, tasks)) == 4
+    with pytest.raises(ValueError, match="there is no 'glue-sst2'"):
+        plan_runs(grid, ["evaluate.tasks=['klue-ynat']", "evaluate.suites=[]"])
+
+
+def test_what_decides_a_corpus_tells_it_from_others():
+    base = load_config(DEMO)
+    for override, stages in (
+        ("pretrain.num_steps=700", set()),
+        ("encode.sequence_length=64", set()),  # how shards are read
+        ("encode.valid_fraction=0.2", {"shards"}),
+        ("vocab.size=900", {"vocab", "shards"}),
+        ("clean.min_characters=3", {"clean", "vocab", "shards"}),
+    ):
+        keys, others = corpus_keys(base), corpus_keys(load_config(DEMO, [override]))
+        assert {stage for stage in keys if keys[stage] != others[stage]} == stages
+
+
+def test_a_table_is_an_option_as_any_other(tmp_path: Path):
+    text = TWO + "[common]\n'evaluate.tasks_options' = { 'squad-1.1' = { num_epochs = 1.0 } }\n"
+    for run in plan_runs(load_grid(write(tmp_path, text)), []):
+        assert run.config.evaluate.tasks_options["squad-1.1"].num_epochs == 1.0
+
+
+def test_claims_are_read():
+    assert parse_claim("a b > c") == Claim("a b", "c", is_equality=False)
+    assert parse_claim("a = b").is_equality
+    assert parse_claim("a = b").text == "a = b"
+    with pytest.raises(ValueError, match="write 'A > B' or 'A = B'"):
+        parse_claim("a < b")
+    assert slug("Generator 1/4, shared") == "generator-1-4-shared"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = 'x'", "has name, base, at least one"),
+        ("name = ", "not valid TOML"),
+        (TWO.replace("tiny", "../out"), "name: .*'../out'"),
+        (TWO.replace("[4, 7]", "[]"), "seeds: .*at least 1"),
+        (TWO.replace("seeds", "seds"), "seds: Extra inputs"),
+        (TWO.replace("half =", "'full!' ="), "variant 'full': its folder would be 'full', which"),
+        (
+            TWO.replace("pretrain.generator_hidden_fraction' = 0.5", "pretrain.hiden_size' = 3"),
+            r"variant 'half': .*hiden_size = 3; did you mean hidden_size",
+        ),
+        (TWO + "[experiments.a]\nvariants = ['none']", "experiments.a: there is no variant 'none'"),
+        (
+            TWO + "[experiments.a]\nvariants = ['half']\nclaims = ['half > full']",
+            "names 'full', which is not among",
+        ),
+        (TWO + "[experiments.a]\nvariants = ['half']\nclaims = ['half']", "write 'A > B'"),
+    ],
+)
+def test_bad_grids_are_named(tmp_path: Path, text: str, message: str):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=f"(?s)grid.toml.*{message}"):
+        load_grid(path)
+
+
+def test_a_grid_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(ValueError, match="no ablation at"):
+        load_grid(tmp_path / "none.toml")
+
+
+def test_the_command_of_a_run_makes_its_config(tmp_path: Path):
+    """What is printed and started is enough to make the run by hand."""
+    for run in plan_runs(load_grid(write(tmp_path, TWO)), ["pretrain.num_steps=900"]):
+        assert load_config(DEMO, run.overrides) == run.config
+        assert json.loads(run.config.model_dump_json())["seed"] == run.seed

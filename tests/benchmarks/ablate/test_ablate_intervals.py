@@ -1,0 +1,161 @@
+"""Intervals and verdicts of a grid: equal to scipy's, and cautious where little is known."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.ablate.grid import Claim
+from benchmarks.ablate.scores import Fit, judge
+
+Table = dict[str, dict[int, float]]
+
+
+def table(num_variants: int, num_seeds: int, of_seeds: float = 0.05) -> Table:
+    generator = np.random.default_rng(3)
+    shift = generator.normal(0, of_seeds, num_seeds)
+    return {
+        str(variant): {
+            seed: float(generator.normal(0.5 + 0.02 * variant + shift[seed], 0.01))
+            for seed in range(num_seeds)
+        }
+        for variant in range(num_variants)
+    }
+
+
+def test_of_two_variants_it_is_the_paired_t_test():
+    values = table(2, 4)
+    found = Fit(values).difference("1", "0")
+    reference = stats.ttest_rel(list(values["1"].values()), list(values["0"].values()))
+    interval = reference.confidence_interval(0.95)
+    assert found.p == pytest.approx(reference.pvalue)
+    assert found.value - found.half_width == pytest.approx(interval.low)
+    assert found.value + found.half_width == pytest.approx(interval.high)
+
+
+def test_the_rest_is_that_of_the_two_way_analysis_of_variance():
+    values = table(5, 3)
+    scores = np.array([list(of_seeds.values()) for of_seeds in values.values()])
+    rest = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
+    fit = Fit(values)
+    assert fit.degrees == 8
+    assert fit.sd**2 * 8 == pytest.approx((rest**2).sum())
+    assert [fit.mean(v) for v in values] == pytest.approx(scores.mean(1))
+
+
+def test_what_seeds_do_to_all_alike_changes_no_difference():
+    quiet, loud = table(4, 3, of_seeds=0.0), table(4, 3, of_seeds=0.0)
+    for of_seeds in loud.values():
+        of_seeds[1] += 0.3
+    first, second = Fit(quiet).difference("2", "0"), Fit(loud).difference("2", "0")
+    assert second.value == pytest.approx(first.value)
+    assert second.half_width == pytest.approx(first.half_width)
+
+
+def test_a_variant_that_lacks_a_seed_is_not_judged_by_the_luck_of_those_it_has():
+    values = {"a": {0: 0.5, 1: 0.9}, "b": {0: 0.5, 1: 0.9}, "c": {0: 0.51}}
+    fit = Fit(values)
+    assert fit.difference("c", "a").value == pytest.approx(0.01)
+    assert fit.mean("c") == pytest.approx(0.71)
+    assert fit.counts["c"] == 1
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_p_is_right_as_often_as_it_says(is_complete: bool):
+    """Without any difference, one claim in twenty is below .05, whatever seeds are missing."""
+    generator = np.random.default_rng(0)
+    hits = 0
+    for _ in range(1000):
+        shift = generator.normal(0, 3, 3)
+        values = {
+            str(v): {
+                s: float(generator.normal(shift[s], 1))
+                for s in range(3)
+                if is_complete or v < 2 or s != v % 3
+            }
+            for v in range(5)
+        }
+        hits += Fit(values).difference("0", "4").p < 0.05
+    assert 32 <= hits <= 70
+
+
+def test_outcomes():
+    values = {
+        "low": {0: 0.1, 1: 0.11},
+        "high": {0: 0.9, 1: 0.912},
+        "alike": {0: 0.1, 1: 0.112},
+        "odd": {0: 0.5, 1: 0.51},
+        "other": {0: 0.3, 1: 0.309},
+    }
+    claims = [
+        Claim("high", "low", False),
+        Claim("low", "high", False),
+        Claim("alike", "low", False),
+        Claim("low", "alike", True),
+        Claim("low", "odd", True),
+        Claim("low", "none", False),
+    ]
+    assert [v.outcome for v in judge(claims, {"score": Fit(values)})] == [
+        "holds",
+        "does not hold: the other way round",
+        "cannot be told apart",
+        "cannot be told apart",
+        "does not hold: they differ",
+        "not run",
+    ]
+
+
+def test_p_is_corrected_over_all_claims():
+    fit = Fit(table(4, 3))
+    claims = [Claim(str(v), "0", False) for v in (1, 2, 3)]
+    together = judge(claims, {"score": fit})
+    alone = [judge([claim], {"score": fit})[0].p_corrected for claim in claims]
+    assert all(v.p_corrected >= p for v, p in zip(together, alone, strict=True))
+    assert max(v.p_corrected / p for v, p in zip(together, alone, strict=True)) == pytest.approx(3)
+
+
+def test_of_one_seed_each_nothing_is_said():
+    (found,) = judge([Claim("b", "a", False)], {"score": Fit({"a": {0: 0.1}, "b": {0: 0.9}})})
+    assert found.difference is not None
+    assert found.difference.value == pytest.approx(0.8)
+    assert math.isnan(found.difference.half_width)
+    assert found.outcome == "too few seeds to tell"
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_where_nothing_varies_nothing_is_said(gap: float):
+    """Two gaps that happen to be equal do not make a difference sure."""
+    found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5 + gap, 1: 0.6 + gap}}).difference("b", "a")
+    assert found.value == pytest.approx(gap)
+    assert math.isnan(found.half_width)
+    assert math.isnan(found.p)
+
+
+def test_an_undefined_score_is_no_score():
+    values = table(3, 3)
+    values["0"][2] = math.nan
+    without = {v: {s: x for s, x in of.items() if (v, s) != ("0", 2)} for v, of in values.items()}
+    assert Fit(values).difference("0", "1") == Fit(without).difference("0", "1")
+    assert Fit(values).counts["0"] == 2
+
+
+def test_variants_without_a_seed_in_common_are_not_compared():
+    """Unless another variant links them: their seeds may be harder."""
+    values = {"a": {0: 0.5, 1: 0.6}, "b": {0: 0.7, 1: 0.81}, "c": {2: 0.9, 3: 0.8}}
+    apart = Fit(values)
+    assert math.isnan(apart.difference("c", "a").value)
+    assert math.isnan(apart.mean("c"))
+    assert apart.difference("b", "a").value == pytest.approx(0.205)
+    linked = Fit(values | {"d": {1: 0.6, 2: 0.7}})
+    assert linked.difference("c", "a").value == pytest.approx(0.2, abs=0.01)
+    (found,) = judge([Claim("c", "a", False)], {"score": apart})
+    assert found.outcome == "too few seeds to tell"
+
+
+def test_what_is_not_run_yet_counts_in_the_correction():
+    fit = Fit(table(2, 3))
+    claims = [Claim("1", "0", False), Claim("2", "0", False), Claim("3", "0", False)]
+    alone, *_ = judge(claims[:1], {"score": fit})
+    among, *_ = judge(claims, {"score": fit})
+    assert among.p_corrected == pytest.approx(min(1.0, 3 * alone.p_corrected))

@@ -1,0 +1,226 @@
+"""The page of a grid: every finished run counts, no other does, figures are those of the runs."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ablate.grid import MEAN, UNTRAINED, load_grid
+from benchmarks.ablate.report import write_report
+from benchmarks.ablate.scores import GridScores, RunFigures
+from benchmarks.results.results import Result
+
+DEMO = Path("configs/demo.toml").absolute()
+GRID = (
+    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nbudget_hours = 4.0\n"
+    "notes = ['One night.']\n[variants]\n"
+    "a = {}\n'b|<i>' = { 'pretrain.objective' = 'mlm' }\nc = {}\n"
+    "[experiments.'Which one?']\nsource = 'Table 5'\nvariants = ['a', 'b|<i>', 'c']\n"
+    "claims = ['a > b|<i>', 'a > c']\n"
+)
+TASKS = {"klue-ner": "entity_macro_f1", "klue-ynat": "macro_f1", "glue-sst2": "accuracy"}
+PLANNED = [f"{variant}, seed {seed}" for variant in ("a", "b|<i>", "c") for seed in (0, 1)]
+RECORDS = {
+    task: Result(
+        suite="klue",
+        task=task,
+        task_version="1",
+        model="pretrained",
+        model_path="m",
+        seed=0,
+        metric=metric,
+        value=0.5,
+        higher_is_better=True,
+        metrics={},
+        split="dev",
+        num_examples=90,
+        num_train_examples=300,
+        truncated_fraction=0.0,
+        selection="last",
+        degenerate=None,
+        hyper_parameters={},
+        versions={},
+        data_sha256={"dev": "1"},
+        git_commit=None,
+        seconds=1.0,
+    )
+    for task, metric in TASKS.items()
+}
+
+
+def figures(variant: str, seed: int, score: float, **changes) -> RunFigures:
+    summary = {
+        "num_steps": 10,
+        "tokens": 640,
+        "flops_matmul": 2e9,
+        "seconds": 30.0,
+        "flops_paper": 3e9,
+        "tokens_per_second": 21.3,
+        "device": "CPU",
+    }
+    scores = dict.fromkeys(TASKS, score) | {"glue-sst2": score + 0.3}
+    losses = {"generator_loss": [(1e9, 6.0), (2e9, 5.0)], "language_loss": [], "rtd_loss": []}
+    found = RunFigures(
+        variant=variant,
+        seed=seed,
+        summary=summary,
+        valid={"generator_loss": 5.0 + seed},
+        losses=losses,
+        scores=scores,
+        untrained={},
+        records=RECORDS,
+        num_degenerate=0,
+        on_the_way=(),
+        hours=0.5,
+        made_by={"git_commit": "abc", "versions": {"torch": "2.13.0"}},
+    )
+    return replace(found, **changes)
+
+
+@pytest.fixture
+def grid(tmp_path: Path):
+    (tmp_path / "grid.toml").write_text(GRID)
+    return load_grid(tmp_path / "grid.toml")
+
+
+RUNS = [
+    figures("a", 0, 0.60, untrained=dict.fromkeys(TASKS, 0.2)),
+    figures("a", 1, 0.62),
+    figures("b|<i>", 0, 0.40),
+    figures("b|<i>", 1, 0.41),
+]
+
+
+def test_columns_are_means_over_all_tasks_over_those_of_a_language_and_each_task():
+    scores = GridScores(RUNS)
+    assert list(scores.groups) == [MEAN, "ko", *TASKS]  # English has one task
+    assert scores.values("ko", with_control=True) == {
+        "a": pytest.approx({0: 0.60, 1: 0.62}),
+        "b|<i>": pytest.approx({0: 0.40, 1: 0.41}),
+        UNTRAINED: pytest.approx({0: 0.2}),
+    }
+    assert UNTRAINED not in scores.values("ko")  # its seeds vary otherwise
+    assert scores.values(MEAN)["a"] == pytest.approx({0: 0.70, 1: 0.72})
+
+
+def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_path):
+    text = write_report(grid, PLANNED, RUNS, tmp_path / "out")
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    record = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert "4 of 6 runs" in page
+    assert "2 runs are not finished" in page
+    assert "c, seed 0; c, seed 1." in page
+    assert "2.0 of 4 planned" in page
+    assert "One night." in page
+    assert "<i>" not in html.split("<body")[1].replace("<i class", "")
+    outcomes = {claim["claim"]: claim["outcome"] for claim in record["claims"]}
+    assert outcomes == {"a > b|<i>": "holds", "a > c": "not run"}
+    assert "Of 2 claims 1 hold (a \\> b\\|\\<i\\>), 1 were not run." in page
+    (claim, _) = record["claims"]
+    assert claim["difference"] == pytest.approx(0.61 - 0.405)
+    assert record["spread"][MEAN]["degrees"] == 1
+    assert record["means"]["ko"]["a"] == pytest.approx(0.61)
+    assert len(record["runs"]) == 4
+    rows = [line for line in text.splitlines() if line.startswith("| b")]
+    half = GridScores(RUNS).fits[MEAN].difference("b|<i>", "a").half_width
+    assert f"{0.405 - 0.61:+.4f} ± {half:.4f}" in rows[0]
+    assert "untrained" in text
+
+
+def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid, tmp_path):
+    write_report(
+        replace(grid, judged_by=(MEAN, "klue-ner", "no-rows")), PLANNED, RUNS, tmp_path / "out"
+    )
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    claims = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["claims"]
+    told, not_run = "cannot be told apart", "not run"  # alone, the first claim would hold
+    assert [(c["judged_by"], c["claim"], c["outcome"]) for c in claims] == [
+        (MEAN, "a > b|<i>", told),
+        (MEAN, "a > c", not_run),
+        ("klue-ner", "a > b|<i>", told),
+        ("klue-ner", "a > c", not_run),
+        ("no-rows", "a > b|<i>", not_run),
+        ("no-rows", "a > c", not_run),
+    ]
+    assert claims[0]["p"] < 0.05
+    # of six, four of which have not been run: a grid under way is judged as the whole one
+    assert claims[0]["p_corrected"] == pytest.approx(6 * claims[0]["p"], rel=1e-6)
+    assert "Of 2 claims 1 cannot be told apart, 1 were not run." in page
+
+
+def test_seeds_of_a_task_that_only_some_runs_have_are_refused_not_averaged(grid, tmp_path):
+    """A run without a task's score has no mean over tasks: it must not look better for it."""
+    odd = figures("c", 0, 0.9)
+    del odd.scores["klue-ner"]
+    scores = GridScores([*RUNS, odd])
+    assert "c" not in scores.values(MEAN)
+    assert "c" in scores.values("klue-ynat")
+
+
+def test_scores_of_other_examples_and_undefined_ones_are_left_out_and_named(grid, tmp_path):
+    other = RECORDS["klue-ner"].model_copy(update={"data_sha256": {"dev": "2"}})
+    odd = figures("b|<i>", 1, 0.9, records=RECORDS | {"klue-ner": other})
+    blank = figures("c", 0, 0.9)
+    blank.scores["glue-sst2"] = math.nan
+    write_report(grid, PLANNED, [*RUNS[:3], odd, blank], tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert record["left_out"] == [
+        "b|<i>, seed 1, klue-ner: data sha256 differs",
+        "c, seed 0, glue-sst2: it is undefined",
+    ]
+    assert record["means"]["klue-ner"]["c"] == pytest.approx(0.91)  # seed 1 is .02 better for "a"
+    assert "c" not in record["means"][MEAN]
+
+
+def test_the_control_is_that_of_one_variant(grid, tmp_path):
+    """Of another width or vocabulary it is another network."""
+    runs = [
+        replace(run, untrained=dict.fromkeys(TASKS, 0.1 + 0.1 * i)) for i, run in enumerate(RUNS)
+    ]
+    values = GridScores(runs).values("klue-ner", with_control=True)[UNTRAINED]
+    assert values == pytest.approx({0: 0.1, 1: 0.2})
+    text = write_report(grid, PLANNED, runs, tmp_path / "out")
+    assert f"| {UNTRAINED} | 2 |" in text
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    gain = GridScores(runs).control_fits["klue-ner"].difference("a", UNTRAINED)
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| a \\> {UNTRAINED} |")]
+    assert row.split(" | ")[3] == f"{0.61 - 0.15:+.4f} ± {gain.half_width:.4f}"
+
+
+def test_variants_with_other_tasks_stand_beside_each_other(grid, tmp_path):
+    first, second = figures("a", 0, 0.5), figures("b|<i>", 0, 0.6)
+    del first.scores["klue-ner"], second.scores["klue-ynat"]
+    write_report(grid, PLANNED, [first, second], tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert record["means"] == {
+        "klue-ner": {"b|<i>": pytest.approx(0.6)},
+        "klue-ynat": {"a": pytest.approx(0.5)},
+        "glue-sst2": {"a": pytest.approx(0.8), "b|<i>": pytest.approx(0.9)},
+    }
+
+
+def test_of_no_finished_run_the_page_says_so(grid, tmp_path):
+    assert "no run of tiny is finished" in write_report(grid, PLANNED, [], tmp_path / "out")
+    assert "No run is finished" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_runs_without_scores_still_have_their_losses(grid, tmp_path):
+    runs = [figures("a", 0, 0.5, scores={}), figures("b|<i>", 0, 0.5, scores={})]
+    text = write_report(grid, PLANNED, runs, tmp_path / "out")
+    assert "MLM loss" in text
+    assert "claim" not in json.dumps(
+        json.loads((tmp_path / "out" / "report.json").read_text())["claims"]
+    )
+
+
+def test_checkpoints_make_a_curve_with_a_band(grid, tmp_path):
+    points = ((1e9, dict.fromkeys(TASKS, 0.3)), (2e9, dict.fromkeys(TASKS, 0.5)))
+    runs = [figures("a", 0, 0.5, on_the_way=points), figures("a", 1, 0.52)]  # nothing of a spread
+    write_report(grid, ["a, seed 0", "a, seed 1"], runs, tmp_path / "out")
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "| a | 1e+09 | 0.3 | 0.3 | 0.3 | 0.3 | 0.3 |" in page  # of all, ko, each task
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert math.isnan(GridScores(runs).fits[MEAN].sd)

@@ -1,0 +1,184 @@
+"""A grid at work: runs at once, what fails, what is stopped, and one small grid to its end."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import benchmarks.ablate.run as ablate_jobs
+from benchmarks.ablate.grid import load_grid, plan_runs
+from benchmarks.ablate.run import Job, _link, ablate, execute, is_done, plan_of, report_of
+from electrify.system.progress import Stopped
+
+DEMO = Path("configs/demo.toml").absolute()
+SAVES = (
+    "import signal, sys, time, pathlib\n"
+    "def save(*_):\n"
+    "    time.sleep(0.3); pathlib.Path(sys.argv[1]).write_text('saved'); sys.exit(0)\n"
+    "signal.signal(signal.SIGTERM, save)\n"
+    "pathlib.Path(sys.argv[1]).write_text('began')\n"
+    "time.sleep(60)\n"
+)
+
+
+@pytest.fixture
+def grid(tmp_path: Path):
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nnum_processes = 2\n[variants]\n"
+        "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
+        "full = { 'pretrain.generator_hidden_fraction' = 1.0 }\n"
+    )
+    return load_grid(path)
+
+
+def jobs_of(monkeypatch: pytest.MonkeyPatch, scripts: dict[tuple[str, int], list[list[str]]]):
+    """Let each run be these commands of Python."""
+
+    def job(grid, run, slot, overwrite):
+        commands = [[sys.executable, "-c", *words] for words in scripts[run.variant, run.seed]]
+        return Job(run, commands, dict(os.environ), None)
+
+    monkeypatch.setattr(ablate_jobs, "job_of", job)
+
+
+def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, monkeypatch):
+    jobs_of(
+        monkeypatch,
+        {
+            ("half", 0): [["pass"]],
+            ("full", 0): [
+                ["raise SystemExit(3)"],
+                ["raise SystemExit(0)"],
+            ],  # the second never starts
+            ("half", 1): [["pass"], ["raise SystemExit(4)"]],
+            ("full", 1): [["pass"], ["pass"]],
+        },
+    )
+    found = {(r.variant, r.seed): status for r, status in execute(grid, plan_runs(grid, []), False)}
+    assert found == {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
+
+
+def test_no_more_run_at_once_than_asked(grid, monkeypatch, tmp_path):
+    script = (
+        "import os, sys, time, pathlib\n"
+        "folder = pathlib.Path(sys.argv[1]); me = folder / str(os.getpid()); me.touch()\n"
+        "time.sleep(0.4); n = len(list(folder.glob('[0-9]*'))); me.unlink()\n"
+        "(folder / f'max-{os.getpid()}').write_text(str(n))\n"
+    )
+    jobs_of(
+        monkeypatch, {(v, s): [[script, str(tmp_path)]] for v in ("half", "full") for s in (0, 1)}
+    )
+    assert len(list(execute(grid, plan_runs(grid, []), False))) == 4
+    assert max(path.read_text() for path in tmp_path.glob("max-*")) == "2"
+
+
+def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_path):
+    marks = {
+        key: tmp_path / f"{key[0]}-{key[1]}"
+        for key in [(v, s) for v in ("half", "full") for s in (0, 1)]
+    }
+    jobs_of(monkeypatch, {key: [[SAVES, str(mark)], ["pass"]] for key, mark in marks.items()})
+
+    def stop_once_both_run():
+        first = [marks["half", 0], marks["full", 0]]
+        while not all(mark.exists() for mark in first):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop_once_both_run).start()
+    with pytest.raises(Stopped, match="4 runs are not finished"):
+        list(execute(grid, plan_runs(grid, []), False))
+    assert marks["half", 0].read_text() == marks["full", 0].read_text() == "saved"
+    assert not marks["half", 1].exists()  # was never started
+
+
+def test_runs_at_once_share_cores_and_gpus(grid, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(ablate_jobs, "num_cores", lambda: 8)
+    for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    run = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])[0]
+    Path(run.config.output_dir).mkdir(parents=True)
+
+    def start() -> list[Job]:
+        found = [ablate_jobs.job_of(grid, run, slot, False) for slot in range(3)]
+        for job in found:
+            job.end()
+        return found
+
+    found = start()
+    assert [job.environment["CUDA_VISIBLE_DEVICES"] for job in found] == ["0", "1", "0"]
+    assert {job.environment["OMP_NUM_THREADS"] for job in found} == {"4"}
+    for given, share in (("8", "4"), ("3", "3")):  # of the command, that has all cores; of a user
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert {job.environment["OMP_NUM_THREADS"] for job in start()} == {share}
+
+
+def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):
+    """A variant whose vocabulary was edited must not go on reading the old one."""
+    for name in ("first", "second", "run/shards"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("first", "second"):
+        _link(tmp_path / name, tmp_path / "run" / "vocab")
+        assert (tmp_path / "run" / "vocab").resolve() == tmp_path / name
+    _link(tmp_path / "first", tmp_path / "run" / "shards")
+    assert not (tmp_path / "run" / "shards").is_symlink()
+
+
+def test_the_plan_names_every_run_and_its_cost(grid, tmp_path):
+    text = plan_of(tmp_path / "grid.toml", [f"output_dir='{tmp_path / 'demo'}'"])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:-1]]
+    runs = plan_runs(grid, [])
+    assert [row[:2] for row in rows] == [[run.variant, str(run.seed)] for run in runs]
+    flops = [float(row[4]) for row in rows]
+    assert max(flops) < 1.01 * min(flops)
+    per_step = runs[0].config.pretrain.batch_size * runs[0].config.encode.sequence_length
+    assert rows[0][3] == f"{runs[0].config.pretrain.num_steps * per_step:,}"
+    assert text.endswith("0 of 4 runs are finished and took 0.0 hours")
+    assert not (tmp_path / "ablation-tiny").exists()
+
+
+@pytest.mark.slow
+def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Path):
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        f"name = 'tiny'\nbase = '{DEMO}'\nnum_processes = 2\ncurve_points = 2\ncurves = ['half']\n"
+        "[common]\n'evaluate.random_init_control' = false\n[variants]\n"
+        "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
+        "other = { 'encode.valid_fraction' = 0.1 }\n"
+        "[experiments.one]\nvariants = ['half', 'other']\nclaims = ['half > other']\n"
+    )
+    short = ["pretrain.num_steps=6", "pretrain.warmup_steps=1", "pretrain.valid_every_steps=6"]
+    short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", f"output_dir='{tmp_path / 'demo'}'"]
+    printed = ablate(path, short, [], overwrite=False)
+    lines = printed.splitlines()
+    assert [line.split(" | ")[0] for line in lines[3:5]] == ["| half", "| other"]
+    folder = tmp_path / "ablation-tiny"
+    seed = folder / "half" / "seed-0"
+    assert (seed / "shards").resolve() == (tmp_path / "demo" / "shards").resolve()
+    other = folder / "other" / "seed-0"
+    assert (other / "vocab").resolve() == (tmp_path / "demo" / "vocab").resolve()
+    assert (other / "shards").resolve() == (folder / "other" / "corpus" / "shards").resolve()
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [run["variant"] for run in report["runs"]] == ["half", "other"]
+    assert len(report["runs"][0]["on_the_way"]) == 2
+    assert report["claims"][0]["outcome"] == "too few seeds to tell"
+    # neither run is started again; a run whose scores are gone would be
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate_jobs, "job_of", None)
+        assert ablate(path, short, [], overwrite=False) == printed
+    assert report_of(path, short) == printed
+    assert "2 of 2 runs are finished" in plan_of(path, short)
+    shutil.rmtree(other / "evaluate")
+    (on_the_way,) = [p for p in seed.glob("evaluate-checkpoint-*") if "6" not in p.name]
+    assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [True, False]
+    on_the_way.rename(on_the_way.with_name(f"{on_the_way.name}.partial"))  # stopped there
+    assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [False, False]

@@ -1,0 +1,155 @@
+"""FLOPs and memory of a fine-tuning, against what the shapes say."""
+
+import mmap
+
+import numpy as np
+import pytest
+import torch
+from transformers import DebertaConfig, DebertaModel, DebertaV2Config, DebertaV2Model
+
+from benchmarks.encoder import open_model
+from benchmarks.finetune.cost import fitted, peak_memory, probe_rows, start_memory
+from benchmarks.finetune.finetune import finetune
+from benchmarks.finetune.jobs import prepare
+from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.klue import YNAT
+from electrify.system import memory as peaks
+
+LAYERS, HIDDEN, INTERMEDIATE, EMBEDDING = 2, 32, 64, 16  # of `model_folder`
+
+
+def encoder_flops(length: int) -> float:
+    """Of a forward pass over one row."""
+    matrices = 4 * HIDDEN * HIDDEN + 2 * HIDDEN * INTERMEDIATE
+    layer = 2 * matrices * length + 4 * HIDDEN * length**2
+    return LAYERS * layer + 2 * EMBEDDING * HIDDEN * length
+
+
+HEAD = 2 * HIDDEN * len(YNAT.labels)
+
+
+@pytest.fixture
+def fit(make_config, model_folder, ynat_folder):
+    """Fine-tunes YNAT with these options; the result and the tokenised rows."""
+
+    def run(**options):
+        source = open_model(str(model_folder))
+        config = make_config(num_epochs=2, **options).evaluate
+        features = prepare(YNAT, load_task(YNAT, ynat_folder), source, config)
+        return finetune(features, source, "pretrained", 0, config), features
+
+    return run
+
+
+def padded_lengths(features, batch_size: int = 14) -> list[int]:
+    """Of the batches of both epochs together."""
+    from benchmarks.tasks.heads.batches import training_batches
+
+    lengths, rng = features.train.features.lengths, np.random.default_rng([0, 2])
+    batches = training_batches(lengths, batch_size, 20, rng)
+    return [int(lengths[rows].max()) for rows in batches for _ in rows]
+
+
+def test_flops_are_those_of_the_matrix_products(fit):
+    fitted_model, features = fit()
+    # backward is twice the forward
+    trained = sum(3 * (encoder_flops(length) + HEAD) for length in padded_lengths(features))
+    assert fitted_model.train_flops == pytest.approx(trained, rel=1e-6)
+    reported = features.predicted["dev-part"].features.lengths
+    once = np.mean([encoder_flops(int(length)) + HEAD for length in reported])
+    assert fitted_model.inference_flops == pytest.approx(once, rel=1e-6)
+
+
+def test_a_frozen_encoder_is_run_once(fit):
+    fitted_model, features = fit(freeze="encoder")
+    lengths = padded_lengths(features)
+    encoded = features.train.features.lengths
+    # to its own weights and not to the states: backward is as much as the forward
+    low = sum(encoder_flops(int(n)) for n in encoded) + len(lengths) * 2 * HEAD
+    high = sum(encoder_flops(int(encoded.max())) for _ in encoded) + len(lengths) * 2 * HEAD
+    assert low <= fitted_model.train_flops <= high
+    assert fitted_model.train_flops < fit()[0].train_flops / 3
+
+
+def test_micro_batches_cost_no_more_than_their_padding(fit):
+    whole, _ = fit()
+    parts, _ = fit(micro_batch_size=5)
+    assert 0.8 * whole.train_flops < parts.train_flops <= whole.train_flops
+
+
+def test_counting_changes_no_prediction(fit, monkeypatch):
+    counted, _ = fit()
+    monkeypatch.setattr("benchmarks.finetune.finetune.count_flops", lambda *_: (None, None))
+    uncounted, _ = fit()
+    assert uncounted.lines == counted.lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "pos_att_type"),
+    [(DebertaModel, DebertaConfig, "c2p|p2c"), (DebertaV2Model, DebertaV2Config, ["c2p", "p2c"])],
+)
+def test_weights_that_are_inputs_are_counted(
+    make_config, ynat_folder, tokenizer, tmp_path, monkeypatch, kind, settings, pos_att_type
+):
+    """DeBERTa's relative positions come on top of the products of BERT's layers."""
+    monkeypatch.setattr("benchmarks.finetune.cost.warn", pytest.fail)
+    config = settings(
+        vocab_size=len(tokenizer),
+        hidden_size=HIDDEN,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=2,
+        intermediate_size=INTERMEDIATE,
+        max_position_embeddings=32,
+        relative_attention=True,
+        pos_att_type=pos_att_type,
+    )
+    kind(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    source = open_model(str(tmp_path))
+    options = make_config(num_epochs=1, max_train_examples=14).evaluate
+    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options)
+    found = finetune(features, source, "pretrained", 0, options)
+    lengths = features.predicted["dev-part"].features.lengths
+    products = np.mean([encoder_flops(int(length)) for length in lengths])
+    assert found.inference_flops > products
+    assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
+
+
+@pytest.mark.parametrize("sort", [NotImplementedError, AssertionError, TypeError])
+def test_what_cannot_be_counted_is_said(fit, monkeypatch, sort):
+    def refuse(*_):
+        raise sort("no formula")
+
+    warnings: list[str] = []
+    monkeypatch.setattr("benchmarks.finetune.cost.fitted", refuse)
+    monkeypatch.setattr("benchmarks.finetune.cost.warn", warnings.append)
+    fitted_model, _ = fit()
+    assert (fitted_model.train_flops, fitted_model.inference_flops) == (None, None)
+    assert "FLOPs are not counted: no formula" in warnings[0]
+    assert len(fitted_model.lines["dev-part"]) == 42
+
+
+def test_a_quadratic_goes_through_its_probes_and_beyond():
+    lengths = np.array([9, 130, 64, 17, 512, 9])
+    probes = lengths[probe_rows(lengths)]
+    assert probes.tolist() == [9, 130, 512]  # 130 is nearest to the middle
+    cost = fitted(probes, 7.0 + 3e6 * probes + 1e3 * probes.astype(float) ** 2)
+    assert cost(300) == pytest.approx(7 + 9e8 + 9e7, rel=1e-9)
+    alike = np.array([8, 8, 8])
+    assert fitted(alike[probe_rows(alike)], np.array([5.0]))(8) == pytest.approx(5.0)
+
+
+def test_peaks_are_of_the_job_and_the_manifest_keeps_the_highest():
+    device = torch.device("cpu")
+    start_memory(device)
+    before = peak_memory(device)
+    block = mmap.mmap(-1, 60 * 2**20)  # past the allocator, which may keep what is freed
+    block.write(b"1" * len(block))
+    assert peak_memory(device) >= before + 50
+    highest = peaks.peak_memory_mb()
+    assert highest >= before + 50
+    block.close()
+    start_memory(device)
+    assert peaks.peak_memory_mb() >= highest
+    if peaks._CLEAR.exists():
+        assert peak_memory(device) <= highest - 40

@@ -1,0 +1,237 @@
+import json
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import ElectraConfig, ElectraModel, RobertaConfig, RobertaModel
+
+from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
+from benchmarks.finetune.finetune import Split, TaskFeatures, choose_device, finetune, training_rows
+from benchmarks.finetune.jobs import prepare
+from benchmarks.results.predictions import score_lines
+from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.glue import MRPC
+from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
+from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.klue import YNAT
+
+
+@pytest.fixture
+def model(model_folder):
+    return open_model(str(model_folder))
+
+
+def scores(fitted):
+    return score_lines(YNAT, fitted.lines["dev"])
+
+
+def probabilities(fitted):
+    return np.array([line["probabilities"] for line in fitted.lines["dev"]])
+
+
+@pytest.fixture
+def features(ynat_folder, tokenizer):
+    data = load_task(YNAT, ynat_folder)
+    train, reported = (
+        Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
+        for rows in (data.train, data.reported)
+    )
+    return TaskFeatures(YNAT, train, {"dev": reported}, 16)
+
+
+@pytest.mark.parametrize("variant", ["pretrained", "random-init"])
+def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_config, variant):
+    fitted = finetune(features, model, variant, 0, make_config(num_epochs=20).evaluate)
+    assert scores(fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
+    assert fitted.degenerate is None
+    assert fitted.num_train_examples == 140
+    np.testing.assert_allclose(probabilities(fitted).sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_config):
+    options = make_config(num_epochs=2, max_train_examples=70).evaluate
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()
+    first = finetune(features, model, "random-init", 3, options)
+    assert random.getstate() == states[0]
+    assert np.random.get_state()[1].tolist() == states[1]
+    assert torch.equal(torch.get_rng_state(), states[2])
+    torch.manual_seed(99)  # what ran before has no say
+    again = finetune(features, model, "random-init", 3, options)
+    other = finetune(features, model, "random-init", 4, options)
+    assert first.lines == again.lines
+    assert (probabilities(first) != probabilities(other)).any()
+
+
+def test_steps_are_reported_as_they_finish(features, model, make_config):
+    seen = []
+    finetune(features, model, "pretrained", 0, make_config(num_epochs=2).evaluate, seen.append)
+    assert seen == [14] * 20
+
+
+def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, make_config):
+    options = make_config(learning_rate=1e30, warmup_fraction=0.0).evaluate
+    fitted = finetune(features, model, "pretrained", 0, options)
+    assert fitted.degenerate is not None
+    assert fitted.degenerate.startswith("loss is nan at step")
+    values = scores(fitted)
+    assert all(math.isnan(value) for value in values.values())
+
+
+def test_constant_predictions_are_flagged(features, model, make_config):
+    labels = replace(features.train.features, labels={"labels": [5] * 140})
+    train = replace(features.train, features=labels)
+    fitted = finetune(
+        replace(features, train=train), model, "pretrained", 0, make_config().evaluate
+    )
+    assert fitted.degenerate == "constant predictions: IT과학"
+    assert scores(fitted)["accuracy"] == pytest.approx(1 / 7)
+
+
+def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
+    examples = [LabelExample(str(n), ("국회", "증시"), n % 2) for n in range(10)]
+    features = MRPC.kind.featurize(MRPC, examples, tokenizer, 8, train=True)
+    split = Split(tuple(examples), features)
+    rows = training_rows(split, 4, seed=0)
+    assert len(rows) == 8
+    assert (rows[4:] == rows[:4] + 10).all()
+    assert training_rows(split, None, seed=0).tolist() == list(range(20))
+    assert training_rows(split, 4, seed=1).tolist() != rows.tolist()
+
+
+def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_config):
+    """And each seed learns from the same ones as if all had been."""
+    data = load_task(YNAT, ynat_folder)
+    config = make_config(max_train_examples=10, seeds=[3, 5])
+    prepared = prepare(YNAT, data, model, config.evaluate)
+    assert 10 <= len(prepared.train.examples) <= 20
+    everything = prepare(YNAT, data, model, make_config().evaluate).train
+    assert everything.examples == data.train
+    for seed in (3, 5):
+        learnt = [
+            [split.examples[n] for n in split.features.example_of[training_rows(split, 10, seed)]]
+            for split in (prepared.train, everything)
+        ]
+        assert learnt[0] == learnt[1]
+        assert len(learnt[0]) == 10
+    assert len(training_rows(prepared.train, None, 3)) == len(prepared.train.examples)
+
+
+def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_folder):
+    saved = load_file(model_folder / "model.safetensors")[
+        "electra.embeddings.word_embeddings.weight"
+    ]
+    pretrained, control = (load_encoder(model, v, 0) for v in ("pretrained", "random-init"))
+    assert torch.equal(pretrained.embeddings.word_embeddings.weight, saved)
+    assert not torch.equal(control.embeddings.word_embeddings.weight, saved)
+    assert {p.dtype for p in control.parameters()} == {torch.float32}
+
+
+def test_the_head_is_one_linear_layer_of_small_weights(model):
+    encoder = load_encoder(model, "random-init", 0)
+    head = LinearHead(encoder, 4096, torch.Generator().manual_seed(0)).linear
+    assert head.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert not head.bias.any()
+    assert (head.in_features, head.out_features) == (32, 4096)
+
+
+def test_a_model_of_one_token_type_is_not_given_two():
+    config = RobertaConfig(
+        vocab_size=20,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        type_vocab_size=1,
+        max_position_embeddings=16,
+    )
+    encoder = RobertaModel(config)
+    classifier = EncoderWithHead(encoder, LinearHead(encoder, 2, torch.Generator()))
+    inputs = {"input_ids": torch.tensor([[2, 5, 6]]), "attention_mask": torch.ones(1, 3).long()}
+    inputs["token_type_ids"] = torch.tensor([[0, 0, 1]])
+    assert classifier(inputs)["logits"].shape == (1, 2)
+
+
+def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
+    folder = tmp_path / "cut"
+    folder.mkdir()
+    for path in model_folder.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    weights = load_file(folder / "model.safetensors")
+    del weights["electra.encoder.layer.1.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    source = open_model(str(folder))
+    with pytest.raises(ValueError, match=r"lacks 1 weights .*encoder\.layer\.1\.output\.dense"):
+        load_encoder(source, "pretrained", 0)
+
+
+def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
+    with pytest.raises(ValueError, match="max_sequence_length = 64 is more than the 32 positions"):
+        fitting_length(64, open_model(str(model_folder)), was_given=True)
+    with pytest.raises(ValueError, match="no model folder"):
+        open_model(str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match=r"cannot read a model .*needed: config\.json"):
+        open_model(str(tmp_path))
+    for path in model_folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
+    with pytest.raises(ValueError, match="has 18 ids, the model 9 embeddings"):
+        open_model(str(tmp_path))
+
+
+def test_a_missing_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto").type == "cpu"
+    with pytest.raises(ValueError, match="torch sees no GPU"):
+        choose_device("cuda")
+
+
+def test_mean_pooling_is_the_mean_over_real_tokens():
+    config = ElectraConfig(
+        vocab_size=20,
+        embedding_size=8,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    torch.manual_seed(0)
+    encoder = ElectraModel(config).eval()
+    ids = torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]])
+    mask = (ids != 0).long()
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
+    with torch.no_grad():
+        states = encoder(**inputs).last_hidden_state
+        for pooling, expected in (
+            ("cls", states[:, 0]),
+            ("mean", torch.stack([states[0].mean(0), states[1, :3].mean(0)])),
+        ):
+            generator = torch.Generator().manual_seed(1)
+            head = LinearHead(encoder, 3, generator, pooling).eval()
+            logits = EncoderWithHead(encoder, head)(inputs)["logits"]
+            assert torch.allclose(logits, head.linear(expected), atol=1e-6)
+
+
+def test_dropout_is_set_where_asked_for(model_folder):
+    source = open_model(str(model_folder))
+    encoder = load_encoder(source, "pretrained", 0)
+    prepare_encoder(encoder, 0.25, torch.device("cpu"), "fp32")
+    assert {m.p for m in encoder.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+    with pytest.raises(ValueError, match=r"evaluate\.dropout = 0.25: Linear has no dropout"):
+        prepare_encoder(torch.nn.Linear(1, 1), 0.25, torch.device("cpu"), "fp32")
+
+
+def test_the_attention_chosen_for_bf16_on_a_cpu_changes_no_state(model_folder):
+    source = open_model(str(model_folder))
+    inputs = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4).long()}
+    states = []
+    for precision in ("fp32", "bf16"):
+        encoder = load_encoder(source, "pretrained", 0).eval()
+        prepare_encoder(encoder, None, torch.device("cpu"), precision)
+        states.append(encoder(**inputs).last_hidden_state)
+    assert encoder.config._attn_implementation == "eager"
+    torch.testing.assert_close(states[0], states[1])

@@ -1,0 +1,221 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModel, BertConfig, ElectraConfig, get_linear_schedule_with_warmup
+
+from benchmarks.finetune import optim
+from benchmarks.finetune.recipe import recipe_for, resolve_hyper_parameters
+from benchmarks.tasks.glue import COLA, RTE
+from benchmarks.tasks.registry import TASKS
+from electrify.config.evaluate import EvaluateConfig
+
+
+def test_schedule_is_warmup_times_decay():
+    values = [optim.schedule("product", step, 100, 10) for step in (0, 5, 10, 55, 99)]
+    assert values == pytest.approx([0.0, 0.5 * 0.95, 0.90, 0.45, 0.01])
+    assert optim.schedule("product", 0, 100, 0) == 1.0
+
+
+def electra_names():
+    config = ElectraConfig(
+        vocab_size=20,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    return AutoModel.from_config(config)
+
+
+def test_layer_decay_of_three_layers_is_the_papers():
+    model = electra_names()
+    scales = optim.learning_rate_scales([name for name, _ in model.named_parameters()], 0.8)
+    assert scales["encoder.layer.2.output.dense.weight"] == pytest.approx(0.8)
+    assert scales["encoder.layer.1.output.dense.weight"] == pytest.approx(0.64)
+    assert scales["encoder.layer.0.attention.self.query.bias"] == pytest.approx(0.512)
+    assert scales["embeddings.word_embeddings.weight"] == pytest.approx(0.4096)
+    assert scales["embeddings_project.weight"] == pytest.approx(0.4096)
+    assert len(set(scales.values())) == 4
+
+
+def test_what_stands_on_top_of_the_layers_has_the_top_layers_rate():
+    scales = optim.learning_rate_scales(
+        [
+            "tok_embeddings.weight",
+            "layers.0.mlp.weight",
+            "layers.1.mlp.weight",
+            "final_norm.weight",
+        ],
+        0.5,
+    )
+    assert list(scales.values()) == [0.125, 0.25, 0.5, 0.5]
+
+
+def test_optimizer_groups_cover_every_parameter_once_and_spare_biases_from_decay():
+    model, head = electra_names(), nn.Linear(16, 3)
+    options = EvaluateConfig(weight_decay=0.01, learning_rate=1e-3, layer_lr_decay=0.5)
+    settings = resolve_hyper_parameters(COLA, options, 16, 100, 0.1, "fp32")
+    groups = optim.build_optimizer(model, head, settings).param_groups
+    rates = {id(p): (g["lr"], g["weight_decay"]) for g in groups for p in g["params"]}
+    assert len(rates) == sum(len(g["params"]) for g in groups)
+    assert set(rates) == {id(p) for p in [*model.parameters(), *head.parameters()]}
+    assert rates[id(head.weight)] == (1e-3, 0.01)
+    assert rates[id(head.bias)] == (1e-3, 0.0)
+    assert rates[id(model.encoder.layer[2].output.LayerNorm.weight)] == (5e-4, 0.0)
+    assert rates[id(model.embeddings.word_embeddings.weight)] == (6.25e-5, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "learning_rate", "decay"),
+    [(128, 3e-4, 0.8), (256, 3e-4, 0.8), (768, 1e-4, 0.8), (1024, 5e-5, 0.9)],
+)
+def test_defaults_follow_the_size(hidden_size, learning_rate, decay):
+    settings = resolve_hyper_parameters(RTE, EvaluateConfig(), hidden_size, 2490, 0.1, "fp32")
+    assert (settings.learning_rate, settings.layer_lr_decay) == (learning_rate, decay)
+    assert (settings.num_steps, settings.warmup_steps) == (778, 77)  # int(10 x 2490 / 32)
+
+
+TABLE = [  # task, width, recipe: rate, layer decay, schedule, warm-up, epochs, batch, length
+    ("glue-stsb", 768, "auto", (1e-4, 0.8, "product", 0.1, 10, 32, 128)),
+    ("squad-2.0", 256, "auto", (3e-4, 0.8, "product", 0.1, 2, 32, 512)),
+    ("squad-2.0-span", 1024, "auto", (5e-5, 0.9, "product", 0.1, 2, 32, 512)),
+    ("klue-ynat", 768, "auto", (5e-5, 1.0, "linear", 0.1, 4, 32, 128)),
+    ("klue-ynat", 1024, "auto", (5e-5, 1.0, "linear", 0.2, 4, 32, 128)),
+    ("klue-sts", 1024, "auto", (2e-5, 1.0, "linear", 0.1, 4, 32, 128)),
+    ("klue-ner", 768, "auto", (5e-5, 1.0, "linear", 0.0, 3, 32, 510)),
+    ("klue-ner", 1024, "auto", (1e-5, 1.0, "linear", 0.0, 3, 8, 510)),
+    ("klue-re", 1024, "auto", (2e-5, 1.0, "linear", 0.2, 10, 16, 256)),
+    ("klue-dp-without-pos", 768, "auto", (5e-5, 1.0, "linear", 0.1, 10, 32, 256)),
+    ("klue-mrc", 768, "auto", (3e-5, 1.0, "linear", 0.0, 5, 16, 510)),
+    ("klue-wos", 1024, "auto", (2e-5, 1.0, "linear", 0.1, 5, 16, 510)),
+    ("korean-nsmc", 256, "auto", (5e-5, 1.0, "linear", 0.0, 10, 32, 128)),
+    ("korean-paws-x", 256, "auto", (3e-5, 1.0, "linear", 0.0, 15, 64, 128)),
+    ("korean-kornli", 768, "auto", (5e-5, 1.0, "linear", 0.0, 15, 64, 128)),
+    ("korean-korquad", 768, "auto", (5e-5, 1.0, "linear", 0.0, 7, 8, 512)),
+    # of other authors: their rates, the task's own epochs and lengths
+    ("klue-ner", 256, "electra", (3e-4, 0.8, "product", 0.1, 3, 32, 510)),
+    ("korean-paws-x", 768, "klue", (5e-5, 1.0, "linear", 0.1, 15, 32, 128)),
+    ("glue-rte", 768, "koelectra", (5e-5, 1.0, "linear", 0.0, 10, 32, 128)),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "recipe", "expected"), TABLE)
+def test_recipes_are_the_published_ones(name, width, recipe, expected):
+    found = recipe_for(TASKS[name], width, recipe)
+    assert (
+        found.learning_rate,
+        found.layer_lr_decay,
+        found.schedule,
+        found.warmup_fraction,
+        found.num_epochs,
+        found.batch_size,
+        found.max_sequence_length,
+    ) == expected
+
+
+def test_the_linear_schedule_is_that_of_transformers():
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    theirs = get_linear_schedule_with_warmup(optimizer, 10, 100)
+    for step in range(100):
+        assert optim.schedule("linear", step, 100, 10) == pytest.approx(
+            optimizer.param_groups[0]["lr"]
+        )
+        optimizer.step()
+        theirs.step()
+
+
+def test_a_tasks_own_options_win_over_those_of_all_tasks():
+    options = EvaluateConfig(
+        learning_rate=1e-3, batch_size=8, tasks_options={"glue-cola": {"batch_size": 4}}
+    )
+    cola, rte = (
+        resolve_hyper_parameters(task, options, 256, 100, 0.1, "fp32") for task in (COLA, RTE)
+    )
+    assert (cola.learning_rate, cola.batch_size, cola.num_steps) == (1e-3, 4, 75)
+    assert (rte.learning_rate, rte.batch_size) == (1e-3, 8)
+
+
+def test_the_released_layer_decay_is_off_by_one():
+    """google-research/electra: the top of three layers has decay^2, the embeddings decay^5."""
+    names = [name for name, _ in electra_names().named_parameters()]
+    released = optim.learning_rate_scales(names, 0.8, "released")
+    paper = optim.learning_rate_scales(names, 0.8, "paper")
+    assert released["encoder.layer.2.output.dense.weight"] == pytest.approx(0.64)
+    assert released["embeddings.word_embeddings.weight"] == pytest.approx(0.8**5)
+    assert all(released[name] == pytest.approx(0.8 * paper[name]) for name in names)
+
+
+def test_given_options_win_over_defaults():
+    options = EvaluateConfig(learning_rate=1e-5, num_epochs=0.5, layer_lr_decay=1.0, batch_size=10)
+    settings = resolve_hyper_parameters(COLA, options, 256, 100, 0.1, "fp32")
+    assert (settings.learning_rate, settings.layer_lr_decay, settings.num_steps) == (1e-5, 1.0, 5)
+    assert resolve_hyper_parameters(COLA, options, 256, 1, 0.1, "fp32").num_steps == 1
+
+
+def test_a_pooler_is_no_embedding():
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    with torch.device("meta"):
+        names = [name for name, _ in AutoModel.from_config(config).named_parameters()]
+    assert optim.learning_rate_scales(names, 0.5)["pooler.dense.weight"] == 0.5
+
+
+def released_adam(start, gradients, rates, decay):
+    """google-research/electra model/optimization.py `AdamWeightDecayOptimizer`, step by step."""
+    value, m, v = start.astype(np.float64), 0.0, 0.0
+    for gradient, rate in zip(gradients, rates, strict=True):
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        value = value - rate * (m / (np.sqrt(v) + 1e-6) + decay * value)
+    return value
+
+
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
+    settings = resolve_hyper_parameters(
+        COLA,
+        EvaluateConfig(
+            weight_decay=0.01,
+            learning_rate=1e-2,
+            num_epochs=1.0,
+            batch_size=1,
+            layer_lr_decay=0.5,
+            adam_bias_correction=is_corrected or None,
+        ),
+        256,
+        40,
+        0.1,
+        "fp32",
+    )
+    assert settings.adam_bias_correction == is_corrected
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=(3, 2)), rng.normal(size=(40, 3, 2)) * 1e-3
+    head = nn.Linear(2, 3, bias=False)
+    head.weight.data = torch.tensor(start, dtype=torch.float32)
+    optimizer = optim.build_optimizer(nn.Identity(), head, settings)
+    for step, gradient in enumerate(gradients):
+        optim.set_rates(optimizer, settings, step)
+        head.weight.grad = torch.tensor(gradient, dtype=torch.float32)
+        optimizer.step()
+    rates = [1e-2 * optim.schedule("product", step, 40, 4) for step in range(40)]
+    expected = released_adam(start, gradients, rates, 0.01)
+    found = head.weight.detach().numpy()
+    if is_corrected:
+        assert np.abs(found - expected).max() > 0.1  # the corrected steps are much smaller
+    else:
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_corrected"), [("glue-rte", False), ("klue-nli", True), ("korean-nsmc", True)]
+)
+def test_only_electras_recipe_is_without_bias_correction(name, is_corrected):
+    assert recipe_for(TASKS[name], 256).adam_bias_correction == is_corrected
+    assert not recipe_for(TASKS[name], 256, "electra").adam_bias_correction

@@ -1,0 +1,131 @@
+"""Jobs in several processes give what they give in one, and end when asked to."""
+
+import os
+import signal
+import time
+import weakref
+
+import pytest
+import torch
+
+from benchmarks.evaluate import evaluate
+from benchmarks.finetune.parallel import run_jobs
+from benchmarks.results.predictions import read_predictions
+from benchmarks.results.results import read_results
+from electrify.system.progress import Stopped
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def double(number, report):
+    for _ in range(number):
+        report(10)
+    return 2 * number
+
+
+def last_for_ever(report):
+    while True:
+        report(1)
+        time.sleep(0.01)
+
+
+def die(report):
+    os._exit(1)
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_results_and_steps_come_with_the_index_of_their_call(num_processes):
+    rows = {0: 0, 1: 0, 2: 0}
+
+    def on_step(index, num_rows):
+        rows[index] += num_rows
+
+    found = dict(run_jobs(double, [(3,), (1,), (2,)], num_processes, on_step))
+    assert found == {0: 6, 1: 2, 2: 4}
+    assert rows == {0: 30, 1: 10, 2: 20}
+
+
+def ignored(report):
+    return [signal.getsignal(number) is signal.SIG_IGN for number in SIGNALS]
+
+
+def test_a_process_waits_for_its_parent_to_tell_it_to_stop():
+    """A signal to the whole group, as of a closed terminal, must leave the parent time to save."""
+    for _, found in run_jobs(ignored, [(), ()], 2, lambda index, num_rows: None):
+        assert found == [True] * len(SIGNALS)
+
+
+class Held:
+    """What a call holds and nobody else does."""
+
+
+def look(held, report):
+    return isinstance(held, Held)
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_what_a_call_holds_goes_once_it_is_done(num_processes):
+    calls = [(Held(),) for _ in range(3)]
+    held = [weakref.ref(call[0]) for call in calls]
+    for index, found in run_jobs(look, calls, num_processes, lambda index, num_rows: None):
+        assert found
+        assert calls[index] == ()
+        if num_processes == 1:  # a pool lets go of its copies in its own time
+            assert [ref() is None for ref in held] == [n <= index for n in range(3)]
+
+
+def meet(folder, name, report):
+    """What this process may use, once as many are here as there are calls."""
+    (folder / name).touch()
+    while len(list(folder.iterdir())) < 3:
+        time.sleep(0.01)
+    return os.environ["CUDA_VISIBLE_DEVICES"], torch.get_num_threads()
+
+
+@pytest.mark.parametrize(
+    ("visible", "num_gpus", "expected"),
+    [(None, 3, ["0", "1", "2"]), ("5,2", 2, ["2", "5", "5"]), ("GPU-a", 1, ["GPU-a"] * 3)],
+)
+def test_each_process_has_a_gpu_and_its_share_of_the_cores(
+    tmp_path, monkeypatch, visible, num_gpus, expected
+):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
+    monkeypatch.setattr("benchmarks.finetune.parallel.num_cores", lambda: 7)
+    calls = [(tmp_path, str(number)) for number in range(3)]
+    found = [result for _, result in run_jobs(meet, calls, 3, lambda index, num_rows: None)]
+    assert sorted(found) == [(gpu, 2) for gpu in expected]
+
+
+def test_a_stop_ends_every_process():
+    def on_step(index, num_rows):
+        raise Stopped("now")
+
+    with pytest.raises(Stopped, match="now"):
+        list(run_jobs(last_for_ever, [(), ()], 2, on_step))
+
+
+def test_a_process_killed_by_the_system_is_reported():
+    with pytest.raises(ValueError, match=r"lower evaluate\.num_processes \(now 2\)"):
+        list(run_jobs(die, [(), ()], 2, lambda index, num_rows: None))
+
+
+def test_predictions_do_not_depend_on_the_number_of_processes(make_config, model_folder, tmp_path):
+    found = []
+    for num_processes in (1, 2):
+        config = make_config(seeds=[0, 1], num_epochs=2, num_processes=num_processes)
+        config = config.model_copy(update={"output_dir": str(tmp_path / str(num_processes))})
+        evaluate(config, str(model_folder), overwrite=False)
+        (folder,) = (tmp_path / str(num_processes)).glob("evaluate-*")
+        assert {r.seed for r in read_results(folder / "results.jsonl")} == {0, 1}
+        found.append([probabilities(folder, seed) for seed in (0, 1)])
+    assert found[0][0] != pytest.approx(found[0][1], abs=1e-4)  # another seed, another model
+    assert found[0][0] == pytest.approx(found[1][0], abs=1e-4)
+    assert found[0][1] == pytest.approx(found[1][1], abs=1e-4)
+
+
+def probabilities(folder, seed):
+    path = folder / "predictions" / "klue-ynat" / f"pretrained-{seed}.jsonl"
+    return [p for line in read_predictions(path)[1] for p in line["probabilities"]]

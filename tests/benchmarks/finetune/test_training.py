@@ -1,0 +1,296 @@
+"""Micro-batches, memory that does not suffice, selection of a model, frozen weights."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import benchmarks.finetune.training
+from benchmarks.encoder import freeze, load_encoder, open_model
+from benchmarks.finetune.finetune import (
+    Split,
+    TaskFeatures,
+    build_network,
+    finetune,
+    resolve_hyper_parameters,
+)
+from benchmarks.finetune.training import Selection, Trainer, in_fitting_parts, is_out_of_memory
+from benchmarks.tasks.data.load import load_task, split_by_group
+from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.kinds.dialogue import TurnExample
+from benchmarks.tasks.kinds.tagging import TaggedExample
+from benchmarks.tasks.klue import NER, YNAT
+from benchmarks.tasks.klue_structured import WOS
+
+
+@pytest.fixture
+def model(model_folder):
+    return open_model(str(model_folder))
+
+
+@pytest.fixture
+def features(ynat_folder, tokenizer):
+    data = load_task(YNAT, ynat_folder)
+    train, chosen = split_by_group(YNAT, data.train, 0.7, "selection")
+    splits = [
+        Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
+        for rows in (train, data.reported, chosen)
+    ]
+    return TaskFeatures(YNAT, splits[0], {"dev": splits[1]}, 16, splits[2])
+
+
+def make_trainer(task, model, options, micro_batch_size=10**6, **settings):
+    found = resolve_hyper_parameters(task, options, 32, 140, 0.1, "fp32")
+    found = replace(found, dropout=0.0, **settings)
+    network = build_network(task, model, "pretrained", 0, found, torch.device("cpu"))
+    network.head.dropout.p = 0.0
+    return Trainer(network, task.kind, 0, found, "test", micro_batch_size, 32)
+
+
+def gradients(trainer, features, rows):
+    trainer._gradients(features, rows)
+    return torch.cat([p.grad.flatten() for p in trainer.network.parameters() if p.grad is not None])
+
+
+@pytest.mark.parametrize("micro_batch_size", [1, 3, 4])
+def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
+    model, tokenizer, make_config, micro_batch_size
+):
+    """Of tags too, where rows have different numbers of labels."""
+    sentences = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일", "증시"]
+    examples = [
+        TaggedExample(str(n), (text,), tuple((n + k) % 13 for k in range(len(text))))
+        for n, text in enumerate(sentences)
+    ]
+    features = NER.kind.featurize(NER, examples, tokenizer, 16, train=True)
+    rows = np.arange(4)
+    options = make_config().evaluate
+    whole = gradients(make_trainer(NER, model, options), features, rows)
+    parts = gradients(make_trainer(NER, model, options, micro_batch_size), features, rows)
+    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-7)
+    assert whole.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("micro_batch_size", [1, 2])
+def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
+    model, tokenizer, make_config, monkeypatch, micro_batch_size
+):
+    """Pieces of values and gates are two means, over different numbers."""
+    monkeypatch.setattr("benchmarks.tasks.heads.dialogue.TEACHER_FORCING", 1.0)
+    task = replace(WOS, labels=("식당-이름", "식당-지역"))
+    values = ["국회 증시 경찰 여행 외교", "국회", "축구 축구", "경찰 국회 증시"]
+    examples = [
+        TurnExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
+    ]
+    features = WOS.kind.featurize(task, examples, tokenizer, 16, train=True)
+    rows, options = np.arange(4), make_config().evaluate
+    trainers = [make_trainer(task, model, options, size) for size in (4, micro_batch_size)]
+    for trainer in trainers:
+        trainer.network.eval()  # no dropout in the head's own layers either
+        trainer.network.head.training = True
+    whole, parts = (gradients(trainer, features, rows) for trainer in trainers)
+    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-6)
+    assert whole.abs().max() > 1e-3
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Memory for three rows at once, in training and in predicting."""
+    seen = []
+    real = benchmarks.training.collate
+
+    def collate(kind, features, rows, *rest):
+        seen.append(len(rows))
+        if len(rows) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+        return real(kind, features, rows, *rest)
+
+    monkeypatch.setattr(benchmarks.finetune.training, "collate", collate)
+    return seen
+
+
+def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
+    model, features, make_config, little_memory, monkeypatch
+):
+    warnings: list[str] = []
+    monkeypatch.setattr("benchmarks.finetune.training.warn", warnings.append)
+    options, rows = make_config().evaluate, np.arange(14)
+    trainer = make_trainer(YNAT, model, options)
+    halved = gradients(trainer, features.train.features, rows)
+    assert trainer.micro_batch_size == 2  # of 14, 7, 4, 2
+    assert [w.rpartition("goes on with ")[2] for w in warnings] == [
+        f"{n} rows at once" for n in (7, 4, 2)
+    ]
+    monkeypatch.undo()
+    whole = gradients(make_trainer(YNAT, model, options), features.train.features, rows)
+    torch.testing.assert_close(halved, whole, rtol=1e-4, atol=1e-7)
+
+
+def test_a_whole_fine_tuning_goes_on_with_little_memory(
+    model, features, make_config, little_memory
+):
+    options = make_config(num_epochs=1).evaluate
+    fitted = finetune(features, model, "pretrained", 0, options)
+    assert fitted.micro_batch_size == 2
+    assert fitted.degenerate is None or fitted.degenerate.startswith("constant")
+    assert len(fitted.lines["dev"]) == 42
+    # not tried again at every step; the second time it is the size of a batch to predict
+    assert little_memory.count(14) == 2
+
+
+def test_a_probe_goes_on_with_little_memory(model, features, make_config, little_memory):
+    options = make_config(num_epochs=1, freeze="encoder").evaluate
+    fitted = finetune(features, model, "pretrained", 0, options)
+    assert fitted.hyper_parameters.freeze == "encoder"
+    assert max(little_memory) == 4 * 14  # the cache is tried at the size of predictions
+    assert len(fitted.lines["dev"]) == 42
+
+
+def test_one_row_that_does_not_fit_is_refused():
+    def work(size):
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(ValueError, match="out of memory with a single row; lower"):
+        in_fitting_parts(work, 4, "klue-ynat")
+
+
+def test_only_an_end_of_memory_is_taken_for_one():
+    said = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
+    assert is_out_of_memory(RuntimeError(said))
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"))
+    assert not is_out_of_memory(RuntimeError("shape mismatch"))
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        in_fitting_parts(lambda size: (_ for _ in ()).throw(RuntimeError("shape mismatch")), 4, "")
+
+
+class Counting:
+    """Stands in for a trainer: one weight, which is the number of steps."""
+
+    def __init__(self):
+        self.network = torch.nn.Linear(1, 1, bias=False)
+
+    def to(self, step):
+        with torch.no_grad():
+            self.network.weight.fill_(step)
+
+    @property
+    def step(self):
+        return self.network.weight.item()
+
+
+def run(values, patience=None, higher=True, num_steps=10, every=2):
+    trainer = Counting()
+    selection = Selection(lambda t: values[int(t.step)], every, patience, higher)
+    for step in range(1, num_steps + 1):
+        trainer.to(step)
+        if not selection.goes_on(step, trainer):
+            break
+    selection.restore(trainer)
+    return trainer.step, selection
+
+
+def test_the_best_evaluated_weights_come_back():
+    found, selection = run({2: 0.3, 4: 0.7, 6: 0.7, 8: 0.1, 10: 0.2})
+    assert found == 4  # the first of equals
+    assert selection.described() == {"step": 4, "value": 0.7, "num_evaluations": 5, "last_step": 10}
+    assert run({2: 0.3, 4: 0.7, 6: 0.6, 8: 0.1, 10: 0.2}, higher=False)[0] == 8
+    assert run({2: 0.3, 4: 0.7, 6: 0.6, 7: 0.9}, num_steps=7)[0] == 7  # the last step counts
+
+
+def test_a_score_that_is_not_a_number_never_wins_over_one():
+    assert run({2: math.nan, 4: 0.1, 6: math.nan, 8: 0.0, 10: math.nan})[0] == 4
+    found, selection = run(dict.fromkeys(range(2, 11, 2), math.nan))
+    assert found == 2
+    assert selection.described()["value"] is None
+
+
+def test_patience_ends_the_training():
+    found, selection = run({2: 0.5, 4: 0.4, 6: 0.3, 8: 0.9, 10: 1.0}, patience=2)
+    assert (found, selection.last_step) == (2, 6)
+
+
+def test_reported_rows_choose_nothing(model, features, make_config):
+    """The same model is chosen whatever the reported rows are."""
+    options = make_config(
+        num_epochs=4, selection="best-on-a-split-of-train", evaluations_per_epoch=2
+    ).evaluate
+    first = finetune(features, model, "pretrained", 0, options)
+    wrong = [replace(e, label=(e.label + 1) % 7) for e in features.predicted["dev"].examples]
+    other = replace(features.predicted["dev"], examples=tuple(wrong))
+    second = finetune(replace(features, predicted={"dev": other}), model, "pretrained", 0, options)
+    assert first.selected == second.selected
+    assert [a["prediction"] for a in first.lines["dev"]] == [
+        b["prediction"] for b in second.lines["dev"]
+    ]
+    assert first.selected["num_evaluations"] >= 8
+    assert 0 < first.selected["step"] <= first.hyper_parameters.num_steps
+
+
+def test_an_epoch_is_once_through_the_rows_however_many_steps_there_are(
+    model, features, make_config
+):
+    options = make_config(
+        num_epochs=1, min_steps=40, selection="best-on-a-split-of-train", evaluations_per_epoch=2
+    ).evaluate
+    found = finetune(features, model, "pretrained", 0, options)
+    settings = found.hyper_parameters
+    every = int(found.num_train_examples / settings.batch_size / 2)
+    assert settings.num_steps == 40
+    assert every > 1
+    assert found.selected["num_evaluations"] == math.ceil(40 / every)
+
+
+def changed(model, before, options, features):
+    """Names of the encoder's weights that fine-tuning changed."""
+    kept = {}
+    real = benchmarks.training.Trainer.train
+
+    def train(self, *arguments):
+        found = real(self, *arguments)
+        kept.update(dict(self.network.encoder.named_parameters()))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(benchmarks.finetune.training.Trainer, "train", train)
+        finetune(features, model, "pretrained", 0, options)
+    return {name for name, p in kept.items() if not torch.equal(p, before[name])}
+
+
+def test_frozen_weights_do_not_move(model, features, make_config):
+    before = dict(load_encoder(model, "pretrained", 0).named_parameters())
+    options = make_config(num_epochs=1)
+    everything = changed(model, before, options.evaluate, features)
+    assert everything == set(before)
+    last = changed(model, before, make_config(num_epochs=1, freeze=1).evaluate, features)
+    assert last == {name for name in before if name.startswith("encoder.layer.1.")}
+    probe = make_config(num_epochs=1, freeze="encoder").evaluate
+    assert not changed(model, before, probe, features)
+    with pytest.raises(ValueError, match=r"evaluate\.freeze = 3: the encoder has 2 layers"):
+        freeze(load_encoder(model, "pretrained", 0), 3)
+
+
+def test_a_probe_on_cached_states_learns_as_one_that_encodes_each_time(
+    model, features, make_config, monkeypatch
+):
+    options = make_config(num_epochs=3, freeze="encoder", pooling="mean").evaluate
+    cached = finetune(features, model, "pretrained", 0, options)
+    monkeypatch.setattr("benchmarks.finetune.training.MAX_BYTES", 0)
+    encoded = finetune(features, model, "pretrained", 0, options)
+    for a, b in zip(cached.lines["dev"], encoded.lines["dev"], strict=True):
+        assert a["probabilities"] == pytest.approx(b["probabilities"], abs=1e-4)
+
+
+def test_doubts_name_exchanged_and_unlearnt_labels():
+    train = [LabelExample(str(n), ("a",), n) for n in range(3)]
+    names = YNAT.labels
+    turned = [{"gold": names[n % 3], "prediction": names[(n + 1) % 3]} for n in range(9)]
+    (doubt,) = YNAT.kind.doubts(YNAT, train, turned)
+    assert doubt.startswith("labels look exchanged: 0.0 % are right, and 100.0 % would be with")
+    assert f"{names[1]} as {names[0]}" in doubt
+    right = [line | {"prediction": line["gold"]} for line in turned]
+    assert YNAT.kind.doubts(YNAT, train, right) == []
+    (doubt,) = YNAT.kind.doubts(YNAT, train[:2], right)
+    assert doubt.startswith(f"{names[2]} among the reported rows is in no training row")

@@ -1,0 +1,218 @@
+"""`evaluate --check-metrics`: our vectors, the shared ones, and that a wrong value is found."""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.golden.adapter import Comparison, Refused
+from benchmarks.golden.check import (
+    ADAPTERS,
+    agree,
+    check_file,
+    check_metrics,
+    find_adapter,
+    read_golden,
+)
+from tests.golden import make
+
+OWN = Path(make.__file__).parent
+SHARED = Path(__file__).parents[4] / "shared" / "golden" / "metrics"
+FILES = sorted(path.name for path in OWN.glob("*.json"))
+# followed step by step by the tests of the kinds; their vectors are in the shared folder
+TESTED_ELSEWHERE = {
+    "klue/dp (input construction)",
+    "klue/re (input construction)",
+    "klue/wos (gates and generated values to state strings)",
+    "klue/mrc (model outputs to answers)",
+    "squad (model outputs to answers and null odds)",
+}
+
+
+def test_our_vectors_agree(capsys):
+    assert check_metrics(OWN) == 0
+    num_cases = sum(len(read_golden(OWN / name)["expected"]) for name in FILES)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"{num_cases} agree, 0 differ, 0 not covered")
+
+
+def test_our_vectors_are_what_the_independent_computation_says():
+    computed = {name: json.loads(make.text_of(value)) for name, value in make.vectors().items()}
+    committed = {name: json.loads((OWN / name).read_text(encoding="utf-8")) for name in FILES}
+    differ = list(differences(computed, committed))
+    assert differ == []
+
+
+def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
+    """Where two JSON values differ; the last digits of a float depend on the CPU's instructions."""
+    if isinstance(one, float) and isinstance(other, float):
+        if one != pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True):
+            yield f"{where}: {one} is not {other}"
+    elif isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{where}/{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for i, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from differences(left, right, f"{where}/{i}")
+    elif type(one) is not type(other) or one != other:
+        yield f"{where}: {one!r} is not {other!r}"
+
+
+def test_our_vectors_are_of_every_metric():
+    seen = {find_adapter(read_golden(OWN / name)["task"]) for name in FILES}
+    assert {task for task, adapter in ADAPTERS.items() if adapter not in seen} == TESTED_ELSEWHERE
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no golden vectors at {SHARED}")
+def test_the_shared_vectors_agree(capsys):
+    paths = sorted(SHARED.glob("*.json"))
+    assert check_metrics(SHARED) == 0
+    num_cases = sum(len(read_golden(path)["expected"]) for path in paths)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"{num_cases} agree, 0 differ, 0 not covered")
+
+
+def changed(value: Any) -> Any:
+    """Something that is not the value, by a little where it is a number."""
+    if isinstance(value, dict):
+        if set(value) == {"error"}:
+            return 0.5
+        return {key: changed(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [changed(inner) for inner in value] or [0]
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * (1 + 3e-6) or 3e-6
+    return 0.0 if value == "nan" else value + "!"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_changed_value_differs(name):
+    golden = read_golden(OWN / name)
+    adapter = find_adapter(golden["task"])
+    assert adapter is not None
+    wrong = copy.deepcopy(golden)
+    wrong["expected"] = changed_cases(golden["expected"])
+    wrong["expected_other"] = {
+        source: changed_cases(block) for source, block in golden.get("expected_other", {}).items()
+    }
+    comparisons = list(adapter(wrong))
+    assert comparisons
+    # the number of resamples is asked for by the file
+    assert [c for c in comparisons if agree(c) and c.name != "iters"] == []
+    assert check_file(OWN / name, wrong, adapter).num_agree == 0
+
+
+def changed_cases(cases: dict[str, Any]) -> dict[str, Any]:
+    return {case: changed(values) for case, values in cases.items()}
+
+
+@pytest.mark.parametrize(
+    ("expected", "computed", "is_equal"),
+    [
+        (1.0, 1.0 + 5e-7, True),
+        (1.0, 1.0 + 5e-6, False),
+        (0.0, 1e-13, True),
+        (0.0, 1e-9, False),
+        (3, 3, True),
+        (3_000_000, 3_000_001, False),
+        ("nan", float("nan"), True),
+        ("nan", 0.0, False),
+        (0.0, float("nan"), False),
+        ("-inf", -float("inf"), True),
+        ("nan", "nan", True),
+        ("a", "b", False),
+        (True, 1, False),
+        (None, None, True),
+        (None, 0.0, False),
+        ([1, 2.0], (1, 2.0), True),
+        ([1, 2], [1, 2, 3], False),
+        ({"a": [0.5]}, {"a": [0.5]}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"error": "KeyError"}, Refused("no"), True),
+        ({"error": "KeyError"}, 1.0, False),
+        (1.0, Refused("no"), False),
+        ("text", 1.0, False),
+    ],
+)
+def test_values_are_equal(expected, computed, is_equal):
+    assert agree(Comparison("case", "name", expected, computed)) is is_equal
+
+
+def test_a_p_value_is_compared_below_the_tolerance_of_sums():
+    assert not agree(Comparison("case", "p", 1.6e-13, 1.7e-13, absolute_tolerance=0.0))
+
+
+def cola(value: Any, task: str = "glue/cola", **more: Any) -> str:
+    predictions = {"tiny": {"ref": "all", "pred": [1, 0, 0, 1]}}
+    golden = {
+        "task": task,
+        "references": {"all": [0, 1, 1, 0]},
+        "predictions": predictions,
+        "expected": {"tiny": value},
+    }
+    return json.dumps(golden | more)
+
+
+def test_what_is_not_covered_is_named_and_counts_as_no_agreement(tmp_path, capsys):
+    other = {"scorer": {"tiny": {"matthews_correlation": -1.0, "kappa": 0.0}}}
+    (tmp_path / "a.json").write_text(cola({"mcc": -100.0}))
+    (tmp_path / "b.json").write_text(cola({"mcc": -100.0}, expected_other=other))
+    (tmp_path / "c.json").write_text(cola({"mcc": 1.0}, task="glue/unheard-of"))
+    assert check_metrics(tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert "b.json: 0 agree, 0 differ\n  tiny (kappa): not covered" in printed
+    assert "c.json: not covered (task 'glue/unheard-of')" in printed
+    assert printed.endswith("1 agree, 0 differ, 2 not covered (3 values compared)\n")
+
+
+def test_a_wrong_value_is_shown_and_fails(tmp_path, capsys):
+    (tmp_path / "cola.json").write_text(cola({"mcc": -99.0}))
+    assert check_metrics(tmp_path) == 1
+    printed = capsys.readouterr().out
+    assert "  tiny mcc: -99.0 expected, -100.0 computed\n" in printed
+    assert "0 agree, 1 differ" in printed
+
+
+def test_a_refused_input_is_shown_with_its_reason(tmp_path, capsys):
+    short = {"tiny": {"ref": "all", "pred": [1]}}
+    (tmp_path / "cola.json").write_text(cola({"mcc": 0.0}, predictions=short))
+    assert check_metrics(tmp_path) == 1
+    assert "refused: gold labels have shape (4,) and predictions (1,)" in capsys.readouterr().out
+
+
+def test_tasks_of_one_metric_share_a_file():
+    assert find_adapter("glue/mrpc,qqp") is find_adapter("glue/mrpc")
+    assert find_adapter("glue/sst2, rte") is find_adapter("glue/rte")
+    assert find_adapter("glue/sst2,stsb") is None
+    assert find_adapter("klue/nli (input construction)") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not a golden metric file: .*Expecting"),
+        ("[1]", "it holds no JSON object"),
+        ('{"task": "glue/cola"}', "'references' is missing"),
+        ('{"task": 3}', "'task' is 3"),
+        (cola({"mcc": 0.0}, expected=[1]), r"'expected' is \[1\]"),
+        (cola({"mcc": 0.0}, expected_other={"a": 1}), "'expected_other' has no cases by source"),
+        (cola({"mcc": 0.0}, predictions={}), "of 'glue/cola': KeyError.'tiny'. while it was read"),
+        (cola({"mcc": 0.0}, references={}), "KeyError.'all'."),
+        (cola({"mcc": 0.0}, predictions={"tiny": 3}), "TypeError"),
+        (cola({"mcc": 0.0}, task="glue/unheard-of"), "none has a case that is covered"),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path, text, message):
+    (tmp_path / "broken.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        check_metrics(tmp_path)
+
+
+def test_a_folder_without_golden_files_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no golden files"):
+        check_metrics(tmp_path)

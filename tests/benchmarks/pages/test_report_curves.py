@@ -1,0 +1,352 @@
+"""Curves, costs and published scores in the report of a run."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.evaluate import score_table
+from benchmarks.pages.card_tables import card_sections
+from benchmarks.pages.cost import add_score_cost, cost_lines, cost_numbers
+from benchmarks.pages.curves import add_curves, curves_numbers, curves_of, low_shot_lines
+from benchmarks.pages.references import (
+    add_references,
+    differences_to,
+    references_lines,
+    references_numbers,
+)
+from benchmarks.pages.scores import add_scores
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.results.results import Result, append_result
+from benchmarks.results.run_folder import RunFolder, read_run
+from benchmarks.statistics.suite_scores import ELECTRA_AVERAGE, overall
+
+NUM_STEPS = 400
+
+
+def result(value: float, seed: int = 0, **changes: object) -> Result:
+    fields = {
+        "suite": "glue",
+        "task": "glue-cola",
+        "task_version": "1.0",
+        "model": "pretrained",
+        "model_path": "export/discriminator",
+        "seed": seed,
+        "metric": "mcc",
+        "value": value,
+        "higher_is_better": True,
+        "metrics": {"mcc": value, "accuracy": 0.7},
+        "split": "dev",
+        "num_examples": 1043,
+        "num_train_examples": 8551,
+        "truncated_fraction": 0.0,
+        "selection": "last",
+        "degenerate": None,
+        "hyper_parameters": {"learning_rate": 3e-4, "max_train_examples": None, "freeze": "none"},
+        "versions": {},
+        "data_sha256": {"dev.tsv": "00"},
+        "git_commit": None,
+        "seconds": 20.0,
+        "train_seconds": 10.0,
+        "train_flops": 2e12,
+        "inference_flops": 3e8,
+        "peak_memory_mb": 500,
+        "device": "cpu",
+    }
+    return Result.model_validate(fields | changes)
+
+
+def make_run(
+    own: list[Result] | None = None,
+    checkpoints: dict[int, list[Result]] | None = None,
+    low_shot: list[Result] | None = None,
+    per_step: float = 1e9,
+) -> RunFolder:
+    """A pretrained run; a later half of dearer steps where `per_step` is that of the first."""
+    metrics = tuple(
+        {
+            "kind": "train",
+            "step": step,
+            "tokens": 1000 * step,
+            "flops_paper": per_step * min(step, 200) + 1e9 * max(0, step - 200),
+        }
+        for step in range(50, NUM_STEPS + 1, 50)
+    )
+    summary = {
+        "num_steps": NUM_STEPS,
+        "tokens": 1000 * NUM_STEPS,
+        "seconds": 3600.0,
+        "device": "CPU",
+        "flops_paper": metrics[-1]["flops_paper"],
+        "flops_matmul": 2e12,
+        "flops_6nd": 3e11,
+    }
+    exported = {"export": {"counts": {"checkpoint": f"checkpoint-{NUM_STEPS}"}}}
+    return RunFolder(
+        folder=Path("out/tiny"),
+        manifests=exported,
+        unfinished=(),
+        corpus={},
+        vocabulary={},
+        shards={},
+        summary=summary,
+        metrics=metrics,
+        example={},
+        evaluations={"evaluate": tuple(own)} if own else {},
+        checkpoint_evaluations={s: tuple(r) for s, r in (checkpoints or {}).items()},
+        low_shot={"evaluate": tuple(low_shot)} if low_shot else {},
+    )
+
+
+def seeds(*values: float, **changes: object) -> list[Result]:
+    return [result(value, seed, **changes) for seed, value in enumerate(values)]
+
+
+def markdown(add, run: RunFolder) -> str:
+    document = TwinPage("test")
+    add(document, run)
+    assert "<script" not in document.page.text()
+    return document.markdown()
+
+
+@pytest.fixture
+def on_the_way() -> RunFolder:
+    own = [*seeds(0.4, 0.5), *seeds(0.0, 0.1, model="random-init")]
+    return make_run(own, {120: seeds(0.2, 0.1), 300: seeds(0.3, 0.4)})
+
+
+def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
+    curves, left_out = curves_of(on_the_way)
+    assert left_out == []
+    points = curves["glue-cola"]
+    assert [p.step for p in points] == [0, 120, 300, 400]
+    assert [p.sample.summary.mean for p in points] == pytest.approx([0.05, 0.15, 0.35, 0.45])
+    assert [p.tokens for p in points] == [0, 120_000, 300_000, 400_000]  # between two records
+    assert points[1].sample.range == (0.1, 0.2)
+    text = markdown(add_curves, on_the_way)
+    assert "A step is 1,000 tokens and 1e+09 FLOPs by the paper's count" in text
+    numbers = curves_numbers(on_the_way)["checkpoints"]["glue-cola"]
+    assert numbers[1]["by_seed"] == {"0": 0.2, "1": 0.1}
+
+
+def test_steps_of_different_cost_have_axes_of_their_own(on_the_way):
+    dearer = make_run(
+        list(on_the_way.evaluations["evaluate"]),
+        {s: list(r) for s, r in on_the_way.checkpoint_evaluations.items()},
+        per_step=3e9,
+    )
+    curves, _ = curves_of(dearer)
+    assert [p.flops for p in curves["glue-cola"]] == pytest.approx([0, 3.6e11, 7e11, 8e11])
+    document = TwinPage("test")
+    add_curves(document, dearer)
+    page = document.page.text()
+    for axis in ("pretraining steps", "tokens seen", "FLOPs, the paper"):
+        assert f"glue-cola over {axis}" in page
+
+
+def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):
+    others = {
+        120: seeds(0.2, data_sha256={"dev.tsv": "11"}),
+        300: seeds(0.3),
+        350: seeds(0.9, hyper_parameters={"learning_rate": 1.0}),
+    }
+    run = make_run(list(on_the_way.evaluations["evaluate"]), others)
+    curves, left_out = curves_of(run)
+    assert [p.step for p in curves["glue-cola"]] == [0, 300, 400]
+    assert left_out == ["glue-cola at step 120", "glue-cola at step 350"]
+    assert "left out: glue-cola at step 120" in markdown(add_curves, run)
+
+
+def test_without_checkpoints_the_report_says_how_to_have_them():
+    run = make_run(seeds(0.4))
+    assert curves_of(run) == ({}, [])
+    assert "electrify evaluate CONFIG --checkpoints" in markdown(add_curves, run)
+
+
+def test_scores_of_parts_stand_by_their_size():
+    parts = [
+        *seeds(0.4, 0.5),
+        *seeds(0.1, 0.3, train_fraction=0.1, num_train_examples=855),
+        *seeds(0.0, 0.1, model="random-init", train_fraction=0.1, num_train_examples=855),
+    ]
+    run = make_run(parts[:2], low_shot=parts)
+    lines = low_shot_lines(run)
+    assert lines[3].startswith(
+        "| glue-cola | mcc | export/discriminator | 10 % | 855 | 0.2000 ± 0.1414 |"
+    )
+    assert lines[4].startswith("| glue-cola | mcc | random weights | 10 % | 855 |")
+    assert all(line in markdown(add_curves, run) for line in lines)
+    assert [n["train_fraction"] for n in curves_numbers(run)["low_shot"]] == [1.0, 0.1, 0.1]
+
+
+def test_cost_stands_beside_the_score(on_the_way):
+    text = markdown(add_score_cost, on_the_way)
+    row = (
+        "| glue-cola | export/discriminator | 0.4500 ± 0.0707 | 2e+12 | 3e+08 | 10 s | 500 | cpu |"
+    )
+    assert row in text
+    assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
+    assert cost_numbers(on_the_way)["fine_tuning"][0]["train_flops"] == 2e12
+    assert cost_numbers(on_the_way)["pretraining"]["flops_matmul"] == 2e12
+
+
+def test_records_of_before_costs_were_counted_have_dashes():
+    unknown = {
+        "train_seconds": None,
+        "train_flops": None,
+        "inference_flops": None,
+        "peak_memory_mb": None,
+        "device": None,
+    }
+    run = make_run([*seeds(0.4), result(0.5, 1, **unknown)])
+    row = "| glue-cola | export/discriminator | 0.4500 ± 0.0707 | – | – | – | – | cpu |"
+    assert cost_lines(run)[2] == row
+    assert "fine-tunings together" not in markdown(add_score_cost, run)
+
+
+def test_the_plot_has_the_papers_models_and_the_way_of_ours(on_the_way):
+    document = TwinPage("test")
+    add_score_cost(document, on_the_way)
+    page = document.page.text()
+    assert "glue-cola against pretraining FLOPs" in page
+    assert "ELECTRA-Small++ (released)" in page
+    assert "GLUE dev, mean of 8 tasks" not in page  # one of eight
+
+
+def test_the_mean_of_glue_stands_before_the_papers_curves():
+    tasks = {
+        "cola": "mcc",
+        "sst2": "accuracy",
+        "mrpc": "accuracy",
+        "stsb": "spearman",
+        "qqp": "accuracy",
+        "mnli": "accuracy",
+        "qnli": "accuracy",
+        "rte": "accuracy",
+    }
+    own = [
+        result(0.6, task=f"glue-{task}", metric=metric, metrics={metric: 0.6})
+        for task, metric in tasks.items()
+    ]
+    document = TwinPage("test")
+    add_score_cost(document, make_run(own))
+    page = document.page.text()
+    assert "GLUE dev, mean of 8 tasks, against pretraining FLOPs" in page
+    assert "tiny (400B, 60)" in page
+    assert "ELECTRA-Small on the way" in page
+
+
+def test_published_scores_stand_beside_ours_with_their_protocol():
+    run = make_run(seeds(0.4, 0.5))
+    text = markdown(add_references, run)
+    assert "| glue-cola | mcc | 0.4500 ± 0.0707 | 0.5350 to 0.7180 | 14 | – |" in text
+    assert "ELECTRA-Small-OWT" in text
+    assert "median over a large number of fine-tunings" in text
+    assert "OTHER ROWS THAN OURS" in text  # those of the test split
+    small = next(n for n in references_numbers(run) if n["model"] == "ELECTRA-Small-OWT")
+    assert (small["value"], small["split"], small["ours"]) == (0.568, "dev", pytest.approx(0.45))
+    assert references_lines(run)[-1] in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"split": "dev-split-eval"}, "dev-split-eval"),
+        ({"split": "dev-part"}, "dev-part"),
+        (
+            {"parts": {"train": (899, 8_551)}},
+            "ours learnt from 899 examples, the official split has 8,551",
+        ),
+        (
+            {"hyper_parameters": {"max_train_examples": 200}, "num_train_examples": 200},
+            "ours learnt from 200 examples alone",
+        ),
+        ({"train_fraction": 0.1, "num_train_examples": 855}, "learnt from 855 examples"),
+        ({"hyper_parameters": {"freeze": "encoder"}}, "frozen"),
+        ({"truncated_fraction": 0.25}, "25 % of our rows are cut"),
+    ],
+)
+def test_what_keeps_ours_from_being_compared_is_said(changes, words):
+    run = make_run(seeds(0.4, **changes))
+    assert words in markdown(add_references, run)
+    assert words in "; ".join(differences_to(run.evaluations["evaluate"][0]))
+
+
+def test_a_part_of_a_split_is_not_set_beside_the_whole():
+    part = seeds(0.4, split="dev-part", num_examples=100, parts={"dev": (100, 1_043)})
+    run = make_run(part)
+    text = markdown(add_references, run)
+    assert "other rows: ours are 100 of 1,043 of dev-part, theirs of the dev split" in text
+    own = next(n for n in references_numbers(run) if n["model"] == "ELECTRA-Small-OWT")
+    assert own["beware"][0].startswith("other rows")
+    scores = markdown(add_scores, replace(run, summary={}))
+    assert "| dev-part | 100 of 1,043 |" in scores
+    assert score_table(part, Path("none"))[1].endswith(" 100 of 1,043 rows of dev-part")
+    mnli = seeds(
+        0.4,
+        task="glue-mnli",
+        metric="accuracy",
+        parts={"dev_mismatched": (9, 9_832)},
+        metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3},
+    )
+    beware = {n["metric"]: n["beware"] for n in references_numbers(make_run(mnli))}
+    assert "dev_mismatched_accuracy" in beware
+    assert all(
+        ("other rows: ours are 9 of dev_mismatched, which has 9,832" in found)
+        == metric.startswith("dev_mismatched_")
+        for metric, found in beware.items()
+    )
+
+
+def test_an_average_over_parts_has_a_name_of_its_own():
+    tasks = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
+    metrics = dict.fromkeys(("mcc", "accuracy", "spearman"), 0.5)
+    whole = [seeds(0.5, task=f"glue-{task}", metrics=metrics)[0] for task in tasks]
+    assert overall(whole) == {(ELECTRA_AVERAGE, "pretrained"): 0.5}
+    part = whole[0].model_copy(update={"split": "dev-part"})
+    assert overall([part, *whole[1:]]) == {
+        (f"{ELECTRA_AVERAGE}, not on the official rows", "pretrained"): 0.5
+    }
+
+
+def test_another_metric_is_no_score_to_compare():
+    own = seeds(0.4, task="glue-stsb", metric="pearson", metrics={"pearson": 0.4})
+    text = markdown(add_references, make_run(own))
+    assert "other metric: published are spearman" in text
+    assert "| ours | spearman | – | dev |" in text
+
+
+def test_a_task_of_which_nothing_is_published():
+    run = make_run(seeds(0.4, task="glue-wnli", metric="accuracy", metrics={"accuracy": 0.4}))
+    assert "No published score" in markdown(add_references, run)
+    assert "Nothing is scored yet" in markdown(add_references, make_run())
+    assert references_lines(run) == []
+
+
+def test_undefined_scores_break_nothing(on_the_way):
+    own = seeds(math.nan, 0.5, degenerate="loss is nan")
+    run = make_run(own, {120: seeds(math.nan)}, low_shot=[*own, *seeds(0.1, train_fraction=0.1)])
+    for add in (add_curves, add_score_cost, add_references):
+        assert "glue-cola" in markdown(add, run)
+
+
+def test_names_from_files_are_escaped():
+    evil = "<script>alert(1)</script>"
+    own = [*seeds(0.4, device=evil), *seeds(0.1, model="random-init", device=evil)]
+    run = make_run(own, {120: seeds(0.2)})
+    for add in (add_curves, add_score_cost, add_references):
+        assert evil not in markdown(add, run)
+
+
+def test_the_card_gets_the_tables_that_there_are(tmp_path):
+    folder = tmp_path / "evaluate.partial"
+    folder.mkdir()
+    for record in [*seeds(0.4, 0.5), *seeds(0.1, 0.0, model="random-init")]:
+        append_result(folder / "results.jsonl", record)
+    sections = card_sections(tmp_path)
+    assert list(sections) == ["Scores of the encoder", "Published scores", "Cost of fine-tuning"]
+    assert sections["Scores of the encoder"][2].startswith(
+        "| glue-cola | dev | mcc | 0.4500 ± 0.0707 |"
+    )
+    assert read_run(tmp_path).low_shot == {}

@@ -1,0 +1,169 @@
+"""The report draws what an objective has, and nothing that it has not."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pages.pretraining import add_pretraining, alarms_of, language_curve
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.results.run_folder import RunFolder
+
+DETECTION = {
+    "rtd_loss": 0.31,
+    "rtd_accuracy": 0.9,
+    "rtd_auc": 0.8,
+    "rtd_precision": 0.7,
+    "rtd_recall": 0.2,
+}
+GENERATOR = {"generator_loss": 4.5, "generator_accuracy": 0.3, "replaced_fraction": 0.11}
+LANGUAGE = {"language_loss": 3.9, "language_accuracy": 0.35}
+# figures of each objective, and the plots that they make
+OBJECTIVES = {
+    "electra": (
+        GENERATOR | DETECTION | {"discriminator_loss": 0.31},
+        [
+            "Generator loss",
+            "Discriminator loss",
+            "Replaced token detection, held-out text",
+            "Replaced tokens",
+        ],
+    ),
+    "electra-15": (
+        GENERATOR | DETECTION | {"discriminator_loss": 0.52},
+        [
+            "Generator loss",
+            "Discriminator loss",
+            "Replaced token detection, held-out text",
+            "Replaced tokens",
+        ],
+    ),
+    "mlm": (LANGUAGE | {"discriminator_loss": 3.9}, ["Main network, MLM loss"]),
+    "replace-mlm": (
+        GENERATOR | LANGUAGE | {"discriminator_loss": 3.9},
+        ["Generator loss", "Main network, MLM loss", "Replaced tokens"],
+    ),
+    "all-tokens-mlm": (
+        GENERATOR | LANGUAGE | DETECTION | {"discriminator_loss": 0.7},
+        [
+            "Generator loss",
+            "Main network, MLM loss",
+            "Discriminator loss",
+            "Replaced token detection, held-out text",
+            "Replaced tokens",
+        ],
+    ),
+    "uniform generator": (
+        DETECTION | {"discriminator_loss": 0.31, "replaced_fraction": 0.15},
+        ["Discriminator loss", "Replaced token detection, held-out text", "Replaced tokens"],
+    ),
+}
+ALWAYS = ["Gradient norm before clipping", "Speed"]
+
+
+def run_of(*metrics: dict[str, object]) -> RunFolder:
+    return RunFolder(Path("run"), {"pretrain": {}}, (), {}, {}, {}, {}, tuple(metrics), {}, {})
+
+
+def records(figures: dict[str, object], **more: object) -> list[dict[str, object]]:
+    watched = {"gradient_norm": 1.5, "tokens_per_second": 9000.0, "mfu": None}
+    return [
+        {"kind": kind, "step": step, "tokens": 10 * step, "seconds": step}
+        | figures
+        | more
+        | (watched if kind == "train" else {})
+        for step in (10, 20, 30)
+        for kind in ("train", "valid")
+    ]
+
+
+class Recorder(TwinPage):
+    """Keeps the plots in place of drawing them."""
+
+    def __init__(self) -> None:
+        super().__init__("run")
+        self.plots: dict[str, dict[str, list[tuple[float, float]]]] = {}
+
+    def line_plot(self, title, series, x_label, y_label, log_y=False):
+        self.plots[title] = dict(series)
+
+
+def shown(*metrics: dict[str, object]) -> Recorder:
+    document = Recorder()
+    add_pretraining(document, run_of(*metrics))
+    return document
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_objective_has_its_own_plots_and_no_empty_one(objective):
+    figures, plots = OBJECTIVES[objective]
+    document = shown(*records(figures))
+    assert list(document.plots) == plots + ALWAYS
+    assert all(points for series in document.plots.values() for points in series.values())
+    text = document.markdown().replace("\\", "")
+    assert "nothing to plot" not in document.page.text()
+    rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if "| " in line]
+    assert ("always 'original'" in rows) == ("rtd_auc" in figures)
+    # a loss that is another one under a second name is told once
+    assert ("rtd_loss" in rows) == (
+        figures.get("rtd_loss", 0.31) != figures["discriminator_loss"] and "rtd_loss" in figures
+    )
+    assert ("discriminator_loss" in rows) == ("Discriminator loss" in plots)
+
+
+def test_the_two_stages_are_drawn_each_where_it_is():
+    """The generator's stage has no detection yet."""
+    first = [r | {"step": r["step"] - 100} for r in records({"generator_loss": 6.0})]
+    figures, plots = OBJECTIVES["electra"]
+    document = shown(*first, *records(figures))
+    assert list(document.plots) == plots + ALWAYS
+    assert len(document.plots["Generator loss"]["valid"]) == 6
+    assert len(document.plots["Discriminator loss"]["valid"]) == 3
+
+
+def test_each_language_has_its_curve():
+    own = {
+        "ko": {"tokens": 900.0, "generator_loss": 4.0, "rtd_auc": 0.82, "rtd_loss": 0.2},
+        "ja": {"tokens": 100.0, "generator_loss": 6.5, "rtd_auc": None, "rtd_loss": 0.4},
+    }
+    metrics = records(OBJECTIVES["electra"][0], languages=own)
+    document = shown(*metrics)
+    assert document.plots["Generator loss by language, held-out text"] == {
+        "ko": [(10, 4.0), (20, 4.0), (30, 4.0)],
+        "ja": [(10, 6.5), (20, 6.5), (30, 6.5)],
+    }
+    assert list(document.plots["RTD AUC by language, held-out text"]) == ["ko"]
+    assert "Replaced tokens by language, held-out text" not in document.plots
+    assert "| ja | 100 | 6.5 | 0.4 | – |" in document.markdown()
+    assert language_curve(run_of(*metrics), "train", "ja", "rtd_auc") == []
+    # before the first validation, the training text's
+    training = shown(*(record for record in metrics if record["kind"] == "train"))
+    assert "Generator loss by language, training text" in training.plots
+
+
+def test_alarms_stand_with_their_end_and_their_meaning():
+    def alarm(step, name, state, **text):
+        place = {"kind": "alarm", "step": step, "tokens": 0, "seconds": 0}
+        return place | {"alarm": name, "state": state} | text
+
+    events = [
+        alarm(10, "slow-data", "raised", text="few tokens a second"),
+        alarm(20, "loss-jump", "raised", text="it | jumped"),
+        alarm(20, "slow-data", "over"),
+        alarm(30, "slow-data", "raised", text="again"),
+    ]
+    metrics = [*records(OBJECTIVES["mlm"][0]), *events]
+    assert [(a["alarm"], a["step"], a["over_at"]) for a in alarms_of(run_of(*metrics))] == [
+        ("slow-data", 10, 20),
+        ("loss-jump", 20, None),
+        ("slow-data", 30, None),
+    ]
+    text = shown(*metrics).markdown()
+    assert "| slow-data | 10 | 20 | few tokens a second |" in text
+    assert "| loss-jump | 20 | – | it \\| jumped |" in text
+    assert "No alarm" not in text
+    assert "No alarm was raised." in shown(*records(OBJECTIVES["mlm"][0])).markdown()
+
+
+def test_the_devices_share_is_drawn_where_it_is_known():
+    metrics = [r | {"mfu": 0.31} for r in records(OBJECTIVES["mlm"][0])]
+    assert list(shown(*metrics).plots)[-1] == "Model FLOPs utilisation (MFU)"

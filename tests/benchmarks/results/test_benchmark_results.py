@@ -1,0 +1,160 @@
+import json
+import math
+
+import pytest
+
+from benchmarks.results.results import Result, append_result, encoder_label, read_results, summarize
+from benchmarks.statistics.suite_scores import overall
+
+FIELDS = {
+    "suite": "klue",
+    "task": "klue-nli",
+    "task_version": "1.1",
+    "model": "pretrained",
+    "model_path": "out/x/export/discriminator",
+    "seed": 0,
+    "metric": "accuracy",
+    "value": 0.5,
+    "higher_is_better": True,
+    "metrics": {"accuracy": 0.5},
+    "split": "dev",
+    "num_examples": 10,
+    "num_train_examples": 20,
+    "parts": {},
+    "truncated_fraction": 0.0,
+    "selection": "last",
+    "degenerate": None,
+    "hyper_parameters": {"learning_rate": 1e-4},
+    "versions": {"torch": "2"},
+    "data_sha256": {"dev.json": "00"},
+    "git_commit": None,
+    "seconds": 1.5,
+    "selected": {},
+    "notes": [],
+    "train_fraction": 1.0,
+    "train_seconds": 1.0,
+    "train_flops": 3e9,
+    "inference_flops": 1e7,
+    "peak_memory_mb": 300,
+    "device": "cpu",
+}
+
+
+def result(**changes):
+    return Result(**FIELDS | changes)
+
+
+def test_records_read_back_as_written(tmp_path):
+    path = tmp_path / "results.jsonl"
+    assert read_results(path) == []
+    written = [result(), result(seed=1, value=0.7)]
+    for record in written:
+        append_result(path, record)
+    assert read_results(path) == written
+    first = json.loads(path.read_text().splitlines()[0])
+    assert len(first.pop("sha256")) == 64
+    assert first == FIELDS
+
+
+def test_a_changed_digit_of_a_record_is_noticed(tmp_path):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result(value=0.7125))
+    path.write_text(path.read_text().replace("0.7125", "0.7225"))
+    with pytest.raises(ValueError, match=r"line 1 is no result record .its checksum differs"):
+        read_results(path)
+
+
+def test_a_record_of_before_checksums_reads(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(result().model_dump_json() + "\n")
+    assert read_results(path) == [result()]
+
+
+def test_nan_is_written_as_null_and_read_as_nan(tmp_path):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result(value=math.nan, metrics={"accuracy": math.nan}))
+    assert json.loads(path.read_text())["value"] is None
+    (record,) = read_results(path)
+    assert math.isnan(record.value)
+    assert math.isnan(record.metrics["accuracy"])
+
+
+def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result())
+    append_result(path, result(seed=1))
+    path.write_bytes(path.read_bytes()[:-20])
+    warnings: list[str] = []
+    monkeypatch.setattr("benchmarks.results.results.warn", warnings.append)
+    assert read_results(path) == [result()]
+    assert "line 2 was cut off" in warnings[0]
+    append_result(path, result(seed=2))
+    assert read_results(path) == [result(), result(seed=2)]
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "no json", json.dumps(FIELDS | {"model": "x"}), json.dumps(FIELDS | {"new": 1})]
+)
+def test_any_other_damaged_line_is_refused(tmp_path, line):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result())
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(ValueError, match="line 2 is no result record"):
+        read_results(path)
+
+
+def test_summaries_are_mean_and_sample_sd_by_task_and_model():
+    records = [result(seed=s, value=v) for s, v in enumerate([0.2, 0.4, 0.9])]
+    records += [result(model="random-init", seed=0, value=0.1, degenerate="constant predictions")]
+    found = summarize(records)
+    both = found["klue-nli", "pretrained"], found["klue-nli", "random-init"]
+    assert (both[0].mean, both[0].num_seeds) == (pytest.approx(0.5), 3)
+    assert both[0].sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))
+    assert (both[1].mean, both[1].num_seeds, both[1].num_degenerate) == (0.1, 1, 1)
+    assert both[1].sd is None
+
+
+def test_a_nan_in_one_seed_is_not_averaged_away():
+    summary = summarize([result(), result(seed=1, value=math.nan, degenerate="loss is nan")])
+    assert math.isnan(summary["klue-nli", "pretrained"].mean)
+    assert math.isnan(summary["klue-nli", "pretrained"].sd)
+
+
+def glue(task, model="pretrained", **metrics):
+    return result(suite="glue", task=f"glue-{task}", model=model, metrics=metrics)
+
+
+def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
+    records = [
+        glue("cola", mcc=0.4),
+        glue("sst2", accuracy=0.9),
+        glue("stsb", spearman=0.8, pearson=0.6),
+        glue("mrpc", accuracy=0.8, f1=0.9),
+        glue("qqp", accuracy=0.8, f1=0.7),
+        glue("qnli", accuracy=0.9),
+        glue("rte", accuracy=0.5),
+        glue("rte", accuracy=0.7),
+        glue("mnli", accuracy=0.7),
+    ]
+    electra = (0.4 + 0.9 + 0.8 + 0.8 + 0.8 + 0.9 + 0.6 + 0.7) / 8
+    name = "GLUE, 8 tasks as the ELECTRA paper"
+    assert overall(records) == {(name, "pretrained"): pytest.approx(electra)}
+    records[-1] = glue("mnli", accuracy=0.7, dev_mismatched_accuracy=0.6)
+    records.append(glue("wnli", accuracy=0.5))
+    nine = (0.4 + 0.9 + 0.7 + 0.85 + 0.75 + 0.9 + 0.6 + 0.65 + 0.5) / 9
+    assert overall(records)["GLUE, 9 tasks", "pretrained"] == pytest.approx(nine)
+    assert overall(records[:-2]) == {}
+    assert overall([result()]) == {}
+
+
+@pytest.mark.parametrize(
+    ("variant", "path", "label"),
+    [
+        ("pretrained", "klue/bert-base", "klue/bert-base"),
+        ("pretrained", "export/discriminator", "export/discriminator"),
+        ("pretrained", "/data/models/drawn/", "drawn"),
+        ("random-init", "klue/bert-base", "random weights"),
+    ],
+)
+def test_an_encoder_is_called_by_its_name(variant, path, label):
+    assert encoder_label(variant, path) == label

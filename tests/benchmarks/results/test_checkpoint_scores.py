@@ -1,0 +1,120 @@
+"""`evaluate --checkpoints`: which checkpoints are scored, where, and what is not done twice."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.checkpoints import evaluate_checkpoints
+from benchmarks.results.results import read_results
+from benchmarks.results.run_folder import read_run
+from electrify.stage.folder import write_manifest
+
+
+@pytest.fixture
+def config(make_config):
+    return make_config(
+        seeds=[0, 1], random_init_control=True, num_epochs=1, train_fractions=[0.5, 1.0]
+    )
+
+
+@pytest.fixture
+def exported(model_folder):
+    """What stands for `export_checkpoint`, and the steps that it was asked for."""
+    steps = []
+
+    def export(checkpoint: Path, folder: Path) -> None:
+        steps.append(int(checkpoint.name.split("-")[-1]))
+        shutil.copytree(model_folder, folder, dirs_exist_ok=True)
+
+    export.steps = steps
+    return export
+
+
+def add_checkpoints(config, *steps: int, folder: str = "pretrain.partial") -> Path:
+    place = Path(config.output_dir) / folder
+    for step in steps:
+        (place / f"checkpoint-{step}").mkdir(parents=True)
+        (place / f"checkpoint-{step}" / "state.json").write_text(json.dumps({"step": step}))
+    return place
+
+
+def test_every_checkpoint_has_a_folder_of_scores(config, exported):
+    place = add_checkpoints(config, 1000, 90)
+    evaluate_checkpoints(config, [], False, exported)
+    assert exported.steps == [90, 1000]
+    run = read_run(Path(config.output_dir))
+    assert list(run.checkpoint_evaluations) == [90, 1000]
+    assert run.evaluations == {}  # they are no further encoders
+    for step, records in run.checkpoint_evaluations.items():
+        # no control, which is the same for all, and the largest part alone
+        keys = [(r.model, r.seed, r.train_fraction) for r in records]
+        assert keys == [("pretrained", 0, 1.0), ("pretrained", 1, 1.0)]
+        assert records[0].model_path == str(place / f"checkpoint-{step}")
+
+
+def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeypatch):
+    place = add_checkpoints(config, 90)
+    evaluate_checkpoints(config, [], False, exported)
+    results = Path(config.output_dir) / "evaluate-checkpoint-90" / "results.jsonl"
+    before = results.read_bytes()
+    place.replace(place.with_suffix(""))
+
+    def refuse(*_):
+        raise AssertionError("done again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("benchmarks.evaluate._run_jobs", refuse)
+        evaluate_checkpoints(config, [90], False, exported)
+    assert results.read_bytes() == before
+    # other weights under the same name are not passed off as those scored
+    shutil.rmtree(place.with_suffix("") / "checkpoint-90")
+    add_checkpoints(config, 90, folder="other")
+    shutil.copytree(
+        place.parent / "other" / "checkpoint-90", place.with_suffix("") / "checkpoint-90"
+    )
+    (place.with_suffix("") / "checkpoint-90" / "state.json").write_text('{"step": 90, "new": 1}')
+    with pytest.raises(ValueError, match="inputs checkpoint changed"):
+        evaluate_checkpoints(config, [90], False, exported)
+
+
+def test_the_exports_checkpoint_is_not_scored_twice(config, exported):
+    add_checkpoints(config, 90, 180, folder="pretrain")
+    manifest = {"files": {}, "config": {}, "inputs": {}, "digest": "d", "counts": {}}
+    changes = {
+        "export": {"counts": {"checkpoint": "checkpoint-180"}},
+        "evaluate": {"inputs": {"export": "d"}},
+    }
+    for stage, own in changes.items():
+        folder = Path(config.output_dir) / stage
+        folder.mkdir()
+        write_manifest(folder, manifest | own)
+    evaluate_checkpoints(config, [], False, exported)
+    assert exported.steps == [90]
+    evaluate_checkpoints(config, [180], False, exported)  # unless it is asked for
+    assert exported.steps == [90, 180]
+
+
+def test_a_step_that_is_not_there_is_named(config, exported):
+    with pytest.raises(ValueError, match=r"no checkpoint in .*run first: electrify pretrain"):
+        evaluate_checkpoints(config, [], False, exported)
+    add_checkpoints(config, 90, 180)
+    with pytest.raises(ValueError, match=r"no checkpoint-100 .*steps 90, 180 .*keep_every_steps"):
+        evaluate_checkpoints(config, [90, 100], False, exported)
+    assert exported.steps == []
+
+
+def test_records_of_an_unfinished_checkpoint_are_read(config, exported):
+    add_checkpoints(config, 90)
+    evaluate_checkpoints(config, [], False, exported)
+    whole = Path(config.output_dir) / "evaluate-checkpoint-90"
+    partial = whole.with_name("evaluate-checkpoint-90.partial")
+    partial.mkdir()
+    lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
+    (partial / "results.jsonl").write_text(lines[0])
+    shutil.rmtree(whole)
+    run = read_run(Path(config.output_dir))
+    assert [r.seed for r in run.checkpoint_evaluations[90]] == [0]
+    assert "evaluate-checkpoint-90" in run.unfinished
+    assert len(read_results(partial / "results.jsonl")) == 1

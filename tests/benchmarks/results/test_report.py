@@ -1,0 +1,663 @@
+import json
+import math
+import re
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from benchmarks.pages.sections import config_toml
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.report import report
+from benchmarks.results.predictions import plain, prediction_path, write_predictions
+from benchmarks.results.results import Result
+from benchmarks.results.run_folder import read_run
+from benchmarks.statistics.scores import task_scores
+from benchmarks.tasks.klue import YNAT
+from electrify.config.load import load_config, parse_config
+from electrify.config.run import RunConfig
+from electrify.stage.folder import (
+    fingerprint,
+    read_manifest,
+    write_json,
+    write_manifest,
+    write_text,
+)
+from electrify.stage.plan import (
+    clean_stage,
+    encode_stage,
+    evaluate_stage,
+    export_stage,
+    pretrain_stage,
+    vocab_stage,
+)
+from electrify.stage.run import run_stage
+from tests.benchmarks.conftest import t_half_width
+
+PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
+CLEAN_REPORT = {
+    "totals": {
+        "documents_in": 1200,
+        "documents_kept": 1117,
+        "characters_in": 654_321,
+        "characters_kept": 600_003,
+        "removed": 83,
+        "malformed": 2,
+    },
+    "sources": [
+        {
+            "language": "ko",
+            "source": "위키백과",
+            "documents_in": 700,
+            "documents_kept": 650,
+            "characters_in": 400_000,
+            "characters_kept": 380_002,
+        },
+        {
+            "language": "ko",
+            "source": "댓글",
+            "documents_in": 300,
+            "documents_kept": 267,
+            "characters_in": 54_321,
+            "characters_kept": 20_001,
+        },
+        {
+            "language": "en",
+            "source": "sample-english",
+            "documents_in": 200,
+            "documents_kept": 200,
+            "characters_in": 200_000,
+            "characters_kept": 200_000,
+        },
+    ],
+    "removed": [
+        {"reason": "duplicate", "language": "ko", "source": "댓글", "documents": 13},
+        {"reason": "too_short", "language": "ko", "source": "댓글", "documents": 20},
+        {"reason": "too_short", "language": "ko", "source": "위키백과", "documents": 50},
+    ],
+    "malformed": [
+        {"reason": "not_json", "language": "ko", "source": "댓글", "documents": 2},
+    ],
+    "malformed_examples": ["ko_2.jsonl:7: not_json: ..."],
+    "altered": {"html": 41, "urls": 7},
+    "files": [{"path": "ko_1.jsonl", "documents": 700, "malformed": 0}],
+    "samples": {"kept": [["00-00000-000000001", "ko", "댓글", "표본으로 고른 글"]]},
+    "lengths": [
+        {"language": "ko", "characters": 512, "documents_in": 31, "documents_kept": 29},
+    ],
+    "clusters": [{"kind": "exact", "documents": 14, "clusters": 1}],
+}
+VOCAB_REPORT = {
+    "vocab_size": 4000,
+    "languages": {
+        name: {
+            "num_words": 51_234,
+            "num_distinct_words": 9876,
+            "pieces_per_word": fertility,
+            "characters_per_piece": 1.71,
+            "unk_word_fraction": 0.0012,
+            "measured_fraction": 1.0,
+        }
+        for name, fertility in (("ko", 1.93), ("en", 1.41))
+    },
+    "scripts": {"Hangul": 3000, "Latin": 900, "special token": 5},
+    "longest_pieces": ["대한민국"],
+    "samples": [{"language": "ko", "text": "나는 간다", "pieces": ["나", "##는", "간다"]}],
+    "morphemes": {"num_distinct_words": 5000, "boundary_fraction": 0.81},
+}
+EXAMPLE = {
+    "sentence": "오늘 서울에는 <비>가 내렸다",
+    "corrupted": "오늘 서울에는 책이 내렸다",
+    "tokens": [
+        {"token": "[CLS]", "replaced": False, "probability": 0.01},
+        {"token": "오늘", "replaced": False, "probability": 0.08},
+        {"token": "서울", "replaced": False, "probability": 0.11},
+        {"token": "##에는", "replaced": False, "probability": 0.05},
+        {"token": "책이", "replaced": True, "probability": 0.91},
+        {"token": "내렸다", "replaced": False, "probability": 0.33},
+    ],
+}
+
+
+def put_results(run: Path, text: str) -> None:
+    """As if the evaluation had ended with these records."""
+    folder = run / "evaluate"
+    (folder / "results.jsonl").write_text(text, encoding="utf-8")
+    manifest = read_manifest(folder)
+    manifest["files"]["results.jsonl"]["sha256"] = fingerprint(str(folder / "results.jsonl"))
+    write_manifest(folder, manifest)
+
+
+def run_config(folder: Path, **changes: object) -> RunConfig:
+    return parse_config(
+        {
+            "name": folder.name,
+            "seed": 7,
+            "output_dir": str(folder),
+            "clean": {
+                "sources": [
+                    {"kind": "jsonl", "language": "ko", "path": "ko_*.jsonl", "max_documents": 5},
+                    {"kind": "text", "language": "en", "path": 'a "b".txt', "document": "line"},
+                ]
+            },
+            "encode": {"sequence_length": 64},
+            "pretrain": {"size": "small", "num_steps": 600, "warmup_steps": 60, **changes},
+            "evaluate": {
+                "tasks": ["klue-ynat"],
+                "seeds": [0, 1, 2],
+                "tasks_options": {
+                    "squad-1.1": {"num_epochs": 1.0}
+                },  # a name that TOML wants quoted
+            },
+        }
+    )
+
+
+def metrics_lines(num_steps: int = 600) -> str:
+    lines = []
+    for step in range(20, num_steps + 1, 20):
+        decay = math.exp(-step / 200)
+        record = {
+            "step": step,
+            "tokens": step * 1024,
+            "seconds": step / 5,
+            "loss": 14 + 4 * decay,
+            "generator_loss": 5 + 3 * decay + 0.1 * math.sin(step),
+            "generator_accuracy": 0.21 - 0.2 * decay,
+            "discriminator_loss": 0.3 + 0.2 * decay + 0.004 * math.sin(step),
+            "replaced_fraction": 0.13 - 0.01 * (1 - decay),
+            "rtd_accuracy": 0.89 - 0.02 * decay,
+            "rtd_auc": None if step == 20 else 0.76 - 0.2 * decay,
+            "rtd_precision": 0.7,
+            "rtd_recall": 0.12,
+        }
+        extra = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0 + step}
+        lines.append(json.dumps({"kind": "train"} | record | extra))
+        if step % 100 == 0:
+            lines.append(json.dumps({"kind": "valid"} | record))
+    return "\n".join(lines) + "\n"
+
+
+def record(model: str, seed: int, value: float, **changes: object) -> dict[str, object]:
+    return {
+        "suite": "klue",
+        "task": "klue-ynat",
+        "task_version": "1.1",
+        "model": model,
+        "model_path": "export/discriminator",
+        "seed": seed,
+        "metric": "macro_f1",
+        "value": value,
+        "higher_is_better": True,
+        "metrics": {"macro_f1": value, "accuracy": value + 0.01},
+        "split": "dev",
+        "num_examples": 140,
+        "num_train_examples": 560,
+        "truncated_fraction": 0.05,
+        "selection": "last",
+        "degenerate": None,
+        "hyper_parameters": {"learning_rate": 3e-4},
+        "versions": {},
+        "data_sha256": {},
+        "git_commit": "abc",
+        "seconds": 12.5,
+    } | changes
+
+
+def results() -> list[dict[str, object]]:
+    rows = [record("pretrained", seed, value) for seed, value in enumerate(PRETRAINED)]
+    rows += [record("random-init", seed, value) for seed, value in enumerate(UNTRAINED)]
+    rows[-1]["degenerate"] = "all 140 predictions are '정치'"
+    return rows
+
+
+def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
+    """A run folder as the stages leave it, up to the stage `last`."""
+    config = run_config(folder, **changes)
+    summary = {
+        "parameters": {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654},
+        "vocab_size": 4000,
+        "num_steps": 600,
+        "tokens": 614_400,
+        "device": "CPU, 2 threads",
+        "seconds": 121.5,
+        "flops_paper": 2.46e12,
+        "flops_6nd": 4.55e12,
+        "tokens_per_second": 5056.8,
+    }
+    stages = {
+        "clean": (lambda: clean_stage(config, []), {"report.json": CLEAN_REPORT}),
+        "vocab": (lambda: vocab_stage(config), {"report.json": VOCAB_REPORT}),
+        "shards": (lambda: encode_stage(config), {"index.json": {"format_version": 1}}),
+        "pretrain": (
+            lambda: pretrain_stage(config),
+            {"summary.json": summary, "metrics.jsonl": metrics_lines()},
+        ),
+        "export": (lambda: export_stage(config), {"example.json": EXAMPLE}),
+        "evaluate": (
+            lambda: evaluate_stage(config, None, {}),
+            {"results.jsonl": "".join(json.dumps(r) + "\n" for r in results())},
+        ),
+    }
+    for name, (stage, files) in stages.items():
+
+        def work(partial: Path, files: dict[str, object] = files) -> dict[str, object]:
+            for file, content in files.items():
+                write = write_text if isinstance(content, str) else write_json
+                write(partial / file, content)
+            return {}
+
+        run_stage(stage(), work)
+        if name == last:
+            break
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "ko-demo")
+
+
+def cells(markdown: str, first: str) -> list[str]:
+    """The cells of the table row whose first cell is `first`."""
+    line = next(line for line in markdown.splitlines() if line.startswith(f"| {first} |"))
+    return line.strip("| ").split(" | ")
+
+
+def add_predictions(run: Path) -> None:
+    """Files of predictions for the results of a run, each with about as many right."""
+    labels = YNAT.labels
+    for row in map(json.loads, (run / "evaluate/results.jsonl").read_text("utf-8").splitlines()):
+        num_right = round(row["value"] * row["num_examples"])
+        lines = [
+            {
+                "id": f"dev-{n}",
+                "gold": labels[n % 7],
+                "prediction": labels[(n + (n * 37 % row["num_examples"] >= num_right)) % 7],
+                "probabilities": [1.0] + [0.0] * 6,
+            }
+            for n in range(row["num_examples"])
+        ]
+        about = {
+            "task": row["task"],
+            "task_version": row["task_version"],
+            "variant": row["model"],
+            "seed": row["seed"],
+            "data_sha256": row["data_sha256"],
+        }
+        path = prediction_path(run / "evaluate", row["task"], row["model"], row["seed"])
+        write_predictions(path, about, plain(lines))
+
+
+def test_scores_are_mean_and_sample_sd_over_seeds(run):
+    html_path = report([run], None)
+    assert html_path == run / "report.html"
+    mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
+    text, control = f"{mean:.4f} ± {sd:.4f}", statistics.mean(UNTRAINED)
+    assert text in html_path.read_text(encoding="utf-8")
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    row = cells(markdown, "klue-ynat")
+    assert row[2] == text
+    half = t_half_width(PRETRAINED)
+    low, high = (float(side) for side in row[3].removesuffix(" (seeds)").split(" to "))
+    assert (low, high) == pytest.approx((mean - half, mean + half), abs=2e-4)
+    assert row[6:] == ["3", "dev", "140", "560", "5.0 %"]
+    over_seeds = markdown[markdown.index("Over seeds") :]
+    assert cells(over_seeds, "klue-ynat | export/discriminator") == [
+        "klue-ynat",
+        "export/discriminator",
+        *(
+            f"{x:.4g}"
+            for x in (mean, statistics.median(PRETRAINED), sd, min(PRETRAINED), max(PRETRAINED))
+        ),
+        "3",
+    ]
+    score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
+    assert score["pretrained"]["mean"] == pytest.approx(mean, rel=1e-12)
+    assert score["pretrained"]["sd"] == pytest.approx(sd, rel=1e-12)
+    assert score["pretrained"]["by_seed"] == dict(zip("012", PRETRAINED, strict=True))
+    assert score["pretrained"]["median"] == statistics.median(PRETRAINED)
+    assert score["pretrained"]["interval"] == pytest.approx([mean - half, mean + half], abs=2e-4)
+    assert score["pretrained"]["interval_over"] == "seeds"
+    difference = score["difference"]
+    assert difference["baseline"] == "untrained"
+    assert difference["gain"] == pytest.approx(mean - control, rel=1e-12)
+    assert difference["outcome"] == "better"
+    assert difference["p"] == difference["p_corrected"]
+    assert difference["interval"][0] < mean - control < difference["interval"][1]
+    gain = cells(markdown[markdown.index("Difference to: untrained") :], "klue-ynat")
+    assert float(gain[2]) == pytest.approx(mean - control, abs=1e-4)
+    assert gain[-1] == "better"
+    assert "Comparisons: 1, of which 1 better." in markdown
+    assert "Better than the same network with random weights, by 0." in markdown
+    assert "intervals over seeds alone, no predictions of export/discriminator, seed 0" in markdown
+    assert score["degenerate"] == [
+        {"model": "random-init", "seed": 2, "what": "all 140 predictions are '정치'"}
+    ]
+    assert "Beware: 1 of 3 runs of random weights degenerate." in markdown
+    assert cells(markdown, "klue-ynat | random weights | 2")[-1] == "all 140 predictions are '정치'"
+    assert cells(markdown, "klue-ynat | random weights | 1")[-1] == "–"
+
+
+def test_the_same_folder_gives_the_same_report(run):
+    names = ("report.html", "report.md", "report.json")
+    report([run], None)
+    first = [(run / name).read_bytes() for name in names]
+    report([run], run.parent / "new" / "folder")
+    assert [(run.parent / "new" / "folder" / name).read_bytes() for name in names] == first
+    report([run], None)  # reports of a folder are no part of it
+    assert [(run / name).read_bytes() for name in names] == first
+    assert not list(run.glob("*.tmp"))
+
+
+def test_every_part_of_the_run_is_told(run):
+    report([run], None)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    for text in (
+        "1,234,567",
+        "2,345,678",
+        "614,400",
+        "2.46e+12",
+        "4.55e+12",
+        "CPU, 2 threads",  # the model
+        "책이",
+        "0.91",
+        "서울",  # the example
+        "generator_loss",
+        "always 'original'",
+        "Held-out text at step 600",
+        "1.93",
+        "4,000",  # the vocabulary
+        "learning_rate = 0.0005",
+        "electrify run configs/ko-demo.toml",
+    ):
+        assert text.replace("'", "&#x27;") in page, text
+        assert text.replace("_", "\\_") in markdown or text in markdown, text
+    assert cells(markdown, "too short") == ["too short", "ko", "70"]
+    assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]
+    assert "표본으로 고른 글" not in page  # it is in clean/report.html
+    corpus = markdown[markdown.index("## Corpus") :]
+    assert "clusters" not in corpus
+    assert "lengths" not in corpus
+    assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
+    # scores, 6 of pretraining, characters by source, reasons of removal
+    assert page.count("<svg") == 9
+    assert "오늘 서울에는 &lt;비&gt;가 내렸다" in page
+    assert "<비>" not in page
+    # what the discriminator would score without looking: 1 - replaced_fraction
+    final = [json.loads(line) for line in metrics_lines().splitlines()][-1]
+    assert float(cells(markdown, "always 'original'")[1]) == pytest.approx(
+        1 - final["replaced_fraction"], abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("last", ["clean", "vocab", "shards", "pretrain", "export"])
+def test_a_missing_stage_is_a_sentence(tmp_path, last):
+    run = make_run(tmp_path / "part", last)
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
+    done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
+    for verb in ("clean", "train-vocab", "pretrain", "export", "evaluate"):
+        told = f"Run: electrify {verb} CONFIG" in markdown
+        assert told == (order.index(verb) >= done), verb
+    numbers = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]
+    assert numbers["scores"] == []
+    assert set(numbers["cost"]) == {*["clean", "vocab", "shards", "pretrain", "export"][:done]}
+
+
+def test_unfinished_stages_show_what_is_there(tmp_path):
+    run = make_run(tmp_path / "part", "export")
+    partial = run / "evaluate.partial"
+    partial.mkdir()
+    lines = [json.dumps(r) + "\n" for r in results()]
+    (partial / "results.jsonl").write_text("".join(lines[:2]) + lines[2][:40], encoding="utf-8")
+    (run / "pretrain").rename(run / "pretrain.partial")
+    (run / "pretrain.partial" / "manifest.json").unlink()
+    (run / "pretrain.partial" / "summary.json").unlink()
+    torn = metrics_lines(200) + '{"kind": "tra'
+    (run / "pretrain.partial" / "metrics.jsonl").write_text(torn, encoding="utf-8")
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    assert "pretrain is not finished; figures are those so far" in markdown
+    assert "evaluate is not finished" in markdown
+    assert "Held-out text at step 200" in markdown
+    assert cells(markdown, "klue-ynat")[2] == (
+        f"{statistics.mean(PRETRAINED[:2]):.4f} ± {statistics.stdev(PRETRAINED[:2]):.4f}"
+    )
+
+
+def test_an_undefined_score_is_nan_and_never_zero(tmp_path):
+    run = make_run(tmp_path / "nan")
+    rows = results()
+    rows[1]["value"] = None
+    put_results(run, "".join(json.dumps(r) + "\n" for r in rows))
+    report([run], None)
+    score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
+    assert score["pretrained"]["mean"] is None
+    assert score["pretrained"]["by_seed"]["1"] is None
+    assert score["difference"]["outcome"] == "cannot tell apart"
+    assert score["difference"]["why"] == "undefined scores"
+    assert score["pretrained"]["interval"] == [None, None]
+    assert cells((run / "report.md").read_text(encoding="utf-8"), "klue-ynat")[2] == "nan ± nan"
+
+
+def test_one_seed_has_no_sd_in_any_table(tmp_path):
+    run = make_run(tmp_path / "one")
+    put_results(run, "".join(json.dumps(r) + "\n" for r in results() if r["seed"] == 0))
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    over_seeds = markdown[markdown.index("Over seeds") :]
+    assert cells(over_seeds, "klue-ynat | export/discriminator")[4] == "–"
+    assert "nan" not in markdown
+
+
+def test_several_runs_stand_side_by_side(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b", learning_rate=1e-3)
+    part = make_run(tmp_path / "c", "pretrain")
+    better = [row | {"value": row["value"] + 0.05} for row in results()]
+    put_results(second, "".join(json.dumps(r) + "\n" for r in better))
+    report([first, second, part], tmp_path / "compared")
+    assert not (first / "report.html").exists()
+    markdown = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    tables = markdown[: markdown.index("## a\n\n### Model and scores")]
+    mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
+    row = cells(tables, "klue-ynat")
+    assert row[2].startswith(f"{mean:.4f} ± {sd:.4f}, ")
+    assert row[3].startswith(f"{mean + 0.05:.4f} ± {sd:.4f}, ")
+    assert row[4] == "–"
+    # every seed gains as much, by which seeds are not paired
+    low, high = welch([value + 0.05 for value in PRETRAINED], PRETRAINED)
+    gain = cells(tables[tables.index("Against a") :], "klue-ynat")
+    assert gain[2:4] == ["b", "0.05"]
+    assert [float(x) for x in gain[4].removesuffix(" (seeds)").split(" to ")] == pytest.approx(
+        [low, high], abs=2e-4
+    )
+    assert gain[-1] == "better"
+    assert len(cells(tables, "generator loss")) == 4
+    page = (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+    assert "<span><i" in page[page.index("Generator loss, held-out text") :]
+    numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
+    assert [run["name"] for run in numbers["runs"]] == ["a", "b", "c"]
+    [comparison] = numbers["comparisons"]
+    assert (comparison["run"], comparison["baseline"], comparison["outcome"]) == (
+        "b",
+        "a",
+        "better",
+    )
+    report([first, second, part], tmp_path / "compared", baseline="b")
+    numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
+    assert numbers["comparisons"][0]["outcome"] == "worse"
+    with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
+        report([first, second], tmp_path / "compared", baseline="d")
+
+
+def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> tuple[float, float]:
+    return tuple(stats.ttest_ind(first, second, equal_var=False).confidence_interval())
+
+
+def test_predictions_add_what_the_examples_say(run):
+    add_predictions(run)
+    report([run], None)
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    score = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["scores"][0]
+    found = score["pretrained"]
+    assert (found["interval_over"], found["undefined_resamples"]) == ("examples and seeds", 0)
+    low, high = found["interval"]
+    # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
+    assert high - low > 2 * t_half_width(PRETRAINED)
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
+    assert f"{low:.4f} to {high:.4f}" in cells(markdown, "klue-ynat")
+    assert score["difference"]["outcome"] == "better"
+    assert score["note"] == ""
+    assert "over seeds alone, no predictions" not in markdown
+    first = [(run / name).read_bytes() for name in ("report.html", "report.md", "report.json")]
+    report([run], None)
+    assert [
+        (run / name).read_bytes() for name in ("report.html", "report.md", "report.json")
+    ] == first
+
+
+def test_a_result_file_cut_in_half_is_named(run):
+    path = run / "evaluate" / "results.jsonl"
+    whole = path.read_text(encoding="utf-8")
+    half = len(whole) // 2
+    path.write_text(whole[:half], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results.jsonl has changed since it was made"):
+        report([run], None)
+    put_results(run, whole[:half] + "\n" + whole[half:])
+    with pytest.raises(ValueError, match=r"results.jsonl line 4 is no result record"):
+        report([run], None)
+    put_results(run, "")
+    report([run], None)
+    assert json.loads((run / "report.json").read_text("utf-8"))["runs"][0]["scores"] == []
+
+
+def test_runs_with_one_evaluation_each_share_a_row_whatever_its_encoder(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    (second / "evaluate").rename(second / "evaluate-klue-bert")
+    report([first, second], tmp_path)
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    beside = markdown[: markdown.index("## a\n")]
+    assert beside.count("| klue-ynat |") == 2  # scores, and the difference
+    assert "cannot tell apart" in beside
+
+
+def test_scores_on_other_data_are_not_compared(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    other = [row | {"data_sha256": {"ynat-v1.1_dev.json": "0" * 64}} for row in results()]
+    put_results(second, "".join(json.dumps(r) + "\n" for r in other))
+    report([first, second], tmp_path)
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| b | – | – | – | – | not comparable: data sha256 differs |" in markdown
+
+
+def test_the_printed_config_is_the_runs_own(run):
+    printed = run.parent / "printed.toml"
+    printed.write_text(config_toml(read_run(run)), encoding="utf-8")
+    assert load_config(printed) == run_config(run)
+
+
+def test_other_encoders_stand_beside_the_runs_own():
+    rows = [Result(**record("pretrained", 0, 0.5))]
+    [own], [other] = task_scores("evaluate", rows), task_scores("evaluate-klue-bert", rows)
+    assert (own.label, other.label) == ("klue-ynat", "klue-ynat (klue-bert)")
+
+
+def test_a_folder_of_other_encoders_is_no_unfinished_run(run, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (run / "evaluate").rename(other / "evaluate-drawn-at-random")
+    report([other], None)
+    markdown = (other / "report.md").read_text(encoding="utf-8")
+    scores = markdown[: markdown.index("## Published scores")]
+    assert "scores of encoders that were made elsewhere" in scores
+    assert "electrify pretrain CONFIG" not in scores
+    assert "electrify evaluate CONFIG" not in scores
+    assert "klue-ynat (drawn-at-random): macro" in scores
+
+
+def test_markdown_tables_are_well_formed(run):
+    hostile = "a | b `c` <script>*x*_y_ [z](u) $m$ ~~ \\ \n\n| 가\x00"
+    document = TwinPage(hostile, hostile)
+    document.table(["n", hostile], [[1, hostile], [hostile, None]], hostile)
+    report([run], None)
+    for text in (document.markdown(), (run / "report.md").read_text(encoding="utf-8")):
+        tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+        assert tables
+        for table in tables:
+            header, rule, *rows = table.splitlines()
+            num_columns = len(re.findall(r"(?<!\\)\|", header))
+            assert re.fullmatch(r"\|( --- \|)+", rule)
+            for line in (rule, *rows):
+                assert len(re.findall(r"(?<!\\)\|", line)) == num_columns, line
+    # every sign that marks something up is escaped
+    assert not re.search(
+        r"(?<!\\)[`*_<>$~\[\]]",
+        document.markdown().replace("\\\\", "").replace("\n*", "").replace("*\n", ""),
+    )
+
+
+def test_a_code_block_holds_any_backticks():
+    document = TwinPage("t")
+    document.code("c", "a\n````\nb")
+    assert "`````\na\n````\nb\n`````" in document.markdown()
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"empty is no run folder: it has none of clean, vocab"):
+        report([tmp_path / "empty"], None)
+    with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
+        report([tmp_path / "nowhere"], None)
+    with pytest.raises(ValueError, match="no run folder given"):
+        report([], None)
+    with pytest.raises(ValueError, match="named twice"):
+        report([run, run / ".." / run.name], None)
+    with pytest.raises(ValueError, match="file is a file; give a folder"):
+        report([run], tmp_path / "file")
+    assert not list(tmp_path.rglob("report.md"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("pretrain/metrics.jsonl", '{"kind"', r"metrics.jsonl has changed since"),
+        ("pretrain/summary.json", "{", r"summary.json has changed since"),
+        ("vocab/report.json", "[1]", r"report.json has changed since"),
+        ("clean/manifest.json", "{}", r"manifest.json is damaged"),
+        ("evaluate/results.jsonl", "{}\n", r"results.jsonl has changed since"),
+    ],
+)
+def test_a_damaged_file_is_named(run, name, content, message):
+    (run / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        report([run], None)
+
+
+def test_encoders_beside_the_runs_own_have_a_column_and_are_escaped(run):
+    add_predictions(run)
+    shutil.copytree(run / "evaluate", run / "evaluate-<script>x")
+    report([run], None, baseline="export")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "&lt;script&gt;x" in page
+    assert "<script" not in page
+    markdown = (run / "report.md").read_text(encoding="utf-8")
+    table = markdown[markdown.index("Difference to: export") :]
+    row = cells(table, "klue-ynat")
+    assert row[:4] == ["klue-ynat", "\\<script\\>x", "macro\\_f1", "0"]
+    assert row[-1] == "cannot tell apart"
+    assert cells(markdown, "klue-ynat")[:2] == ["klue-ynat", "export"]
+
+
+def test_without_texts_no_sentence_of_the_corpus_is_quoted(run):
+    sample = VOCAB_REPORT["samples"][0]
+    for with_texts in (True, False):
+        report([run], None, with_texts=with_texts)
+        page = (run / "report.html").read_text(encoding="utf-8")
+        assert (" ".join(sample["pieces"]) in page) == with_texts
+        assert (sample["text"] in (run / "report.json").read_text(encoding="utf-8")) == with_texts

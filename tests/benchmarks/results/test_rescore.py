@@ -1,0 +1,251 @@
+"""Scores from files of predictions alone, runs put together, files for leaderboards."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluate import evaluate
+from benchmarks.results.predictions import read_predictions, write_predictions
+from benchmarks.results.rescore import ensemble, rescore
+from benchmarks.results.results import read_results
+from benchmarks.results.submission import (
+    GLUE_FILES,
+    glue_table,
+    write_glue_zip,
+    write_klue_rows,
+    write_submissions,
+)
+from benchmarks.tasks.glue import MNLI, RTE, STSB
+from benchmarks.tasks.klue import NER, NLI, STS, YNAT
+from electrify.cli import main
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, request):
+    """A finished evaluation of two seeds."""
+    folder = tmp_path_factory.mktemp("run")
+    model_folder = request.getfixturevalue("model_folder")
+    ynat_folder = request.getfixturevalue("ynat_folder")
+    words = [
+        "evaluate",
+        "configs/demo.toml",
+        "--model",
+        str(model_folder),
+        "--data-dir",
+        str(ynat_folder),
+    ]
+    for override in (
+        f"output_dir='{folder}'",
+        "evaluate.seeds=[0, 1]",
+        "evaluate.num_epochs=3.0",
+        "evaluate.random_init_control=false",
+        "evaluate.max_sequence_length=16",
+        "evaluate.device='cpu'",
+    ):
+        words += ["--set", override]
+    assert main(words) == 0
+    return folder
+
+
+def prediction_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("predictions/klue-ynat/*.jsonl"))
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """A copy of it, to be damaged."""
+    for path in finished.rglob("*"):
+        if path.is_file():
+            target = tmp_path / path.relative_to(finished)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_all_scores_follow_from_the_lines(finished, capsys):
+    assert main(["evaluate", "--rescore", str(finished)]) == 0
+    assert capsys.readouterr().out == "4 agree, 0 differ\n"
+    (folder,) = finished.glob("evaluate-*")
+    assert rescore(folder) == 0
+
+
+def test_a_changed_line_or_record_is_found(copied, capsys):
+    path = prediction_files(copied)[0]
+    header, lines = read_predictions(path)
+    wrong = next(name for name in YNAT.labels if name != lines[0]["prediction"])
+    lines[0]["prediction"] = wrong
+    write_predictions(path, header, lines)
+    assert main(["evaluate", "--rescore", str(copied)]) == 1
+    out = capsys.readouterr().out
+    assert "klue-ynat, discriminator, seed 0: accuracy" in out
+    assert out.endswith("2 agree, 2 differ\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text.rpartition('{"id"')[0], r"41 predictions for 42 examples"),
+        (lambda text: text.replace('"dev-3"', '"dev-4"'), r"41 predictions for 42 examples"),
+        (lambda text: text.replace('"dev-3"', '"dev-x"'), "other ids than it was written with"),
+        (lambda text: text[:-20], "line 43 is damaged"),
+        (lambda text: text.partition("\n")[2], "does not begin with a header"),
+        (lambda text: text.replace('"seed": 0', '"seed": 7'), "is of seed 7, its result of 0"),
+    ],
+)
+def test_predictions_that_are_not_whole_are_refused(copied, damage, message):
+    path = prediction_files(copied)[0]
+    path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        rescore(copied)
+
+
+def test_missing_files_are_refused(copied, tmp_path):
+    prediction_files(copied)[1].unlink()
+    with pytest.raises(ValueError, match=r"pretrained-1\.jsonl: the predictions of a result are"):
+        rescore(copied)
+    with pytest.raises(ValueError, match=r"no results\.jsonl in .*nowhere"):
+        rescore(tmp_path / "nowhere")
+
+
+def test_runs_together_are_the_mean_of_their_probabilities(copied):
+    (result,) = ensemble(copied)
+    (folder,) = copied.glob("evaluate-*")
+    assert read_results(folder / "ensembles.jsonl") == [result]
+    assert result.selected == {"seeds": [0, 1]}
+    first, second, both = (
+        read_predictions(folder / "predictions/klue-ynat" / f"pretrained-{name}.jsonl")[1]
+        for name in (0, 1, "ensemble")
+    )
+    for a, b, c in zip(first, second, both, strict=True):
+        mean = (np.array(a["probabilities"]) + b["probabilities"]) / 2
+        assert c["probabilities"] == pytest.approx(mean.tolist(), abs=1e-6)
+        assert c["prediction"] == YNAT.labels[int(mean.argmax())]
+    assert len(ensemble(copied)) == 1  # again: it replaces, and is no run itself
+    assert len(read_results(folder / "ensembles.jsonl")) == 1
+    assert rescore(copied) == 0
+
+
+def test_runs_of_other_examples_are_not_put_together(copied):
+    path = prediction_files(copied)[1]
+    header, lines = read_predictions(path)
+    write_predictions(path, header, lines[::-1])
+    with pytest.raises(ValueError, match="are of other examples or of another order"):
+        ensemble(copied)
+
+
+def test_numbers_are_averaged_and_tags_are_voted():
+    runs = [[{"id": "a", "gold": 1.0, "prediction": value}] for value in (1.0, 2.0, 6.0)]
+    assert STS.kind.ensemble(STS, runs) == [{"id": "a", "gold": 1.0, "prediction": 3.0}]
+    tags = [["B-PS", "O"], ["B-LC", "I-LC"], ["B-LC", "O"]]
+    lines = [[{"id": "a", "gold": ["O", "O"], "prediction": t, "frame": ["O", "O"]}] for t in tags]
+    assert NER.kind.ensemble(NER, lines)[0]["prediction"] == ["B-LC", "O"]
+
+
+def test_the_leaderboards_table_counts_from_zero():
+    lines = [{"id": f"test-{n}", "prediction": value} for n, value in ((1, -0.2), (2, 3.14159))]
+    assert glue_table(STSB, lines) == "index\tprediction\n0\t0.000\n1\t3.142\n"
+    words = [{"id": "test-1", "prediction": "not_entailment"}]
+    assert glue_table(RTE, words) == "index\tprediction\n0\tnot_entailment\n"
+
+
+def test_the_zip_has_the_files_of_the_leaderboard(tmp_path, monkeypatch):
+    warnings: list[str] = []
+    monkeypatch.setattr("benchmarks.results.submission.warn", warnings.append)
+    lines = {key: [{"id": "x", "prediction": 1.0}] * 3 for key in GLUE_FILES.values()}
+    path = write_glue_zip(tmp_path / "glue.zip", lines)
+    with zipfile.ZipFile(path) as archive:
+        assert sorted(archive.namelist()) == sorted(
+            [
+                "AX.tsv",
+                "CoLA.tsv",
+                "MNLI-m.tsv",
+                "MNLI-mm.tsv",
+                "MRPC.tsv",
+                "QNLI.tsv",
+                "QQP.tsv",
+                "RTE.tsv",
+                "SST-2.tsv",
+                "STS-B.tsv",
+                "WNLI.tsv",
+            ]
+        )
+        for name in archive.namelist():
+            rows = archive.read(name).decode().splitlines()
+            assert [row.split("\t")[0] for row in rows] == ["index", "0", "1", "2"]
+    assert not warnings
+    del lines[MNLI.name, "ax"]
+    again = write_glue_zip(tmp_path / "less.zip", lines)
+    assert again.read_bytes() != path.read_bytes()
+    assert "lacks AX.tsv" in warnings[0]
+
+
+def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_path):
+    """From the official files to the zip, AX and both sets of MNLI by one model."""
+    data = tmp_path / "data"
+    pairs = [
+        ("국회 오늘", "국회", "entailment"),
+        ("증시 새", "오늘", "neutral"),
+        ("경찰", "증시 첫", "contradiction"),
+    ] * 4
+    labelled = "".join(f"{a}\t{b}\t{label}\n" for a, b, label in pairs)
+    unlabelled = "".join(f"{n}\t{a}\t{b}\n" for n, (a, b, _) in enumerate(pairs))
+    for name in ("train", "dev_matched", "dev_mismatched"):
+        write(data / f"MNLI/{name}.tsv", "sentence1\tsentence2\tgold_label\n" + labelled)
+    for name in ("MNLI/test_matched", "MNLI/test_mismatched", "diagnostic/diagnostic"):
+        write(data / f"{name}.tsv", "index\tsentence1\tsentence2\n" + unlabelled)
+    sentences = "".join(f"x\t{n % 2}\t\t국회 오늘\n" for n in range(8))
+    write(data / "CoLA/train.tsv", sentences)
+    write(data / "CoLA/dev.tsv", sentences)
+    write(data / "CoLA/test.tsv", "index\tsentence\n0\t국회\n1\t오늘 증시\n")
+    config = make_config(tasks=["glue-mnli", "glue-cola"], data_dir=str(data), num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    (folder,) = Path(config.output_dir).glob("evaluate-*")
+    mnli, cola = read_results(folder / "results.jsonl")
+    assert set(mnli.metrics) == {"accuracy", "dev_mismatched_accuracy"}
+    assert mnli.metrics["accuracy"] == mnli.metrics["dev_mismatched_accuracy"]
+    assert set(cola.metrics) == {"mcc", "accuracy"}
+    with zipfile.ZipFile(folder / "submission/pretrained-0/glue.zip") as archive:
+        names = {"CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
+        assert set(archive.namelist()) == names
+        assert len(archive.read("AX.tsv").decode().splitlines()) == 13
+        assert archive.read("CoLA.tsv").decode().splitlines()[0] == "index\tprediction"
+        values = {row.split("\t")[1] for row in archive.read("AX.tsv").decode().splitlines()[1:]}
+        assert values <= set(MNLI.labels)
+    assert rescore(folder) == 0
+    path = folder / "predictions/glue-mnli/pretrained-0.ax.jsonl"
+    assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 12
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_klue_rows_have_the_columns_of_the_official_files(copied, tmp_path):
+    (folder,) = copied.glob("evaluate-*")
+    assert main(["evaluate", "--submission", str(copied)]) == 0
+    (written,) = (folder / "submission/pretrained-0").glob("klue-ynat.dev*.json")
+    rows = json.loads(written.read_text("utf-8"))
+    assert set(rows[0]) == {"guid", "label"}
+    lines = (
+        (NLI, {"id": "a", "prediction": "neutral"}),
+        (STS, {"id": "a", "prediction": 3.26}),
+        (NER, {"id": "a", "text": "국 회", "prediction": ["B-LC", "O", "O"]}),
+    )
+    written = [write_klue_rows(tmp_path / "x" / t.name, t, [line]) for t, line in lines]
+    assert json.loads(written[0].read_text("utf-8")) == [{"guid": "a", "gold_label": "neutral"}]
+    labels = {"label": 3.3, "real-label": 3.26, "binary-label": 1}
+    assert json.loads(written[1].read_text("utf-8")) == [{"guid": "a", "labels": labels}]
+    assert written[2].read_text("utf-8") == "## a\n국\tB-LC\n \tO\n회\tO\n"
+    assert written[2].suffix == ".tsv"
+
+
+def test_a_failed_training_is_rescored_as_undefined(make_config, model_folder):
+    config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    assert rescore(Path(config.output_dir)) == 0
+    assert ensemble(Path(config.output_dir)) == []
+    assert write_submissions(Path(config.output_dir)) == []

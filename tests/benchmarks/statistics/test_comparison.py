@@ -1,0 +1,394 @@
+"""What is called better, worse and not to be told apart; and what is not compared."""
+
+import gc
+import itertools
+import json
+import math
+import random
+import weakref
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.evaluate import score_table
+from benchmarks.metrics.statistics import holm
+from benchmarks.results.predictions import plain, write_predictions
+from benchmarks.results.results import Result, append_result, read_results
+from benchmarks.results.run_folder import read_run
+from benchmarks.statistics.comparison import (
+    Baseline,
+    Comparison,
+    between,
+    compare,
+    corrected,
+    incomparable,
+    resolve_baseline,
+    verdict_sentence,
+    within,
+)
+from benchmarks.statistics.scores import sample_of, scores_of, task_scores
+from benchmarks.statistics.uncertainty import Difference, Estimate, resample
+from benchmarks.tasks.glue import SST2
+
+NUM_EXAMPLES = 200
+
+
+def result(model="pretrained", seed=0, value=0.5, **changes):
+    record = {
+        "suite": "glue",
+        "task": "glue-sst2",
+        "task_version": "1.0",
+        "model": model,
+        "model_path": "x",
+        "seed": seed,
+        "metric": "accuracy",
+        "value": value,
+        "higher_is_better": True,
+        "metrics": {"accuracy": value},
+        "split": "dev",
+        "num_examples": NUM_EXAMPLES,
+        "num_train_examples": 560,
+        "truncated_fraction": 0.0,
+        "selection": "last",
+        "degenerate": None,
+        "hyper_parameters": {},
+        "versions": {},
+        "data_sha256": {"dev.tsv": "a"},
+        "git_commit": None,
+        "seconds": 1.0,
+    } | changes
+    return Result.model_validate(record)
+
+
+def lines(num_right, prefix="dev", seed=0):
+    order = list(range(NUM_EXAMPLES))
+    random.Random(seed).shuffle(order)  # each seed has others right
+    return [
+        {"id": f"{prefix}-{n}", "gold": "1", "prediction": "1" if order[n] < num_right else "0"}
+        for n in range(NUM_EXAMPLES)
+    ]
+
+
+def sample(*values, **changes):
+    return sample_of([result(seed=seed, value=v, **changes) for seed, v in enumerate(values)])
+
+
+def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, **changes):
+    """Three seeds of an encoder, and of its untrained twin, which has half of the rows right and
+    learns twice as much from a seed."""
+    place = folder / stage
+    place.mkdir(parents=True)
+    manifest = {"files": {}, "inputs": {}, "config": {}, "digest": ""}
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    sides = ("pretrained", num_right, 1), ("random-init", NUM_EXAMPLES // 2, 2)
+    for model, of_first, of_seed in sides:
+        for seed in range(3):
+            right = of_first + of_seed * seed
+            record = result(model, seed, right / NUM_EXAMPLES, **changes)
+            append_result(place / "results.jsonl", record)
+            if with_lines:
+                about = {
+                    "task": "glue-sst2",
+                    "task_version": record.task_version,
+                    "variant": model,
+                    "seed": seed,
+                    "data_sha256": record.data_sha256,
+                }
+                path = place / "predictions" / "glue-sst2" / f"{model}-{seed}.jsonl"
+                write_predictions(path, about, plain(lines(right, seed=seed)))
+    return folder
+
+
+# --- correction -----------------------------------------------------------------------------------
+
+
+def closed_bonferroni(p_values):
+    """Holm by its definition: each hypothesis against every set that holds it."""
+    indices = range(len(p_values))
+    families = [family for n in indices for family in itertools.combinations(indices, n + 1)]
+    return [
+        max(
+            min(1.0, len(family) * min(p_values[j] for j in family))
+            for family in families
+            if i in family
+        )
+        for i in indices
+    ]
+
+
+def test_holm_is_the_closed_test_of_bonferroni():
+    generator = random.Random(5)
+    for size in range(1, 7):
+        p_values = [round(generator.random() ** 3, 2) for _ in range(size)]
+        assert holm(p_values) == pytest.approx(closed_bonferroni(p_values))
+    assert holm([]) == []
+
+
+def test_a_family_asks_more_of_each_member():
+    values = (0.78, 0.80, 0.83), (0.75, 0.757, 0.77)
+    alone = compare(sample(*values[0]), sample(*values[1]), True, shares_seeds=True)
+    assert alone.outcome == "better"
+    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
+    family = corrected([alone, *[even] * 8])
+    assert family[0].outcome == "cannot tell apart"
+    assert family[0].difference == alone.difference
+    assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
+
+
+def test_a_large_family_can_still_be_decided():
+    """Five seeds at 0.9 and 0.6 are apart among however many comparisons."""
+    sides = []
+    for right in (180, 120):
+        runs = {seed: lines(right + seed, seed=seed) for seed in range(5)}
+        records = [result(seed=n, value=(right + n) / NUM_EXAMPLES) for n in runs]
+        sides.append(sample_of(records, resample(SST2, runs)))
+    found = compare(*sides, True)
+    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
+    for decided in (found, compare(sample(*[0.9] * 5), sample(*[0.6] * 5), True)):
+        family = corrected([decided, *[even] * 500])
+        assert family[0].outcome == "better"
+        assert {member.outcome for member in family[1:]} == {"cannot tell apart"}
+
+
+def test_what_cannot_be_told_is_no_member_of_the_family():
+    found = compare(sample(0.8, 0.81, 0.82), sample(0.5, 0.51, 0.52), True)
+    one = compare(sample(0.8), sample(0.5), True)
+    missing = compare(sample(0.8), sample(), True)
+    assert corrected([one, found, missing]) == [one, found, missing]
+    assert found.p_corrected == found.difference.p
+
+
+# --- outcomes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "higher", "gain", "verdict"),
+    [
+        ((0.80, 0.81, 0.82), (0.51, 0.50, 0.52), True, 0.3, "better"),
+        ((0.80, 0.81, 0.82), (0.51, 0.50, 0.52), False, -0.3, "worse"),
+        ((0.51, 0.50, 0.52), (0.80, 0.81, 0.82), False, 0.3, "better"),
+        ((0.5, 0.7, 0.6), (0.6, 0.8, 0.5), True, -1 / 30, "cannot tell apart"),
+        # ranges apart, yet two seeds each: one degree of freedom
+        ((0.80, 0.90), (0.60, 0.50), True, 0.3, "cannot tell apart"),
+        ((0.9,), (0.1,), True, 0.8, "cannot tell apart: fewer than two seeds"),
+        ((0.9, 0.8), (0.1,), True, 0.75, "cannot tell apart: fewer than two seeds"),
+        ((0.9, math.nan), (0.1, 0.2), True, math.nan, "cannot tell apart: undefined scores"),
+        ((0.9, 0.8), (), True, None, "nothing to compare with"),
+        ((), (0.9, 0.8), True, None, "not scored"),
+        ((0.5, 0.5), (0.5, 0.5), True, 0.0, "cannot tell apart"),
+        ((0.7, 0.7), (0.5, 0.5), True, 0.2, "better"),
+    ],
+)
+def test_outcomes_of_seeds_alone(a, b, higher, gain, verdict):
+    found = compare(sample(*a), sample(*b), higher)
+    assert found.gain == (gain if gain is None else pytest.approx(gain, abs=1e-9, nan_ok=True))
+    assert found.verdict == verdict
+    assert found.can_tell == (len(a) > 1 and len(b) > 1 and math.isfinite(gain or 0.0))
+
+
+def test_one_seed_is_not_called_better_whatever_the_examples_say():
+    sides = [
+        sample_of([result(value=right / NUM_EXAMPLES)], resample(SST2, {0: lines(right)}))
+        for right in (190, 20)
+    ]
+    found = compare(*sides, True)
+    assert found.difference.estimate.over == "examples"
+    assert found.difference.estimate.low > 0.5
+    assert found.difference.p_examples < 1e-6
+    assert found.verdict == "cannot tell apart: fewer than two seeds"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task_version": "1.1"},
+        {"split": "dev-split-eval"},
+        {"num_examples": 100},
+        {"data_sha256": {"dev.tsv": "b"}},
+        {"metric": "mcc"},
+    ],
+)
+def test_other_data_are_not_compared(changes):
+    found = incomparable(result(), result(**changes))
+    assert found.outcome == "not comparable"
+    assert found.why == f"{next(iter(changes)).replace('_', ' ')} differs"
+    assert incomparable(result(), result(seed=3, value=0.1)) is None
+
+
+def test_other_examples_are_not_compared():
+    sides = [
+        sample_of([result()], resample(SST2, {0: lines(100, prefix)})) for prefix in ("a", "b")
+    ]
+    assert compare(*sides, True).verdict == "not comparable: ids of the examples differ"
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def test_scores_have_draws_where_their_predictions_stand(tmp_path):
+    [score] = scores_of(read_run(write_evaluation(tmp_path / "a")))
+    assert score.note == ""
+    assert score.pretrained.estimate.over == "examples and seeds"
+    assert score.pretrained.median == 151 / NUM_EXAMPLES
+    assert score.pretrained.range == (150 / NUM_EXAMPLES, 152 / NUM_EXAMPLES)
+    [bare] = scores_of(read_run(write_evaluation(tmp_path / "b", with_lines=False)))
+    assert bare.note == "no predictions of x, seed 0"
+    assert bare.pretrained.estimate.over == "seeds"
+
+
+def test_resamples_of_a_run_are_scored_once_however_many_runs_there_are(tmp_path, monkeypatch):
+    num_resampled = Counter()
+
+    def counting(task, of_seeds):
+        num_resampled[task.name] += 1
+        return resample(task, of_seeds)
+
+    monkeypatch.setattr("benchmarks.statistics.scores.resample", counting)
+    folders = [write_evaluation(tmp_path / f"run-{n}") for n in range(12)]
+    runs = [read_run(folder) for folder in folders]
+    for _ in range(2):
+        for run in runs:
+            within(run, Baseline())
+        between(runs, [run.name for run in runs], Baseline())
+    assert num_resampled["glue-sst2"] == 2 * len(folders)  # an encoder and its twin each
+
+
+def test_what_a_run_scored_goes_with_it(tmp_path):
+    run = read_run(write_evaluation(tmp_path / "a"))
+    within(run, Baseline())
+    gone = weakref.ref(run)
+    del run
+    gc.collect()
+    assert gone() is None
+
+
+def test_predictions_cut_in_half_are_named(tmp_path):
+    run = read_run(write_evaluation(tmp_path / "a"))
+    path = tmp_path / "a/evaluate/predictions/glue-sst2/random-init-2.jsonl"
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"random-init-2.jsonl (line \d+ is damaged|has \d+ pred)"):
+        scores_of(run)
+    path.write_text(whole.replace('"seed": 2', '"seed": 1'))
+    with pytest.raises(ValueError, match=r"random-init-2.jsonl is of seed 1, its result of 2"):
+        scores_of(run)
+
+
+def test_records_of_two_protocols_make_no_mean():
+    with pytest.raises(ValueError, match=r"results of glue-sst2 with task_version '1.0' and '1.1'"):
+        task_scores("evaluate", [result(), result(seed=1, task_version="1.1")])
+    with pytest.raises(ValueError, match="two results of glue-sst2, pretrained, seed 0; remove"):
+        task_scores("evaluate", [result(), result()])
+
+
+def test_results_of_an_unknown_task_are_compared_by_seed():
+    [score] = task_scores("evaluate", [result(task="glue-new", seed=n) for n in range(2)])
+    assert score.pretrained.estimate.over == "seeds"
+
+
+@pytest.mark.parametrize(
+    ("num_right", "start"),
+    [
+        (150, "better than the same network with random weights, by 0.2450: other examples and "),
+        (50, "worse than the same network with random weights, by 0.2550: other examples and "),
+        (102, "cannot tell apart from the same network with random weights: other examples and "),
+        (101, "cannot tell apart from the same network with random weights: the means are equal"),
+    ],
+)
+def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
+    """In the words and by the interval of the report."""
+    folder = write_evaluation(tmp_path, num_right=num_right, model_path="/models/drawn-at-random")
+    place = folder / "evaluate"
+    *table, sentence = score_table(read_results(place / "results.jsonl"), place)
+    task, _, verdict = sentence.partition(": ")
+    assert (task, verdict[: len(start)]) == ("glue-sst2", start)
+    [against] = within(read_run(folder), Baseline())
+    assert verdict == verdict_sentence(against)
+    found = against.comparison.difference.estimate
+    interval = f"95 % interval {found.low:.4f} to {found.high:.4f}"
+    assert (interval in verdict) == (num_right != 101)
+    assert [line.split()[2:4] for line in table[1:]] == [
+        ["drawn-at-random", f"{num_right / NUM_EXAMPLES + 0.005:.4f}"],
+        ["random", "weights"],
+    ]
+    assert "pretrained" not in "".join(table)
+
+
+def test_the_last_table_of_one_seed_says_why_it_cannot_tell(tmp_path):
+    records = [result(model, value=0.8) for model in ("pretrained", "random-init")]
+    *table, sentence = score_table(records, tmp_path)
+    assert sentence == (
+        "glue-sst2: cannot tell apart from the same network with random weights: "
+        "fewer than two seeds."
+    )
+    assert [line.split()[-2:] for line in table[1:]] == [["–", "1"]] * 2
+    assert score_table(records[:1], tmp_path)[-1].startswith("nothing to compare with")
+
+
+# --- baselines ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path):
+    first = write_evaluation(tmp_path / "a")
+    write_evaluation(first, "evaluate-bert", 130)
+    second = write_evaluation(tmp_path / "b", num_right=180)
+    return [read_run(first), read_run(second)]
+
+
+def test_the_baseline_is_found_by_name(runs):
+    names = ["a", "b"]
+    assert resolve_baseline(None, runs, names) == Baseline()
+    assert resolve_baseline("random-init", runs, names) == Baseline()
+    assert resolve_baseline("b", runs, names) == Baseline(run=1)
+    for name in ("bert", "evaluate-bert"):
+        assert resolve_baseline(name, runs, names) == Baseline(stage="evaluate-bert")
+    assert resolve_baseline("export", runs, names) == Baseline(stage="evaluate")
+    with pytest.raises(
+        ValueError, match=r"no baseline 'c' in these runs \(known: random-init, a, b"
+    ):
+        resolve_baseline("c", runs, names)
+
+
+def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
+    own, other = within(runs[0], Baseline())
+    assert (own.baseline, own.score.stage, own.comparison.outcome) == (
+        "untrained",
+        "evaluate",
+        "better",
+    )
+    assert other.score.label == "glue-sst2 (bert)"
+    # one family of two
+    assert own.comparison.p_corrected == pytest.approx(2 * own.comparison.difference.p)
+    assert own.comparison.difference.paired_by_seed
+    [against] = within(runs[0], Baseline(stage="evaluate-bert"))
+    assert not against.comparison.difference.paired_by_seed
+    assert (against.baseline, against.comparison.gain) == ("bert", pytest.approx(0.1))
+    [bert] = within(runs[0], Baseline(stage="evaluate"))
+    assert (bert.score.stage, bert.comparison.gain) == ("evaluate-bert", pytest.approx(-0.1))
+    # a run without that encoder has its twins still
+    [twin] = within(runs[1], Baseline(stage="evaluate-bert"))
+    assert twin.baseline == "untrained"
+
+
+def test_runs_against_the_first_or_the_one_that_is_named(runs):
+    [found] = between(runs, ["a", "b"], Baseline())
+    assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
+    assert not found.comparison.difference.paired_by_seed
+    assert found.comparison.outcome == "better"
+    [back] = between(runs, ["a", "b"], Baseline(run=1))
+    assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
+
+
+def test_runs_of_two_task_versions_are_not_compared(tmp_path, runs):
+    other = read_run(write_evaluation(tmp_path / "c", task_version="1.1"))
+    [found] = between([runs[0], other], ["a", "c"], Baseline())
+    assert found.comparison.verdict == "not comparable: task version differs"
+
+
+def test_a_verdict_names_its_reason():
+    estimate = Estimate(0.1, -0.1, 0.3, "seeds")
+    found = Comparison(0.1, "cannot tell apart", "", Difference(estimate, 0.3, True))
+    assert found.verdict == "cannot tell apart"
+    assert replace(found, why="x").verdict == "cannot tell apart: x"

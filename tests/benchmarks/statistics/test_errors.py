@@ -1,0 +1,524 @@
+import json
+import math
+import random
+from collections import Counter
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.pages.errors import add_errors, errors_numbers
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.report import report
+from benchmarks.results.predictions import prediction_path, write_predictions
+from benchmarks.results.results import Result, append_result
+from benchmarks.results.run_folder import read_run
+from benchmarks.statistics.errors import (
+    TaskErrors,
+    class_scores,
+    confusions,
+    errors_of,
+    group_scores,
+    groups_of,
+    hangul_share,
+    question_word,
+    word_overlap,
+    worst,
+)
+from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.glue import COLA, RTE, STSB
+from benchmarks.tasks.kind import Pair, entity_pairs, mostly_wrong
+from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.klue import NER, YNAT
+from benchmarks.tasks.klue_structured import DP, RE, WOS
+from benchmarks.tasks.korean import NAVER_NER
+from benchmarks.tasks.squad import KORQUAD_1, SQUAD_1, SQUAD_2
+
+HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
+
+
+def label_line(task, number, gold, probabilities):
+    predicted = task.labels[int(np.argmax(probabilities))]
+    return {
+        "id": str(number),
+        "gold": gold,
+        "prediction": predicted,
+        "probabilities": list(probabilities),
+    }
+
+
+def random_labels(task, seed, count=300):
+    """Labels right in about two rows of three, the gold ones the same for every seed."""
+    gold, rng = random.Random(0), np.random.default_rng(seed)
+    rows = []
+    for number in range(count):
+        label = gold.randrange(len(task.labels) - 1)  # the last one never occurs
+        probabilities = rng.dirichlet(np.ones(len(task.labels)))
+        probabilities[label] += rng.random() < 0.6
+        line = label_line(task, number, task.labels[label], probabilities / probabilities.sum())
+        rows.append(line)
+    return rows
+
+
+def chain(task, seed):
+    """Characters with labels, blanks among them, of which some are predicted otherwise."""
+    gold, rng = random.Random(0), random.Random(seed)
+    lines = []
+    for number in range(60):
+        text = "".join(gold.choice("가나다 ") for _ in range(20)) + "끝"
+        kinds = [gold.choice(("PS", "LC", "OG")) for _ in range(3)]
+        labels = [label for kind in kinds for label in (f"B-{kind}", *[f"I-{kind}"] * 3, "O", "O")]
+        labels = [*labels, "O", "O", "O"]
+        predicted = [x if rng.random() < 0.9 else rng.choice(task.labels) for x in labels]
+        lines.append(
+            {
+                "id": str(number),
+                "text": text,
+                "gold": labels,
+                "prediction": predicted,
+                "frame": ["O", "O"],
+            }
+        )
+    return lines
+
+
+def test_f1_by_label_is_what_the_metrics_average():
+    lines = random_labels(YNAT, 1)
+    scores = class_scores(YNAT, {0: lines}, {})
+    f1s = [score.f1 for score in scores]
+    assert np.mean(f1s) == pytest.approx(YNAT.kind.score(YNAT, lines)["macro_f1"], abs=1e-12)
+    gold = Counter(line["gold"] for line in lines)
+    right = Counter(line["gold"] for line in lines if line["gold"] == line["prediction"])
+    said = Counter(line["prediction"] for line in lines)
+    assert [score.label for score in scores] == [label for label in YNAT.labels if said[label]]
+    for score in scores:
+        assert score.num_gold == gold[score.label]
+        assert score.num_predicted == said[score.label]
+        assert score.precision == right[score.label] / said[score.label]
+        recall = right[score.label] / gold[score.label] if gold[score.label] else None
+        assert score.recall == recall
+        assert score.untrained_f1 is None
+
+
+def test_entities_are_those_of_the_metrics():
+    lines = chain(NER, 1)
+    scores = class_scores(NER, {0: lines}, {})
+    by_offsets = NER.kind.score(NER, lines)["entity_macro_f1_by_offsets"]
+    assert 0.2 < by_offsets < 0.95
+    assert np.mean([score.f1 for score in scores]) == pytest.approx(by_offsets, abs=1e-12)
+
+    rng = random.Random(2)
+    words = [
+        {"id": str(n), "gold": [rng.choice(NAVER_NER.labels[:5]) for _ in range(12)]}
+        for n in range(80)
+    ]
+    for line in words:
+        line["prediction"] = [
+            x if rng.random() < 0.8 else rng.choice(NAVER_NER.labels[:5]) for x in line["gold"]
+        ]
+    pairs = [pair for line in words for pair in NAVER_NER.kind.pairs(NAVER_NER, line)]
+    claimed = sum(bool(pair.gold) + bool(pair.predicted) for pair in pairs)
+    f1 = 2 * sum(pair.is_right for pair in pairs) / claimed
+    assert f1 == pytest.approx(NAVER_NER.kind.score(NAVER_NER, words)["seqeval_micro_f1"])
+
+
+def test_entities_meet_by_their_place():
+    gold, said = {("PS", 0, 2), ("LC", 3, 5), ("OG", 6, 8)}, {("PS", 0, 2), ("OG", 3, 5)}
+    pairs = entity_pairs(gold, {*said, ("DT", 8, 9)})
+    assert pairs == [
+        Pair("PS", "PS", True),
+        Pair("LC", "OG", False),
+        Pair("OG", "", False),
+        Pair("", "DT", False),
+    ]
+
+
+def test_arcs_are_right_as_las_counts_them():
+    rng = random.Random(3)
+    lines = []
+    for number in range(40):
+        heads = [rng.randrange(8) for _ in range(8)]
+        labels = [rng.choice(DP.labels[:4]) for _ in range(8)]
+        arcs = {
+            "heads": [h if rng.random() < 0.8 else rng.randrange(8) for h in heads[:7]] + [-1],
+            "labels": [x if rng.random() < 0.8 else "NP" for x in labels[:7]] + [None],
+        }
+        gold = {"heads": heads, "labels": labels}
+        lines.append({"id": str(number), "gold": gold, "prediction": arcs, "tree": arcs})
+    pairs = [pair for line in lines for pair in DP.kind.pairs(DP, line)]
+    share = sum(pair.is_right for pair in pairs) / len(pairs)
+    assert share == pytest.approx(DP.kind.score(DP, lines)["las"])
+    assert sum(score.num_gold for score in class_scores(DP, {0: lines}, {})) == 320
+    wrong = worst(DP, {0: lines}, None, True)[0]
+    severity = max(sum(not p.is_right for p in DP.kind.pairs(DP, line)) for line in lines)
+    assert wrong.failure.severity == severity
+    assert "word " in wrong.failure.gold
+    assert "cut off" in wrong.failure.prediction
+
+
+def test_slots_add_up_to_the_pooled_f1():
+    rng = random.Random(4)
+    lines = []
+    for number in range(60):
+        state = [f"{slot}-{rng.choice('가나')}" for slot in WOS.labels if rng.random() < 0.1]
+        said = [entry[:-1] + rng.choice("가나나") for entry in state if rng.random() < 0.8]
+        said += ["택시-종류-무엇"] * (
+            rng.random() < 0.2 and not any("택시-종류" in e for e in state)
+        )
+        lines.append({"id": str(number), "gold": state, "prediction": said})
+    scores = class_scores(WOS, {0: lines}, {})
+    right = sum((score.recall or 0) * score.num_gold for score in scores)
+    claimed = sum(score.num_gold + score.num_predicted for score in scores)
+    pooled = WOS.kind.score(WOS, lines)["pooled_slot_f1"]
+    assert 2 * right / claimed == pytest.approx(pooled)
+    assert confusions(WOS, {0: lines}) == {}
+    failure = worst(WOS, {0: lines}, None, True)[0].failure
+    assert failure.severity == max(len(set(x["gold"]) ^ set(x["prediction"])) for x in lines)
+
+
+def test_figures_of_several_seeds_are_medians_and_counts_are_added():
+    runs = {seed: random_labels(YNAT, seed) for seed in range(4)}
+    control = {seed: random_labels(YNAT, 10 + seed) for seed in range(2)}
+    scores = class_scores(YNAT, runs, control)
+    alone = [{s.label: s for s in class_scores(YNAT, {0: lines}, {})} for lines in runs.values()]
+    for score in scores:
+        f1s = [found[score.label].f1 for found in alone if score.label in found]
+        if len(f1s) == 4:
+            assert score.f1 == np.median(f1s)
+            assert (score.lowest_f1, score.highest_f1) == (min(f1s), max(f1s))
+    counts = confusions(YNAT, runs)
+    assert sum(counts.values()) == 4 * 300
+    gold = Counter(line["gold"] for line in runs[0])
+    for label in gold:
+        assert sum(n for (asked, _), n in counts.items() if asked == label) == 4 * gold[label]
+
+
+def test_the_worst_are_wrong_by_the_median_of_the_seeds_and_the_surest_come_first():
+    sure, unsure, outlier = (0.1, 0.9), (0.4, 0.6), (0.95, 0.05)
+    by_seed = zip(
+        [sure, sure, unsure],  # wrong in all, median 0.9
+        [outlier, outlier, sure],  # right in most
+        [unsure, unsure, unsure],
+        [sure, sure, outlier],  # wrong in most, median 0.9: after the first, file order
+        strict=False,
+    )
+    runs = {
+        seed: [label_line(RTE, number, "entailment", p) for number, p in enumerate(column)]
+        for seed, column in enumerate(by_seed)
+    }
+    found = worst(RTE, runs, None, True)
+    assert [wrong.id for wrong in found] == ["0", "3", "2"]
+    assert [wrong.num_seeds for wrong in found] == [3, 2, 3]
+    assert found[0].failure.severity == 0.9
+    assert found[0].failure.certainty == "not_entailment: 0.900, entailment: 0.100"
+    assert mostly_wrong([0, 1], lambda value: value) is None
+    assert mostly_wrong([1, 0, 2], lambda value: value) == 1
+
+
+def test_numbers_are_as_wrong_as_they_are_far_off():
+    gold, said = (0.5, 4.9, 2.0), [(0.4, 1.0, 2.5), (0.6, 2.0, 2.4), (0.5, 9.0, 2.6)]
+    runs = {
+        seed: [
+            {"id": str(n), "gold": g, "prediction": p}
+            for n, (g, p) in enumerate(zip(gold, row, strict=True))
+        ]
+        for seed, row in enumerate(said)
+    }
+    found = worst(STSB, runs, None, True)
+    assert [wrong.id for wrong in found] == ["1", "2", "0"]
+    assert found[0].failure.severity == pytest.approx(2.9)
+    assert found[0].num_seeds is None
+    assert {way: list(parts) for way, parts in groups_of(STSB, runs[0], None).items()} == {
+        "gold value": ["0 to 1", "2 to 3", "4 to 5"]
+    }
+
+
+def question(number, gold, said, odds, best=0.5):
+    prediction = "" if odds > SQUAD_2.kind.null_threshold else said
+    return {
+        "id": str(number),
+        "gold": gold,
+        "prediction": prediction,
+        "answer": said,
+        "null_odds": odds,
+        "n_best": [[said, best], ["another", 1 - best]],
+    }
+
+
+def test_answers_are_wrong_unless_they_match_when_normalised():
+    lines = [
+        question(0, ["The Cat", "cat"], "a CAT!", -9.0),
+        question(1, ["cat"], "dog", -9.0, best=0.8),
+        question(2, [], "dog", -9.0, best=0.6),
+        question(3, ["cat"], "cat", 4.0),
+        question(4, [], "dog", 4.0),
+    ]
+    found = worst(SQUAD_2, {0: lines}, None, True)
+    assert [wrong.id for wrong in found] == ["3", "1", "2"]
+    assert found[0].failure.severity == pytest.approx(1 / (1 + math.exp(-4)))
+    assert found[0].failure.prediction == "(no answer)"
+    assert found[2].failure.gold == "(no answer)"
+    assert "“dog” 0.800" in found[1].failure.certainty
+    counts = confusions(SQUAD_2, {0: lines})
+    assert counts["answer", "answer"] == 2
+    assert counts["no answer", "answer"] == counts["answer", "no answer"] == 1
+    groups = group_scores(SQUAD_2, {0: lines}, {}, None)
+    scores = {group.group: group.score for group in groups}
+    official = SQUAD_2.kind.score(SQUAD_2, lines)
+    assert scores == {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
+    assert confusions(SQUAD_1, {0: lines}) == {}
+
+
+def test_korean_answers_are_normalised_by_their_own_script():
+    line = {"id": "0", "gold": ["서울"], "prediction": "《서울》", "n_best": [["《서울》", 1.0]]}
+    assert KORQUAD_1.kind.failure(KORQUAD_1, [line], None) is None
+    assert SQUAD_1.kind.failure(SQUAD_1, [line], None) is not None
+
+
+def pair_examples(count=200):
+    rng = random.Random(5)
+    words = ["나무", "물", "tree", "water", "stone", "하늘"]
+    return [
+        LabelExample(
+            str(n), tuple(" ".join(rng.choices(words, k=rng.randrange(1, 12))) for _ in range(2)), 0
+        )
+        for n in range(count)
+    ]
+
+
+def test_groups_hold_every_example_once():
+    lines, examples = random_labels(RTE, 0, 200), pair_examples()
+    groups = groups_of(RTE, lines, examples)
+    assert set(groups) == {"length, characters", "words in common, %", "script"}
+    for parts in groups.values():
+        assert sorted(p for positions in parts.values() for p in positions) == list(range(200))
+    lengths = [sum(map(len, example.texts)) for example in examples]
+    quarters = list(groups["length, characters"].values())
+    assert len(quarters) == 4
+    for lower, upper in pairwise(quarters):
+        assert max(lengths[p] for p in lower) < min(lengths[p] for p in upper)
+        assert 30 < len(upper) < 70
+    assert set(groups["script"]) <= {"no Hangul", "Hangul and others", "over 90 % Hangul"}
+    same = [LabelExample(str(n), ("같은 글",), 0) for n in range(200)]
+    assert groups_of(COLA, lines, same) == {}  # one group is none
+
+
+def test_the_score_of_a_group_is_that_of_its_lines():
+    runs = {seed: random_labels(RTE, seed, 200) for seed in range(3)}
+    examples = pair_examples()
+    groups = groups_of(RTE, runs[0], examples)
+    for group in group_scores(RTE, runs, {1: runs[1]}, examples):
+        positions = groups[group.way][group.group]
+        shares = [
+            np.mean([runs[s][p]["gold"] == runs[s][p]["prediction"] for p in positions])
+            for s in runs
+        ]
+        assert group.score == pytest.approx(np.mean(shares))
+        assert group.untrained == pytest.approx(shares[1])
+        assert group.num_examples == len(positions)
+        assert group.low is not None
+        assert 0 <= group.low <= group.score <= group.high <= 1
+
+
+def test_what_texts_are_made_of():
+    assert hangul_share("가나 ab") == 0.5
+    assert hangul_share("12 !") == 0
+    assert word_overlap("The cat, the dog", "a CAT") == 0.25
+    assert word_overlap("", "") == 0
+    assert question_word("In what year did he, who won, die?") == "what"
+    assert question_word("How many are there?") == "how many"
+    assert question_word("대한민국의 수도는 어디인가?") == "어디"
+    assert question_word("Name the whole of it.") == "another word"
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = Counter(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+
+    def handle_endtag(self, tag):
+        self.tags["/" + tag] += 1
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> Path:
+    """A partly evaluated run: half of RTE is wrong for every seed, surest in the first row."""
+    rows = [f"{n}\t{text}\tb {n}\tentailment" for n, text in enumerate(texts)]
+    (data / "RTE").mkdir(parents=True)
+    header = "index\tsentence1\tsentence2\tlabel"
+    for split in ("train", "dev"):
+        (data / "RTE" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    sha256 = load_task(RTE, data).sha256
+    place = folder / "evaluate.partial"
+    place.mkdir(parents=True)
+    for seed in range(num_seeds):
+        lines = [
+            label_line(RTE, number, "entailment", (0.2, 0.8) if number % 2 == 0 else (0.9, 0.1))
+            for number in range(len(texts))
+        ]
+        for number, line in enumerate(lines, start=1):
+            line["id"] = f"dev-{number}"
+        lines[0]["probabilities"] = [0.01, 0.99]
+        result = Result(
+            suite="glue",
+            task="glue-rte",
+            task_version="1.0",
+            model="pretrained",
+            model_path="m",
+            seed=seed,
+            metric="accuracy",
+            value=0.5,
+            higher_is_better=True,
+            metrics={"accuracy": 0.5},
+            split="dev",
+            num_examples=len(lines),
+            num_train_examples=4,
+            truncated_fraction=0,
+            selection="last",
+            degenerate=None,
+            hyper_parameters={},
+            versions={},
+            data_sha256=sha256,
+            git_commit=None,
+            seconds=1.0,
+        )
+        about = {
+            "task": "glue-rte",
+            "task_version": "1.0",
+            "variant": "pretrained",
+            "seed": seed,
+            "data_sha256": sha256,
+            "split": "dev",
+        }
+        write_predictions(prediction_path(place, "glue-rte", "pretrained", seed), about, lines)
+        append_result(place / "results.jsonl", result)
+    return folder
+
+
+def test_hostile_examples_stay_text_in_every_form(tmp_path):
+    shown = HOSTILE.replace("\t", " ")
+    run = make_run(tmp_path / HOSTILE.split("/")[0], tmp_path / "data", [shown, "b", "c", "d"])
+    report([run], tmp_path / "out", tmp_path / "data")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    read = Tags(page)
+    assert not {"script", "img"} & set(read.tags)
+    for tag in ("details", "dd", "dl", "table", "div"):
+        assert read.tags[tag] == read.tags["/" + tag] > 0
+    assert "<script>alert('가')</script> \"q\" \ufffddlrow\ufffd \ufffd |" in "".join(read.text)
+    assert not any(character in page for character in "\u202e\u202c\x07")
+    markdown = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "<script" not in markdown.replace("\\<script", "")
+    assert not any(character in markdown for character in "\u202e\u202c\x07")
+    numbers = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    first = numbers["runs"][0]["errors"][0]["worst"][0]
+    assert first["texts"][0] == ["sentence1", shown]
+
+
+def test_texts_are_quoted_only_where_asked_for(tmp_path):
+    texts = [f"secret {number} text" + " more" * number for number in range(6)]
+    run = make_run(tmp_path / "run", tmp_path / "data", texts)
+    for data_dir, with_texts, has_groups in (
+        (tmp_path / "data", True, True),
+        (tmp_path / "data", False, True),
+        (None, True, False),
+    ):
+        report([run], tmp_path / "out", data_dir, with_texts)
+        written = [
+            (tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md", "json")
+        ]
+        quoted = data_dir is not None and with_texts
+        assert all(("secret 0 text" in text) == quoted for text in written)
+        assert all(("length, characters" in text) == has_groups for text in written)
+        assert all("dev-1" in text for text in written)  # the surest wrong row, by its id
+
+
+def test_data_that_changed_are_not_quoted(tmp_path):
+    run = make_run(tmp_path / "run", tmp_path / "data", ["a", "b", "c", "d"])
+    path = tmp_path / "data" / "RTE" / "dev.tsv"
+    path.write_text(path.read_text().replace("\tb\t", "\tanother\t"))
+    found = errors_of(read_run(run), tmp_path / "data")[0]
+    assert "are not those that it was scored on" in found.notes[0]
+    assert not any(wrong.texts for wrong in found.worst)
+    assert found.classes[0].num_gold == 4  # what lines alone say stays
+    path.unlink()
+    assert "no RTE/dev.tsv below" in errors_of(read_run(run), tmp_path / "data")[0].notes[0]
+    found = errors_of(read_run(run), tmp_path / "nowhere")[0]
+    assert "no data folder" in found.notes[0]
+
+
+def test_seeds_without_predictions_are_named(tmp_path):
+    run = make_run(tmp_path / "run", tmp_path / "data", ["a", "b", "c", "d"])
+    place = run / "evaluate.partial"
+    paths = [prediction_path(place, "glue-rte", "pretrained", seed) for seed in range(3)]
+    paths[0].unlink()
+    lines = [
+        {"id": f"dev-{n}", "gold": "entailment", "prediction": None, "probabilities": None}
+        for n in range(1, 5)
+    ]
+    write_predictions(paths[1], {"task": "glue-rte"}, lines)
+    found = errors_of(read_run(run), None)[0]
+    assert found.num_seeds == 1
+    assert found.notes == (
+        "seed 0: its predictions are not there (pretrained-0.jsonl)",
+        "seed 1: its training failed; it is left out",
+    )
+    paths[2].write_text(paths[2].read_text()[:-30])
+    with pytest.raises(ValueError, match=r"pretrained-2\.jsonl"):
+        errors_of(read_run(run), None)
+    paths[2].unlink()
+    document = TwinPage("t")
+    add_errors(document, errors_of(read_run(run), None))
+    assert "no predictions to look into" in document.markdown()
+
+
+def test_many_labels_are_a_list_of_confusions_and_few_a_matrix():
+    for task, is_matrix in ((YNAT, True), (RE, False)):
+        lines = random_labels(task, 1)
+        counts = confusions(task, {0: lines})
+        entry = TaskErrors(
+            "t",
+            task.name,
+            "f1",
+            True,
+            1,
+            300,
+            "examples",
+            classes=tuple(class_scores(task, {0: lines}, {})),
+            confusions=counts,
+        )
+        document = TwinPage("t")
+        add_errors(document, [entry])
+        assert ("class=matrix" in document.page.text()) == is_matrix
+        assert ("The largest of" in document.page.text()) != is_matrix
+        pairs = errors_numbers([entry])[0]["confusions"]
+        assert sum(pair["count"] for pair in pairs) == 300
+
+
+@pytest.mark.parametrize(
+    ("task", "lines"),
+    [
+        (NER, [{**line, "text": line["text"].replace("가", "密")} for line in chain(NER, 1)]),
+        (SQUAD_2, [question(0, ["密"], "密密", -9.0)]),
+        (WOS, [{"id": "0", "gold": ["택시-종류-密"], "prediction": []}]),
+    ],
+)
+def test_answers_are_not_quoted_either(task, lines):
+    assert any("密" in wrong.failure.gold for wrong in worst(task, {0: lines}, None, True))
+    unquoted = worst(task, {0: lines}, None, False)
+    assert unquoted
+    assert "密" not in repr(unquoted)
+
+
+def test_labels_that_are_bare_numbers_get_the_names_of_the_hub():
+    line = label_line(COLA, 0, "1", (0.8, 0.2))
+    failure = COLA.kind.failure(COLA, [line], None)
+    assert failure.gold == "1 (acceptable)"
+    assert failure.certainty == "0 (unacceptable): 0.800, 1 (acceptable): 0.200"

@@ -1,0 +1,324 @@
+"""Intervals are those of the formulas that hold at either end, and hold in between."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.metrics.statistics import mcnemar_exact
+from benchmarks.statistics.uncertainty import (
+    NUM_RESAMPLES,
+    NUM_SLOW_RESAMPLES,
+    Estimate,
+    difference,
+    estimate,
+    estimate_lines,
+    resample,
+    score_bounds,
+)
+from benchmarks.tasks.glue import COLA, SST2, STSB
+from benchmarks.tasks.kinds.classification import Classification
+from tests.benchmarks.conftest import t_half_width
+
+
+def lines(is_right, task=SST2):
+    """A line an example, right where said; gold labels take turns."""
+    rows = []
+    for number, right in enumerate(is_right):
+        gold = number % 2
+        predicted = task.labels[gold if right else 1 - gold]
+        rows.append({"id": f"dev-{number}", "gold": task.labels[gold], "prediction": predicted})
+    return rows
+
+
+def first_right(num_examples, num_right):
+    return lines([number < num_right for number in range(num_examples)])
+
+
+def accuracy(rows):
+    return sum(row["gold"] == row["prediction"] for row in rows) / len(rows)
+
+
+def two_level(runs):
+    return {seed: accuracy(rows) for seed, rows in runs.items()}, resample(SST2, runs)
+
+
+# --- examples alone -------------------------------------------------------------------------------
+
+
+def test_the_interval_of_one_seed_is_that_of_its_examples():
+    found = estimate_lines(SST2, {0: first_right(400, 300)})
+    half = 1.96 * math.sqrt(0.75 * 0.25 / 400)
+    assert found.over == "examples"
+    assert found.value == 0.75
+    assert (found.low, found.high) == pytest.approx((0.75 - half, 0.75 + half), abs=0.006)
+
+
+def test_the_error_over_examples_is_that_of_resampled_scores():
+    draws = resample(SST2, {0: first_right(50, 30)})
+    assert draws.scores[0].shape == (NUM_RESAMPLES,)
+    # the number of right ones in a resample is binomial
+    assert draws.scores[0].mean() == pytest.approx(0.6, abs=0.01)
+    assert draws.scores[0].std() == pytest.approx(math.sqrt(0.6 * 0.4 / 50), rel=0.05)
+    found = estimate({0: 0.6}, draws)
+    expected = stats.t.interval(0.95, 50 - 1, 0.6, draws.scores[0].std())
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_a_perfect_score_stays_within_what_a_score_can_be():
+    runs = {seed: first_right(30, 30 - (seed == 2)) for seed in range(3)}
+    found = estimate_lines(SST2, runs)
+    assert 0.9 < found.low < found.high == 1.0
+    assert score_bounds("mcc") == (-1.0, 1.0)
+    assert score_bounds("f1") == (0.0, 1.0)
+
+
+# --- seeds alone ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [(0.7, 0.74), (0.7, 0.71, 0.74), (0.5, 0.6, 0.4, 0.55, 0.52)])
+def test_without_predictions_it_is_the_t_interval_over_seeds(values):
+    found = estimate(dict(enumerate(values)), None)
+    half_width = t_half_width(values)
+    assert found.over == "seeds"
+    assert found.high - found.value == pytest.approx(half_width)
+    assert found.value - found.low == pytest.approx(half_width)
+
+
+def test_nothing_is_known_of_one_seed_without_predictions():
+    found = estimate({0: 0.7}, None)
+    assert (found.value, found.over, found.text()) == (0.7, "", "–")
+    assert math.isnan(found.low)
+    assert math.isnan(estimate({}, None).value)
+
+
+def test_an_undefined_seed_makes_all_undefined():
+    runs = {0: first_right(20, 15), 1: [line | {"prediction": None} for line in lines([True] * 20)]}
+    found = estimate_lines(SST2, runs)
+    assert math.isnan(found.value)
+    assert math.isnan(found.low)
+    assert found.over == ""
+
+
+def by_seed(values):
+    return dict(enumerate(values))
+
+
+def test_seeds_that_are_shared_are_those_of_the_paired_t_test():
+    first, second = (0.81, 0.80, 0.83, 0.82), (0.79, 0.785, 0.80, 0.81)
+    found = difference(by_seed(first), None, by_seed(second), None, shares_seeds=True)
+    expected = stats.ttest_rel(first, second)
+    bounds = expected.confidence_interval()
+    assert found.paired_by_seed
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(bounds))
+    assert found.p == pytest.approx(expected.pvalue)
+
+
+@pytest.mark.parametrize("second", [(0.79, 0.77, 0.80), (0.79, 0.785, 0.80, 0.81)])
+def test_unrelated_seeds_are_those_of_welch_whatever_their_numbers(second):
+    first = (0.81, 0.80, 0.83, 0.82)
+    found = difference(by_seed(first), None, by_seed(second), None)
+    expected = stats.ttest_ind(first, second, equal_var=False)
+    bounds = expected.confidence_interval()
+    assert not found.paired_by_seed
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(bounds))
+    assert found.p == pytest.approx(expected.pvalue)
+
+
+def test_p_is_as_small_as_the_scores_say():
+    """No number of resamples bounds it from below."""
+    first, second = (0.90, 0.91, 0.89, 0.90, 0.90), (0.60, 0.61, 0.60, 0.59, 0.61)
+    found = difference(by_seed(first), None, by_seed(second), None)
+    assert found.p == pytest.approx(stats.ttest_ind(first, second, equal_var=False).pvalue)
+    assert found.p < 1e-8
+
+
+def test_seeds_that_differ_by_the_same_by_chance_are_apart():
+    found = difference({0: 0.80, 1: 0.82}, None, {0: 0.81, 1: 0.83}, None, shares_seeds=True)
+    assert not found.paired_by_seed
+    assert found.estimate.low < 0 < found.estimate.high
+    constant = difference({0: 0.8, 1: 0.8}, None, {0: 0.7, 1: 0.7}, None, shares_seeds=True)
+    assert constant.estimate.low == constant.estimate.high == pytest.approx(0.1)
+    assert constant.p == 0.0
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def test_both_levels_add_up():
+    runs = {seed: first_right(500, n) for seed, n in enumerate((380, 390, 400, 385, 395, 370))}
+    values, draws = two_level(runs)
+    found = estimate(values, draws)
+    of_seeds = np.var(list(values.values()), ddof=1) / len(values)
+    of_examples = np.var(draws.mean(list(values)))
+    degrees = (of_seeds + of_examples) ** 2 / (of_seeds**2 / 5 + of_examples**2 / 499)
+    half = stats.t.ppf(0.975, degrees) * math.sqrt(of_seeds + of_examples)
+    assert found.over == "examples and seeds"
+    assert (found.high - found.low) / 2 == pytest.approx(half)
+
+
+def test_equal_seeds_are_as_one():
+    one = estimate_lines(SST2, {0: first_right(100, 70)})
+    three = estimate_lines(SST2, dict.fromkeys(range(3), first_right(100, 70)))
+    assert (three.low, three.high) == pytest.approx((one.low, one.high))
+
+
+LEVELS = [(0.0, 3), (0.02, 3), (0.1, 3), (0.1, 5)]
+
+
+def models(rng, sd, num_seeds, num_examples=100):
+    """Scores and draws of a model whose seeds vary by `sd`, and of others of its kind."""
+    hardness = rng.random(num_examples)  # of an example, for every seed of every model alike
+    while True:
+        rates = np.clip(rng.normal(0.7, sd, num_seeds), 0, 1)
+        # seeds slip on examples of their own
+        slips = rng.random((num_seeds, num_examples)) < 0.1
+        yield two_level({n: lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)})
+
+
+@pytest.mark.parametrize(("sd", "num_seeds"), LEVELS)
+def test_the_interval_covers_the_truth_as_often_as_it_says(sd, num_seeds):
+    """Over models and over examples, whichever of them varies more."""
+    rng = np.random.default_rng(17)
+    num_covered, num_trials, truth = 0, 60, 0.7 * 0.9 + 0.3 * 0.1
+    for _ in range(num_trials):
+        found = estimate(*next(models(rng, sd, num_seeds)))
+        num_covered += found.low <= truth <= found.high
+    assert num_covered / num_trials >= 0.88  # 0.95 less 2.5 standard errors
+
+
+@pytest.mark.parametrize(("sd", "num_seeds"), LEVELS)
+def test_p_of_equal_models_is_small_no_more_often_than_it_says(sd, num_seeds):
+    rng = np.random.default_rng(5)
+    num_small, num_trials = 0, 60
+    for _ in range(num_trials):
+        pair = models(rng, sd, num_seeds)
+        found = difference(*next(pair), *next(pair))
+        num_small += found.p <= 0.05
+        assert (found.p <= 0.05) == (not found.estimate.low <= 0 <= found.estimate.high)
+    assert num_small / num_trials <= 0.12  # 0.05 and 2.5 standard errors
+
+
+# --- differences ----------------------------------------------------------------------------------
+
+
+def test_a_difference_on_the_same_examples_is_paired():
+    """One system right where the other is, and on ten more: certain, though both are uncertain."""
+    values, draws = two_level(dict.fromkeys(range(3), first_right(300, 160)))
+    others, other_draws = two_level(dict.fromkeys(range(3), first_right(300, 150)))
+    found = difference(values, draws, others, other_draws)
+    alone = estimate(values, draws)
+    assert found.estimate.value == pytest.approx(10 / 300)
+    assert found.estimate.low > 0
+    assert found.p is not None
+    assert found.p < 0.01
+    assert found.estimate.high - found.estimate.low < (alone.high - alone.low) / 2
+
+
+def test_equal_models_cannot_be_told_apart():
+    values, draws = two_level({seed: first_right(60, 40 + seed) for seed in range(3)})
+    found = difference(values, draws, values, draws)
+    assert found.estimate.value == 0
+    assert found.estimate.low <= 0 <= found.estimate.high
+    assert found.p == pytest.approx(1.0, abs=0.05)
+    assert found.p_examples == 1.0
+
+
+def test_one_seed_each_of_right_and_wrong_is_mcnemars_test():
+    first, second = first_right(80, 50), lines([n % 3 > 0 for n in range(80)])
+    found = difference(*two_level({0: first}), *two_level({0: second}))
+    gold, one, two = (
+        [int(row[key]) for row in rows]
+        for rows, key in ((first, "gold"), (first, "prediction"), (second, "prediction"))
+    )
+    assert found.p_examples == pytest.approx(mcnemar_exact(gold, one, two).p)
+    assert found.test == "McNemar, exact"
+    assert found.estimate.over == "examples"
+
+
+def test_the_permutation_of_several_seeds_is_near_the_sign_test():
+    """Items that differ by one half, all the same way: 2 of 2^n orders are as far apart."""
+    first = {0: first_right(20, 16), 1: first_right(20, 10)}  # 6 examples of one half
+    second = dict.fromkeys(range(2), first_right(20, 10))
+    found = difference(*two_level(first), *two_level(second))
+    assert found.test == "paired permutation"
+    assert found.p_examples == pytest.approx(2 / 2**6, abs=0.012)
+
+
+def test_scores_that_are_no_mean_have_no_test_by_example():
+    runs = {0: lines([n % 3 > 0 for n in range(40)], COLA)}
+    draws = resample(COLA, runs)
+    assert draws.items is None
+    found = difference({0: 0.5}, draws, {0: 0.4}, draws)
+    assert (found.p_examples, found.test) == (None, "")
+
+
+# --- resamples ------------------------------------------------------------------------------------
+
+
+def test_the_same_lines_in_any_order_give_the_same_draws():
+    rows = first_right(90, 41)
+    first = resample(SST2, {0: rows, 1: rows[::-1]})
+    again = resample(SST2, {5: rows})
+    assert first.ids == again.ids
+    np.testing.assert_array_equal(first.scores[0], again.scores[5])
+    np.testing.assert_array_equal(first.scores[1], again.scores[5])
+
+
+def test_seeds_of_other_examples_are_refused():
+    with pytest.raises(ValueError, match="glue-sst2: seeds 0, 3 hold predictions of other"):
+        resample(SST2, {0: first_right(5, 3), 3: first_right(6, 3)})
+
+
+def test_resamples_without_a_score_are_counted():
+    """Of four pairs of which three predictions are equal, (3/4)^4 of resamples are constant."""
+    rows = [{"id": str(n), "gold": float(n), "prediction": 1.0 + (n == 3)} for n in range(4)]
+    found = estimate_lines(STSB, {0: rows})
+    share = 0.75**4 + 0.25**4
+    assert found.num_undefined / NUM_RESAMPLES == pytest.approx(share, abs=0.04)
+    assert (found.low, found.over) == (pytest.approx(math.nan, nan_ok=True), "")
+    many = [
+        {"id": str(n), "gold": float(n % 5), "prediction": 1.0 + (n % 10 == 3)} for n in range(40)
+    ]
+    found = estimate_lines(STSB, {0: many})
+    assert 0 < found.num_undefined < 0.05 * NUM_RESAMPLES
+    assert found.low < found.value < found.high
+    draws = resample(STSB, {0: many})
+    equal = difference({0: 0.1}, draws, {0: 0.1}, draws)
+    assert equal.estimate.num_undefined == found.num_undefined
+
+
+def test_resamples_without_a_score_are_left_out_of_a_difference():
+    draws, other = (resample(SST2, {0: first_right(50, right)}) for right in (45, 30))
+    holed = draws.scores[0].copy()
+    holed[:60] = math.nan
+    found = difference({0: 0.9}, replace(draws, scores={0: holed}), {0: 0.6}, other)
+    error = np.std((draws.scores[0] - other.scores[0])[60:])
+    assert found.estimate.num_undefined == 60
+    assert found.p == pytest.approx(2 * stats.t.sf(0.3 / error, 49))
+
+
+class OneByOne(Classification):
+    """A sort of task that has no fast way."""
+
+    def item_scores(self, task, lines):
+        return None
+
+    def weighted_score(self, task, lines):
+        return None
+
+
+def test_a_sort_of_task_without_a_fast_way_is_scored_line_by_line():
+    runs = {0: first_right(30, 21), 1: first_right(30, 24)}
+    fast, slow = resample(SST2, runs), resample(replace(SST2, kind=OneByOne()), runs)
+    for seed in runs:
+        np.testing.assert_allclose(slow.scores[seed], fast.scores[seed][:NUM_SLOW_RESAMPLES])
+    found = difference({0: 0.7, 1: 0.8}, slow, {0: 0.7, 1: 0.8}, slow)
+    assert found.p == pytest.approx(1.0)
+
+
+def test_an_estimate_as_text():
+    assert Estimate(0.5, 0.4, 0.61234, "examples and seeds").text() == "0.4000 to 0.6123"
+    assert Estimate(0.5, 0.4, 0.61234, "seeds").text() == "0.4000 to 0.6123 (seeds)"

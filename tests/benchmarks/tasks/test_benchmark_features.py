@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import torch
+from tokenizers import processors
+
+from benchmarks.encoder import check_tokenizer
+from benchmarks.tasks.glue import MRPC
+from benchmarks.tasks.heads.batches import (
+    POOL_BATCHES,
+    collate,
+    prediction_batches,
+    training_batches,
+)
+from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.klue import NLI, YNAT
+
+
+def tokenize(task, examples, tokenizer, max_length, train=False):
+    return task.kind.featurize(task, examples, tokenizer, max_length, train)
+
+
+def words(row, tokenizer):
+    return tokenizer.convert_ids_to_tokens(row.tolist())
+
+
+def test_a_pair_has_two_token_types_and_loses_its_longer_text_first(tokenizer):
+    pair = LabelExample("a", ("오늘 내일 새 큰 첫 국회", "증시 경찰"), 2)
+    short = LabelExample("b", ("국회", "증시"), 0)
+    features = tokenize(NLI, [pair, short], tokenizer, 8)
+    assert words(features.input_ids[0], tokenizer) == [
+        "[CLS]",
+        "오늘",
+        "내일",
+        "새",
+        "[SEP]",
+        "증시",
+        "경찰",
+        "[SEP]",
+    ]
+    assert features.token_type_ids[0].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert features.labels["labels"] == [2, 0]
+    assert features.num_truncated == 1
+
+
+def test_a_row_of_exactly_the_maximum_length_is_not_truncated(tokenizer):
+    features = tokenize(YNAT, [LabelExample("a", ("오늘 국회",), 0)], tokenizer, 4)
+    assert features.num_truncated == 0
+
+
+def test_both_orders_are_learnt_and_one_is_predicted(tokenizer):
+    pairs = [LabelExample("a", ("국회", "증시 경찰"), 1), LabelExample("b", ("새", "큰"), 0)]
+    features = tokenize(MRPC, pairs, tokenizer, 8, train=True)
+    assert features.example_of.tolist() == [0, 1, 0, 1]
+    assert words(features.input_ids[2], tokenizer) == [
+        "[CLS]",
+        "증시",
+        "경찰",
+        "[SEP]",
+        "국회",
+        "[SEP]",
+    ]
+    assert features.labels["labels"] == [1, 0, 1, 0]
+    assert tokenize(MRPC, pairs, tokenizer, 8).example_of.tolist() == [0, 1]
+
+
+def test_a_batch_is_padded_to_its_own_longest_row(tokenizer):
+    titles = ["국회", "오늘 국회 새", "오늘 내일 새 큰 국회"]
+    examples = [LabelExample(str(n), (title,), n) for n, title in enumerate(titles)]
+    features = tokenize(YNAT, examples, tokenizer, 16)
+    batch = collate(YNAT.kind, features, np.array([1, 0]), 0, torch.device("cpu"))
+    assert batch["input_ids"].shape == (2, 5)
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+    assert batch["input_ids"][1, 3:].tolist() == [0, 0]
+    assert batch["labels"].tolist() == [1, 0]
+
+
+def test_a_tokenizer_without_padding_or_without_cls_in_front_is_refused(tokenizer, model_folder):
+    check_tokenizer(tokenizer)
+    bare = type(tokenizer).from_pretrained(model_folder)
+    bare.pad_token = None
+    with pytest.raises(ValueError, match="no padding token"):
+        check_tokenizer(bare)
+    other = type(tokenizer).from_pretrained(model_folder)
+    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", pair="$A $B"
+    )
+    with pytest.raises(ValueError, match=r"no \[CLS\] in front"):
+        check_tokenizer(other)
+
+
+def test_training_batches_are_full_and_cover_each_epoch():
+    lengths = np.random.default_rng(0).integers(3, 60, 96)
+    batches = training_batches(lengths, 8, 24, np.random.default_rng(5))  # two epochs
+    assert [len(batch) for batch in batches] == [8] * 24
+    assert np.bincount(np.concatenate(batches)).tolist() == [2] * 96
+    again = training_batches(lengths, 8, 24, np.random.default_rng(5))
+    other = training_batches(lengths, 8, 24, np.random.default_rng(6))
+    assert all((a == b).all() for a, b in zip(batches, again, strict=True))
+    assert any((a != b).any() for a, b in zip(batches, other, strict=True))
+
+
+def test_batches_hold_rows_of_like_length_in_shuffled_order():
+    lengths = np.random.default_rng(0).integers(3, 100, 8 * POOL_BATCHES)
+    batches = training_batches(lengths, 8, POOL_BATCHES, np.random.default_rng(1))
+    spread = np.mean([np.ptp(lengths[batch]) for batch in batches])
+    assert spread < 5  # without sorting about 75
+    longest = [lengths[batch].max() for batch in batches]
+    assert longest != sorted(longest)
+
+
+def test_fewer_rows_than_a_batch_repeat():
+    (batch,) = training_batches(np.array([3, 4, 5]), 8, 1, np.random.default_rng(0))
+    assert sorted(np.bincount(batch).tolist()) == [2, 3, 3]
+
+
+def test_prediction_batches_hold_each_row_once():
+    lengths = np.random.default_rng(0).integers(3, 60, 21)
+    batches = prediction_batches(lengths, 8)
+    assert [len(batch) for batch in batches] == [8, 8, 5]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(21))

@@ -1,0 +1,372 @@
+"""Dialogues of the Wizard of Seoul: reading, states as text, and the slot generator."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models
+from torch import nn
+from transformers import BertTokenizer, ElectraConfig, ElectraModel, PreTrainedTokenizerFast
+
+from benchmarks.tasks.data.load import read_examples, split_by_group
+from benchmarks.tasks.heads import dialogue as dialogue_head
+from benchmarks.tasks.heads.batches import collate
+from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
+from benchmarks.tasks.kinds.dialogue_state import (
+    GATES,
+    GENERATED,
+    dialogue_pieces,
+    dialogue_turns,
+    gate_of,
+    left_cut,
+    recovered_state,
+    slot_values,
+    value_text,
+)
+from benchmarks.tasks.klue_structured import WOS
+
+SLOTS = ("식당-이름", "식당-주차 가능")
+TASK = replace(WOS, labels=SLOTS)
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "식당",
+    "이름",
+    "주차",
+    "가능",
+    "none",
+    "yes",
+    "no",
+    "dontcare",
+    "미",
+    "##담",
+    "나",
+    "은",
+    ":",
+    ",",
+    "=",
+    "1",
+    "##2",
+    "3",
+    "4",
+    "don",
+    "t",
+    "'",
+]
+DIALOGUE = {
+    "guid": "wos-0",
+    "dialogue": [
+        {"role": "user", "text": "식당", "state": []},
+        {"role": "sys", "text": "이름 은"},
+        {"role": "user", "text": "미담", "state": ["식당-이름-미담"]},
+        {"role": "sys", "text": "나"},
+        {"role": "user", "text": "주차", "state": ["식당-이름-미담", "식당-주차 가능-yes"]},
+        {"role": "sys", "text": "나"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    return BertTokenizer(vocab=vocabulary, do_lower_case=False)
+
+
+@pytest.fixture
+def examples(tmp_path):
+    path = tmp_path / "wos-v1.1_dev.json"
+    path.write_text(json.dumps([DIALOGUE]), encoding="utf-8")
+    return list(read_examples(TASK, "dev", path))
+
+
+@pytest.fixture
+def encoder():
+    config = ElectraConfig(
+        vocab_size=len(WORDS),
+        embedding_size=6,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=64,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return ElectraModel(config)
+
+
+def head_on(encoder, tokenizer, seed=0):
+    return TASK.kind.make_head(TASK, encoder, tokenizer, torch.Generator().manual_seed(seed))
+
+
+def test_every_user_turn_is_an_example(examples):
+    assert [example.id for example in examples] == ["wos-0-0", "wos-0-1", "wos-0-2"]
+    assert examples[2].texts == ("식당", "이름 은", "미담", "나", "주차")
+    assert examples[1].state == ("식당-이름-미담",)
+
+
+def test_a_dialogue_stays_on_one_side_of_a_split(examples):
+    assert sorted(map(len, split_by_group(TASK, examples))) == [0, 3]
+
+
+def test_rows_of_the_hub_and_of_a_test_file():
+    assert len(list(TASK.kind.from_hub(TASK, "dev", [DIALOGUE]))) == 3
+    unlabelled = list(TASK.kind.from_hub(TASK, "test", [DIALOGUE]))
+    assert [example.state for example in unlabelled] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"guid": None}, "dialogue 1: no text in the field 'guid'"),
+        ({"dialogue": []}, "dialogue 1: no list of turns"),
+        ({"dialogue": [{"role": "user"}]}, "dialogue 1 turn 1: .* has no text"),
+        ({"dialogue": [{"role": "user", "text": "a"}]}, "user turn 1: None is no list of states"),
+        (
+            {"dialogue": [{"role": "user", "text": "a", "state": ["식당-이름"]}]},
+            "user turn 1: '식당-이름' is not 'domain-slot-value'",
+        ),
+        (
+            {"dialogue": [{"role": "user", "text": "a", "state": ["식당-맛-좋은"]}]},
+            "user turn 1: unknown slot in '식당-맛-좋은'",
+        ),
+    ],
+)
+def test_a_bad_dialogue_is_named(tmp_path, change, message):
+    path = tmp_path / "wos-v1.1_dev.json"
+    path.write_text(json.dumps([DIALOGUE | change]), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        list(read_examples(TASK, "dev", path))
+
+
+def test_two_dialogues_of_one_guid_are_refused(tmp_path):
+    path = tmp_path / "wos-v1.1_dev.json"
+    path.write_text(json.dumps([DIALOGUE, DIALOGUE]), encoding="utf-8")
+    with pytest.raises(ValueError, match="guid 'wos-0' is that of dialogue 1"):
+        list(read_examples(TASK, "dev", path))
+
+
+def test_a_value_may_hold_hyphens_and_the_last_of_a_slot_counts():
+    state = ["식당-이름-미담", "식당-이름-A-B", "식당-주차 가능-no"]
+    assert slot_values(state) == {"식당-이름": "A-B", "식당-주차 가능": "no"}
+
+
+def test_gates_are_named_values_or_generated():
+    assert [gate_of(value) for value in ("none", "dontcare", "yes", "no")] == [0, 1, 3, 4]
+    assert gate_of("미담") == GENERATED == GATES.index("ptr")
+
+
+def test_turns_stand_behind_separators_and_the_first_behind_two():
+    assert dialogue_pieces([[7, 8]], 3) == [3, 3, 7, 8]
+    assert dialogue_pieces([[7, 8], [9], [5]], 3) == [3, 7, 8, 3, 9, 3, 5]
+
+
+def test_the_oldest_pieces_are_cut():
+    assert left_cut([5, 6, 7], 5, 2, 3) == [2, 5, 6, 7, 3]
+    assert left_cut([5, 6, 7], 4, 2, 3) == [2, 6, 7, 3]
+    assert left_cut([5, 6, 7], 2, 2, 3) == [2, 3]
+
+
+def test_turns_before_a_user_turn_are_read_with_it():
+    (texts, state), _, _ = dialogue_turns(DIALOGUE, "here")
+    assert (texts, state) == (["식당"], [])
+
+
+def ids(*pieces):
+    return [WORDS.index(piece) for piece in pieces]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["미", "##담"], "미담"),
+        (["나", "=", "미"], "나 = 미"),  # what the tokenizer cut stays apart
+        (["1", "##2", ":", "3", "4"], "12:3 4"),
+        (["나", ",", "미"], "나, 미"),
+        (["##담", "미"], "담 미"),
+        (["don", "'", "t"], "don't"),
+        ([], ""),
+    ],
+)
+def test_generated_pieces_become_text_as_in_the_official_code(tokenizer, pieces, text):
+    assert value_text(ids(*pieces), tokenizer) == text
+
+
+def test_other_tokenizers_decode_themselves():
+    inner = Tokenizer(models.WordLevel({"▁가": 0, "나": 1, "<unk>": 2}, unk_token="<unk>"))
+    inner.decoder = decoders.Metaspace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+    assert value_text([0, 1], tokenizer) == "가나"
+
+
+def test_a_state_is_what_gates_and_values_say(tokenizer):
+    slots = ["a-b", "a-c", "a-d", "a-e", "a-f", "a-g"]
+    gates = ["none", "dontcare", "yes", "ptr", "ptr", "ptr"]
+    generated = [
+        ids("미"),
+        ids("미"),
+        ids("미"),
+        ids("미", "##담", "[SEP]", "나"),
+        ids("none", "[SEP]"),  # a generated none is none
+        ids("[UNK]", "미"),  # ends before it begins
+    ]
+    state = recovered_state(slots, gates, generated, tokenizer)
+    assert state == ["a-c-dontcare", "a-d-yes", "a-e-미담", "a-g-"]
+
+
+def test_turns_become_features(examples, tokenizer):
+    features = TASK.kind.featurize(TASK, examples, tokenizer, 7, train=True)
+    rows = [tokenizer.convert_ids_to_tokens(row.tolist()) for row in features.input_ids]
+    assert rows[0] == ["[CLS]", "[SEP]", "[SEP]", "식당", "[SEP]"]
+    assert rows[2] == ["[CLS]", "##담", "[SEP]", "나", "[SEP]", "주차", "[SEP]"]
+    assert features.num_truncated == 2
+    batch = TASK.kind.label_arrays(features, np.array([0, 2]), 7)
+    assert batch["gates"].tolist() == [[0, 0], [GENERATED, GATES.index("yes")]]
+    assert batch["values"].tolist() == [
+        [ids("none", "[SEP]", "[PAD]"), ids("none", "[SEP]", "[PAD]")],
+        [ids("미", "##담", "[SEP]"), ids("yes", "[SEP]", "[PAD]")],
+    ]
+
+
+def whole_distribution(head, states, batch, forced):
+    """The probabilities of all pieces at every step, (B, J, K, V), written out with plain loops."""
+    weight = head._embeddings[0].weight
+    values = batch["values"]
+    found = torch.zeros(*values.shape, len(weight))
+    for row in range(values.shape[0]):
+        real = batch["attention_mask"][row].bool()
+        own, pieces = states[row, real], batch["input_ids"][row, real]
+        for slot in range(values.shape[1]):
+            name = head.slot_ids[slot][head.slot_mask[slot].bool()]
+            word = head.widen(weight[name]).sum(0)
+            hidden = torch.tanh(head.pooler(states[row, 0]))
+            for step in range(values.shape[2]):
+                hidden = head.gru(word[None], hidden[None])[0]
+                attention = (own @ hidden).softmax(0)
+                context = attention @ own
+                gate = torch.sigmoid(head.generate(torch.cat((word, hidden, context))))
+                found[row, slot, step] = gate * (weight @ head.narrow(hidden)).softmax(0)
+                for piece, share in zip(pieces, attention, strict=True):
+                    found[row, slot, step, piece] += ((1 - gate) * share).squeeze()
+                best = found[row, slot, step].argmax()
+                word = head.widen(weight[values[row, slot, step] if forced else best])
+    return found
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_probabilities_of_gold_pieces_are_those_of_the_whole_mixture(
+    examples, tokenizer, encoder, monkeypatch, forced
+):
+    monkeypatch.setattr(dialogue_head, "TEACHER_FORCING", float(forced))
+    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=True)
+    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    head = head_on(encoder, tokenizer)
+    head.dropout.p = 0.0
+    states = torch.randn(*batch["input_ids"].shape, 8, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        outputs = head.train()(states, batch)
+        every = whole_distribution(head, states, batch, forced)
+    expected = every.gather(3, batch["values"][..., None]).squeeze(3).log()
+    torch.testing.assert_close(outputs["log_probabilities"], expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(every.sum(dim=3), torch.ones(batch["values"].shape))
+    is_piece = batch["values"] != 0
+    mean = -expected[is_piece].mean() + nn.functional.cross_entropy(
+        outputs["gate_logits"].flatten(0, 1), batch["gates"].flatten()
+    )
+    torch.testing.assert_close(head.loss(outputs, batch), mean)
+
+
+def test_decoding_is_greedy_over_the_mixture(examples, tokenizer, encoder, monkeypatch):
+    monkeypatch.setattr(dialogue_head, "_PAIRS_AT_ONCE", 2)
+    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=False)
+    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    head = head_on(encoder, tokenizer).eval()
+    nn.init.zeros_(head.gate.weight)
+    nn.init.constant_(head.gate.bias[GENERATED], 1.0)
+    states = torch.randn(*batch["input_ids"].shape, 8, generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        outputs = head(states, batch)
+        longer = batch | {"values": torch.zeros(3, 2, MAX_VALUE_PIECES, dtype=torch.int64)}
+        every = whole_distribution(head, states, longer, forced=False)
+    assert outputs["generated"].tolist() == every.argmax(dim=3).tolist()
+
+
+def test_nothing_is_generated_behind_other_gates(examples, tokenizer, encoder):
+    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=False)
+    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    head = head_on(encoder, tokenizer).eval()
+    nn.init.zeros_(head.gate.weight)
+    nn.init.constant_(head.gate.bias[0], 9.0)
+    outputs = head(torch.randn(*batch["input_ids"].shape, 8), batch)
+    assert not outputs["generated"].any()
+    arrays = [{name: outputs[name][row].detach().numpy() for name in outputs} for row in range(3)]
+    lines = TASK.kind.lines(TASK, examples, features, arrays)
+    assert [line["prediction"] for line in lines] == [[]] * 3
+    assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
+
+
+def test_the_generator_learns_in_bf16(examples, tokenizer, encoder):
+    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=True)
+    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    head = head_on(encoder, tokenizer).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        states = torch.randn(*batch["input_ids"].shape, 8, dtype=torch.bfloat16)
+        outputs = head(states, batch)
+        generated = head.eval()(states, batch)["generated"]
+    loss = head.loss(outputs, batch)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert loss.isfinite()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in head.parameters())
+    assert generated.shape == (3, 2, MAX_VALUE_PIECES)
+
+
+def test_word_embeddings_are_the_encoders_and_learnt_once(examples, tokenizer, encoder):
+    head = head_on(encoder, tokenizer)
+    weight = encoder.get_input_embeddings().weight
+    assert not any(parameter is weight for parameter in head.parameters())
+    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=True)
+    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    outputs = head.train()(torch.randn(*batch["input_ids"].shape, 8), batch)
+    head.loss(outputs, batch).backward()
+    assert weight.grad is not None
+    assert weight.grad.any()
+
+
+def test_a_pooler_of_the_encoder_is_taken_over(tokenizer):
+    encoder = nn.Module()
+    encoder.config = type("Config", (), {"hidden_size": 4})
+    encoder.pooler = nn.Module()
+    encoder.pooler.dense = nn.Linear(4, 4)
+    embeddings = nn.Embedding(len(WORDS), 4)
+    encoder.get_input_embeddings = lambda: embeddings
+    head = SlotGenerator(encoder, [[5, 6], [7]], 0)
+    assert torch.equal(head.pooler.weight, encoder.pooler.dense.weight)
+    assert head.pooler.weight is not encoder.pooler.dense.weight
+    assert isinstance(head.widen, nn.Identity)
+
+
+def test_scores_come_from_lines_alone():
+    lines = [
+        {"id": "a", "gold": ["식당-이름-미담"], "prediction": ["식당-이름-미담"]},
+        {"id": "b", "gold": [], "prediction": ["식당-이름-미담"]},
+    ]
+    scores = TASK.kind.score(TASK, lines)
+    assert next(iter(scores)) == TASK.headline == "slot_micro_f1"
+    assert scores["slot_micro_f1"] == scores["joint_goal_acc"] == 0.5
+    assert scores["pooled_slot_f1"] == pytest.approx(2 / 3)
+    assert all(math.isnan(score) for score in TASK.kind.score(TASK, []).values())
+
+
+def test_an_ensemble_votes_on_slots():
+    states = [["식당-이름-미담"], ["식당-이름-나", "식당-주차 가능-no"], ["식당-주차 가능-no"]]
+    runs = [[{"id": "a", "gold": [], "prediction": state}] for state in states]
+    (found,) = TASK.kind.ensemble(TASK, runs)
+    # each name once and once none: the first run's
+    assert found["prediction"] == ["식당-이름-미담", "식당-주차 가능-no"]

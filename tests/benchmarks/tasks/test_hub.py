@@ -1,0 +1,333 @@
+"""Tasks read by `datasets`, from folders that `save_to_disk` wrote."""
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from datasets.utils.logging import disable_progress_bar
+
+from benchmarks.evaluate import evaluate
+from benchmarks.results.submission import GLUE_FILES, write_glue_zip
+from benchmarks.tasks.data.hub import HUB, load_data, read_hub, saved_folder
+from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.data.texts import dump_texts
+from benchmarks.tasks.glue import MNLI, MRPC, STSB
+from benchmarks.tasks.klue import NER, STS, YNAT
+from benchmarks.tasks.korean import NSMC, PAWS_X
+from benchmarks.tasks.squad import SQUAD_1
+
+disable_progress_bar()
+
+
+def save(task, folder, features, **splits):
+    made = {
+        name: Dataset.from_list(rows, features=Features(features)) for name, rows in splits.items()
+    }
+    DatasetDict(made).save_to_disk(str(folder / task.name))
+    return load_data(task, folder)
+
+
+TEXT = Value("string")
+# the hub's order, which is not KLUE-baseline's
+TOPICS = ClassLabel(names=["IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치"])
+YNAT_FEATURES = {"guid": TEXT, "title": TEXT, "label": TOPICS, "url": TEXT, "date": TEXT}
+
+
+def topic(number, label):
+    return {"guid": f"g{number}", "title": f"제목 {number}", "label": label, "url": "", "date": ""}
+
+
+def test_class_labels_are_taken_by_name(tmp_path):
+    rows = [topic(0, 0), topic(1, 6)]
+    data = save(YNAT, tmp_path, YNAT_FEATURES, train=rows, validation=rows)
+    assert [(e.id, e.texts, YNAT.labels[e.label]) for e in data.reported] == [
+        ("g0", ("제목 0",), "IT과학"),
+        ("g1", ("제목 1",), "정치"),
+    ]
+    assert data.split == "dev-part"
+    assert data.parts == {"train": (2, 45_678), "dev": (2, 9_107)}
+
+
+def test_other_labels_are_refused(tmp_path):
+    other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
+    with pytest.raises(ValueError, match=r"has the labels IT과학, 경제, 날씨 in 'label', the task"):
+        save(YNAT, tmp_path, other, validation=[topic(0, 0)])
+
+
+def test_names_of_the_hub_become_those_of_the_files(tmp_path):
+    features = {
+        "sentence1": TEXT,
+        "sentence2": TEXT,
+        "idx": Value("int32"),
+        "label": ClassLabel(names=["not_equivalent", "equivalent"]),
+    }
+    rows = [{"sentence1": f"a{n}", "sentence2": "b", "label": n, "idx": n} for n in (0, 1)]
+    unlabelled = [row | {"label": -1} for row in rows]
+    data = save(MRPC, tmp_path, features, train=rows, validation=rows, test=unlabelled)
+    assert [(e.texts, e.label) for e in data.train] == [(("a0", "b"), 0), (("a1", "b"), 1)]
+    assert [e.label for e in data.further["test"]] == [None, None]
+
+
+def test_the_splits_of_mnli_are_found_and_its_labels_put_in_order(tmp_path):
+    features = {
+        "premise": TEXT,
+        "hypothesis": TEXT,
+        "label": ClassLabel(names=["entailment", "neutral", "contradiction"]),
+    }
+    rows = [{"premise": f"p{n}", "hypothesis": "h", "label": n} for n in range(3)]
+    data = save(
+        MNLI,
+        tmp_path,
+        features,
+        train=rows,
+        validation_matched=rows,
+        validation_mismatched=rows[:1],
+    )
+    assert [MNLI.labels[e.label] for e in data.train] == ["entailment", "neutral", "contradiction"]
+    assert [e.texts for e in data.further["dev_mismatched"]] == [("p0", "h")]
+
+
+def test_numbers_and_fields_of_fields(tmp_path):
+    pair = {"sentence1": TEXT, "sentence2": TEXT}
+    row = {"sentence1": "a", "sentence2": "b"}
+    values = [row | {"label": 2.5}, row | {"label": 0.0}]
+    data = save(
+        STSB, tmp_path, {**pair, "label": Value("float32")}, train=values, validation=values
+    )
+    assert [e.value for e in data.reported] == [2.5, 0.0]
+    labels = {"label": Value("float64"), "real-label": Value("float64"), "binary-label": TEXT}
+    nested = [
+        row | {"guid": "g", "labels": {"label": 3.7, "real-label": 3.71, "binary-label": "1"}}
+    ]
+    features = {**pair, "guid": TEXT, "labels": labels}
+    data = save(STS, tmp_path, features, train=nested, validation=nested)
+    assert data.reported[0].value == 3.71
+
+
+def test_tags_are_taken_by_name(tmp_path):
+    names = sorted(NER.labels)  # the hub's order
+    features = {"sentence": TEXT, "tokens": List(TEXT), "ner_tags": List(ClassLabel(names=names))}
+    tags = [names.index(name) for name in ("B-LC", "I-LC", "O")]
+    rows = [{"sentence": "<국회:LC>가", "tokens": ["국", "회", "가"], "ner_tags": tags}]
+    data = save(NER, tmp_path, features, train=rows, validation=rows)
+    assert data.reported[0].texts == ("국회가",)
+    assert [NER.labels[tag] for tag in data.reported[0].tags] == ["B-LC", "I-LC", "O"]
+
+
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"has no split validation .*there are: train\)"):
+        save(YNAT, tmp_path, YNAT_FEATURES, train=[topic(0, 0)])
+    features = {"guid": TEXT, "label": TOPICS}
+    with pytest.raises(ValueError, match="dev row 1 of klue/klue has no field 'title'"):
+        save(YNAT, tmp_path / "b", features, validation=[{"guid": "a", "label": 0}])
+    with pytest.raises(ValueError, match=r"korean-nsmc is not read by `datasets`.*e9t/nsmc"):
+        read_hub(NSMC, None)
+    assert saved_folder(NSMC, tmp_path) is None
+
+
+def test_a_saved_folder_is_scored_like_the_official_file(
+    make_config, model_folder, ynat_folder, tmp_path
+):
+    from benchmarks.results.results import read_results
+
+    data = load_task(YNAT, ynat_folder)
+    splits = {
+        name: [
+            topic(0, TOPICS.str2int(YNAT.labels[e.label])) | {"guid": e.id, "title": e.texts[0]}
+            for e in rows
+        ]
+        for name, rows in (("train", data.train), ("validation", data.reported))
+    }
+    save(YNAT, tmp_path / "saved", YNAT_FEATURES, **splits)
+    scores = []
+    for number, folder in enumerate((ynat_folder, tmp_path / "saved")):
+        config = make_config(data_dir=str(folder), num_epochs=2)
+        config = config.model_copy(update={"output_dir": str(tmp_path / str(number))})
+        evaluate(config, str(model_folder), overwrite=False)
+        (made,) = (tmp_path / str(number)).glob("evaluate-*")
+        (result,) = read_results(made / "results.jsonl")
+        scores.append((result.metrics, result.data_sha256, result.split))
+    assert scores[0] == scores[1]
+
+
+def test_without_a_training_split_the_reported_one_is_divided(tmp_path):
+    rows = [topic(n, n % 7) for n in range(60)]
+    data = save(YNAT, tmp_path, YNAT_FEATURES, validation=rows)
+    assert data.split == "dev-split-eval"
+    assert len(data.train) + len(data.reported) == 60
+
+
+def test_a_task_is_named_where_the_hub_cannot_be_reached(monkeypatch):
+    def load_dataset(*arguments):
+        raise ConnectionError("Couldn't reach 'nobody/nothing' on the Hub\nmore")
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    task = replace(YNAT, hub=replace(YNAT.hub, path="nobody/nothing"))
+    with pytest.raises(
+        ValueError, match=r"klue-ynat: `datasets` cannot read nobody/nothing: Could"
+    ):
+        read_hub(task, None)
+
+
+PAIR = {"sentence1": TEXT, "sentence2": TEXT}
+
+
+def write_table(path, header, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("\t".join(row) + "\n" for row in (header, *rows)), encoding="utf-8")
+
+
+def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
+    """Also numbers that the hub has in single precision, and rows that the authors leave out."""
+    numbers = ["3.800", "4.57142857142857", "5.000"]
+    header = ("index", "sentence1", "sentence2", "score")
+    for split in ("train", "dev"):
+        rows = [(str(n), f"a{n}", "b", number) for n, number in enumerate(numbers)]
+        write_table(tmp_path / f"files/STS-B/{split}.tsv", header, *rows)
+    saved = [
+        {"sentence1": f"a{n}", "sentence2": "b", "label": float(number)}
+        for n, number in enumerate(numbers)
+    ]
+    features = {**PAIR, "label": Value("float32")}
+    of_hub = save(STSB, tmp_path / "hub", features, train=saved, validation=saved)
+    of_files = load_task(STSB, tmp_path / "files")
+    assert of_hub.sha256 == of_files.sha256
+    assert set(of_hub.sha256) == {"train", "dev"}
+    other = save(STSB, tmp_path / "other", features, train=saved, validation=saved[::-1])
+    assert other.sha256["train"] == of_files.sha256["train"]
+    assert other.sha256["dev"] != of_files.sha256["dev"]
+
+    pairs = [("1", "가", "나", "0"), ("2", "", "나", "1"), ("3", "다", "라", "1")]
+    for name in ("translated_train", "dev_2k", "test_2k"):
+        header = ("id", "sentence1", "sentence2", "label")
+        write_table(tmp_path / f"files/ko/{name}.tsv", header, *pairs)
+    rows = [
+        dict(zip(("id", *PAIR, "label"), (int(a), b, c, int(d)), strict=True))
+        for a, b, c, d in pairs
+    ]
+    features = {"id": Value("int32"), **PAIR, "label": ClassLabel(names=["0", "1"])}
+    of_hub = save(PAWS_X, tmp_path / "hub", features, train=rows, validation=rows, test=rows)
+    of_files = load_task(PAWS_X, tmp_path / "files")
+    assert of_hub.reported == of_files.reported
+    assert [e.texts for e in of_hub.reported] == [("가", "나"), ("다", "라")]
+    assert of_hub.sha256 == of_files.sha256
+
+
+def test_two_rows_of_one_id_are_refused_from_the_hub_too(tmp_path):
+    with pytest.raises(ValueError, match=r"klue-ynat dev of the hub row 2: guid 'g0' is that of"):
+        save(YNAT, tmp_path, YNAT_FEATURES, validation=[topic(0, 0), topic(0, 1)])
+
+
+NLI = {
+    "premise": TEXT,
+    "hypothesis": TEXT,
+    "label": ClassLabel(names=["entailment", "neutral", "contradiction"]),
+}
+
+
+def nli(place, label):
+    return {"premise": f"{place} premise", "hypothesis": f"{place} hypothesis", "label": label}
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """The hub as far as it is asked: GLUE's MNLI and diagnostics, KLUE's YNAT, SQuAD 1.1."""
+
+    def one(rows, features):
+        return Dataset.from_list(rows, features=Features(features))
+
+    def load_dataset(path, name=None):
+        asked.append((path, name))
+        if (path, name) == ("nyu-mll/glue", "mnli"):
+            labels = {
+                "train": 0,
+                "validation_matched": 1,
+                "validation_mismatched": 2,
+                "test_matched": -1,
+                "test_mismatched": -1,
+            }
+            return DatasetDict({s: one([nli(s, label)], NLI) for s, label in labels.items()})
+        if (path, name) == ("nyu-mll/glue", "ax"):
+            return DatasetDict(test=one([nli("ax", -1)], NLI))
+        if (path, name) == ("klue/klue", "ynat"):
+            rows = [topic(0, 3), topic(1, 4)]
+            return DatasetDict(
+                train=one(rows[:1], YNAT_FEATURES), validation=one(rows[1:], YNAT_FEATURES)
+            )
+        answers = {"text": List(TEXT), "answer_start": List(Value("int32"))}
+        row = {
+            "id": "q",
+            "context": "A context.",
+            "question": "What?",
+            "answers": {"text": ["A"], "answer_start": [0]},
+        }
+        features = {"id": TEXT, "context": TEXT, "question": TEXT, "answers": answers}
+        assert path == SQUAD_1.hub.path
+        return DatasetDict(train=one([row], features), validation=one([row], features))
+
+    asked = []
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    return asked
+
+
+def test_the_diagnostics_come_from_their_own_configuration(hub, tmp_path):
+    data = load_data(MNLI, Path(HUB))
+    assert [e.texts[0] for e in data.further["ax"]] == ["ax premise"]
+    assert {name: rows[0].label for name, rows in data.further.items()} == {
+        "dev_mismatched": 0,
+        "test": None,
+        "test_mismatched": None,
+        "ax": None,
+    }
+    assert hub == [("nyu-mll/glue", "mnli"), ("nyu-mll/glue", "ax")]
+    lines = [{"id": "ax-1", "prediction": "neutral"}]
+    predicted = {key: lines for key in GLUE_FILES.values() if key[0] == MNLI.name}
+    with zipfile.ZipFile(write_glue_zip(tmp_path / "glue.zip", predicted)) as archive:
+        assert archive.namelist() == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
+        assert archive.read("AX.tsv") == b"index\tprediction\n0\tneutral\n"
+
+
+def test_the_diagnostics_stand_in_a_saved_folder_under_our_name(tmp_path):
+    rows = [nli("x", 0)]
+    data = save(MNLI, tmp_path, NLI, train=rows, validation_matched=rows, ax=[nli("ax", -1)])
+    assert [e.texts[0] for e in data.further["ax"]] == ["ax premise"]
+
+
+def texts_of(paths):
+    return {
+        path.stem: [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
+        for path in paths
+    }
+
+
+def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
+    """Of all splits but the training one, those that are only predicted among them."""
+    names = ("klue-ynat", "glue-mnli", "squad-1.1")
+    found = texts_of(dump_texts(names, Path(HUB), tmp_path / "texts"))
+    assert found == {
+        "klue-ynat": ["제목 1"],
+        "glue-mnli": [
+            f"{split} {side}"
+            for split in (
+                "validation_matched",
+                "validation_mismatched",
+                "test_matched",
+                "test_mismatched",
+                "ax",
+            )
+            for side in ("premise", "hypothesis")
+        ],
+        "squad-1.1": ["A context.", "What?"],
+    }
+    with pytest.raises(ValueError, match=r"no task of 'nsmc' is read from the hub; set clean"):
+        dump_texts(("nsmc",), Path(HUB), tmp_path / "texts")
+
+
+def test_a_corpus_is_compared_with_texts_of_a_saved_folder(tmp_path):
+    save(YNAT, tmp_path / "data", YNAT_FEATURES, train=[topic(0, 3)], validation=[topic(1, 4)])
+    write_table(tmp_path / "data/CoLA/test.tsv", ("index", "sentence"), ("0", "Boats float."))
+    paths = dump_texts(("klue-ynat", "glue-cola"), tmp_path / "data", tmp_path / "texts")
+    assert texts_of(paths) == {"klue-ynat": ["제목 1"], "glue-cola": ["Boats float."]}

@@ -1,0 +1,338 @@
+"""Sentences of KLUE-DP: reading, pieces of words, the parser and the best tree."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from benchmarks.tasks.data.load import read_examples
+from benchmarks.tasks.heads import parsing as parsing_head
+from benchmarks.tasks.heads.batches import collate
+from benchmarks.tasks.heads.parsing import Biaffine, Parser
+from benchmarks.tasks.kind import Features
+from benchmarks.tasks.kinds.parsing import best_heads, best_tree, is_tree
+from benchmarks.tasks.kinds.parsing_words import (
+    NO_POS,
+    NOTHING,
+    POS_TAGS,
+    num_within,
+    read_sentences,
+    word_positions,
+)
+from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS
+
+FILE = (
+    "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
+    "## dp-0\t민수는 서울에 산다.\n"
+    "1\t민수는\t민수 는\tNNP+JX\t3\tNP_SBJ\n"
+    "2\t서울에\t서울 에\tNNP+JKB\t3\tNP_AJT\n"
+    "3\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
+    "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
+)
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "민",
+    "##수",
+    "##는",
+    "서울",
+    "##에",
+    "산다",
+    ".",
+    "간다",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    )
+
+
+@pytest.fixture
+def examples(tmp_path):
+    path = tmp_path / "klue-dp-v1.1_dev.tsv"
+    path.write_text(FILE, encoding="utf-8")
+    return list(read_examples(DP, "dev", path))
+
+
+@pytest.fixture
+def small_parser(monkeypatch):
+    for name in ("LSTM_SIZE", "ARC_SIZE", "LABEL_SIZE", "POS_SIZE"):
+        monkeypatch.setattr(parsing_head, name, 6)
+    torch.manual_seed(5)
+    return Parser(4, 38, use_pos=True).eval()
+
+
+def test_a_file_is_read_as_sentences(tmp_path):
+    (line, identity, words), (_, other, (last,)) = read_sentences(tmp_path, FILE)
+    assert (line, identity, other) == (3, "dp-0", "dp-1")
+    assert [word.form for word in words] == ["민수는", "서울에", "산다."]
+    assert [(word.head, word.label, word.pos) for word in words] == [
+        (3, "NP_SBJ", "JX"),
+        (3, "NP_AJT", "JKB"),
+        (0, "VP", "SF"),
+    ]
+    assert (last.head, last.pos) == (0, "EF")
+
+
+def test_a_test_file_has_no_heads(tmp_path):
+    text = "## dp-0\t간다\n1\t간다\t가 ㄴ다\tVV+EF\n"
+    path = tmp_path / "klue-dp-v1.1_test.tsv"
+    path.write_text(text, encoding="utf-8")
+    (example,) = read_examples(DP, "test", path)
+    assert (example.words[0].head, example.words[0].label) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("## a\tb\n2\tb\tb\tNNG\t0\tNP\n", "line 2: .* is not word 1 of a sentence"),
+        ("## a\tb\n1\tb\tb\tNNG\t0\n", "line 2: .* is not word 1"),
+        ("1\tb\tb\tNNG\t0\tNP\n", "line 1: no '## id<tab>sentence' line"),
+        ("## a\tb\n1\tb\tb\tNNG+XX\t0\tNP\n", "line 2: unknown POS tag 'XX'"),
+        ("## a\tb\n1\tb\tb\tNNG\t-\tNP\n", "line 2: HEAD is '-'"),
+        ("## a\tb\n1\tb\tb\tNNG\t2\tNP\n", "line 2: head 2 of sentence a, which has 1 words"),
+        ("## a\tb\n1\tb\tb\tNNG\t0\tXX\n", "line 2: label of word 1 of sentence a is 'XX'"),
+        ("## a\tb\n1\tb\tb\tNNG\t0\tNP\n\n## a\tb\n1\tb\tb\tNNG\t0\tNP\n", "'a' is that of line 2"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
+    path = tmp_path / "klue-dp-v1.1_dev.tsv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        list(read_examples(DP, "dev", path))
+
+
+def test_a_row_of_the_hub_has_a_list_a_column():
+    row = {
+        "word_form": ["서울에", "산다"],
+        "pos": ["NNP+JKB", "VV+EF"],
+        "head": [2, 0],
+        "deprel": ["NP_AJT", "VP"],
+    }
+    (example,) = DP.kind.from_hub(DP, "dev", [row])
+    assert example.texts == ("서울에 산다",)
+    assert [word.head for word in example.words] == [2, 0]
+
+
+def test_pieces_belong_to_the_word_of_their_last_character():
+    # "ab c de", byte-level pieces begin with the blank before a word
+    spans = [(0, 0), (0, 1), (1, 2), (2, 4), (4, 7), (0, 0)]
+    assert word_positions(["ab", "c", "de"], spans) == [(1, 2), (3, 3), (4, 4)]
+
+
+def test_a_word_without_a_piece_stands_at_the_root():
+    assert word_positions(["ab", "\u200b", "c"], [(0, 0), (0, 2), (5, 6), (0, 0)]) == [
+        (1, 1),
+        (0, 0),
+        (2, 2),
+    ]
+
+
+def test_words_end_before_the_last_piece_of_a_row():
+    assert [num_within([(1, 2), (3, 4)], length) for length in (6, 5, 4, 3)] == [2, 1, 1, 0]
+
+
+def test_sentences_become_one_batch(examples, tokenizer):
+    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
+    pieces = tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())
+    assert pieces == ["[CLS]", "민", "##수", "##는", "서울", "##에", "산다", ".", "[SEP]"]
+    batch = DP.kind.label_arrays(features, np.arange(2), 9)
+    assert batch["first"].tolist() == [[1, 4, 6], [1, 0, 0]]
+    assert batch["last"].tolist() == [[3, 5, 7], [1, 0, 0]]
+    assert batch["heads"].tolist() == [[3, 3, 0], [0, NOTHING, NOTHING]]
+    assert batch["arc_labels"].tolist() == [[3, 1, 2], [2, NOTHING, NOTHING]]
+    tags = [POS_TAGS.index(tag) for tag in ("JX", "JKB", "SF", "EF")]
+    assert batch["pos"].tolist() == [[NO_POS, *tags[:3]], [NO_POS, tags[3], NO_POS, NO_POS]]
+    assert batch["num_words"].tolist() == [3, 1]
+
+
+def test_words_that_are_cut_off_are_never_right(examples, tokenizer):
+    features = DP.kind.featurize(DP, examples, tokenizer, 7, train=True)
+    assert tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
+    assert features.num_truncated == 1
+    # the head of both words left is the third, which is gone
+    assert features.labels["heads"][0] == [NOTHING, NOTHING]
+    assert features.labels["arc_labels"][0] == [NOTHING, NOTHING]
+    scores = np.zeros((2, 3))
+    scores[:, 1] = 1.0
+    outputs = [
+        {"arc_scores": scores, "best_labels": np.full((2, 3), 5)},
+        {"arc_scores": np.array([[1.0, 0.0]]), "best_labels": np.full((1, 2), 2)},
+    ]
+    lines = DP.kind.lines(DP, examples, features, outputs)
+    assert lines[0]["prediction"] == {"heads": [1, 1, -1], "labels": ["NP_OBJ", "NP_OBJ", None]}
+    assert DP.kind.score(DP, lines)["uas_micro_f1"] == pytest.approx(1 / 4)
+
+
+def test_biaffine_scores_every_pair():
+    torch.manual_seed(0)
+    biaffine = Biaffine(3, 2)
+    nn.init.normal_(biaffine.bias)
+    left, right = torch.randn(1, 4, 3), torch.randn(1, 5, 3)
+    scores = biaffine(left, right)
+    for output, m, n in itertools.product(range(2), range(4), range(5)):
+        x, y = left[0, m], right[0, n]
+        expected = (
+            x @ biaffine.pair[output] @ y
+            + biaffine.left[output] @ x
+            + biaffine.right[output] @ y
+            + biaffine.bias[output]
+        )
+        assert scores[0, output, m, n].item() == pytest.approx(expected.item(), abs=1e-5)
+
+
+def batches(features: Features):
+    device = torch.device("cpu")
+    both = collate(DP.kind, features, np.arange(2), 0, device)
+    alone = collate(DP.kind, features, np.array([1]), 0, device)
+    return both, alone
+
+
+def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, tokenizer, small_parser):
+    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=False)
+    both, alone = batches(features)
+    states = torch.randn(2, both["input_ids"].shape[1], 4)
+    with torch.inference_mode():
+        in_batch = small_parser(states, both)
+        by_itself = small_parser(states[1:, : alone["input_ids"].shape[1]], alone)
+    torch.testing.assert_close(in_batch["arc_scores"][1:, :1, :2], by_itself["arc_scores"])
+    assert in_batch["best_labels"][1, 0, :2].tolist() == by_itself["best_labels"][0, 0].tolist()
+    # no head beyond the sentence
+    assert (in_batch["arc_scores"][1, :, 2:] < -1e7).all()
+
+
+def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, tokenizer, small_parser):
+    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
+    both, _ = batches(features)
+    small_parser.train()
+    outputs = small_parser(torch.randn(2, both["input_ids"].shape[1], 4), both)
+    expected = 0.0
+    for row, word in ((0, 0), (0, 1), (0, 2), (1, 0)):
+        for name, gold in (("arc_scores", "heads"), ("label_scores", "arc_labels")):
+            logarithms = outputs[name][row, word].log_softmax(dim=0)
+            expected -= logarithms[both[gold][row, word]].item() / 4
+    assert small_parser.loss(outputs, both).item() == pytest.approx(expected, rel=1e-5)
+    assert small_parser.num_labels(both) == 4
+
+
+def test_the_parser_learns_in_bf16(examples, tokenizer, small_parser):
+    """The encoder's states are bf16 there; the parser itself stays in fp32."""
+    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
+    both, _ = batches(features)
+    small_parser.train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = small_parser(torch.randn(2, 9, 4, dtype=torch.bfloat16), both)
+    loss = small_parser.loss(outputs, both)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in small_parser.parameters())
+
+
+def test_without_tags_the_parser_does_not_see_them(examples, tokenizer):
+    encoder = nn.Module()
+    encoder.config = type("Config", (), {"hidden_size": 4})
+    head = DP_WITHOUT_POS.kind.make_head(
+        DP_WITHOUT_POS, encoder, tokenizer, torch.Generator().manual_seed(0)
+    ).eval()
+    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=False)
+    both, _ = batches(features)
+    states = torch.randn(2, 9, 4)
+    with torch.inference_mode():
+        first = head(states, both)["arc_scores"]
+        second = head(states, both | {"pos": torch.zeros_like(both["pos"])})["arc_scores"]
+    assert torch.equal(first, second)
+
+
+def test_weights_follow_the_generator_and_leave_the_global_state(tokenizer):
+    encoder = nn.Module()
+    encoder.config = type("Config", (), {"hidden_size": 2})
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one, same, other = (
+        DP.kind.make_head(DP, encoder, tokenizer, torch.Generator().manual_seed(seed)).arc.pair
+        for seed in (7, 7, 8)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_best_tree_is_that_of_an_exhaustive_search():
+    rng = np.random.default_rng(6)
+    for num_words in (1, 2, 3, 4):
+        trees = [
+            np.array(heads)
+            for heads in itertools.product(range(num_words + 1), repeat=num_words)
+            if is_tree(np.array(heads))
+        ]
+        for _ in range(20):
+            scores = rng.normal(size=(num_words, num_words + 1))
+            totals = [scores[np.arange(num_words), heads].sum() for heads in trees]
+            assert best_tree(scores).tolist() == trees[int(np.argmax(totals))].tolist()
+
+
+@pytest.mark.parametrize(
+    ("heads", "expected"),
+    [([0], True), ([2, 0], True), ([0, 0], False), ([2, 1], False), ([1, 0], False), ([], False)],
+)
+def test_a_tree_has_one_root_and_no_cycle(heads, expected):
+    assert is_tree(np.array(heads, dtype=np.int64)) is expected
+
+
+def test_scores_that_are_not_numbers_leave_the_best_heads():
+    scores = np.full((2, 3), math.nan)
+    assert best_tree(scores).tolist() == best_heads(scores).tolist()
+    assert best_tree(np.zeros((0, 1))).tolist() == []
+
+
+def arcs(heads, labels):
+    return {"heads": heads, "labels": labels}
+
+
+def test_scores_come_from_lines_alone():
+    gold = arcs([2, 0], ["NP", "VP"])
+    wrong = arcs([0, 0], ["NP", "VP"])
+    lines = [{"id": "a", "gold": gold, "prediction": wrong, "tree": gold}]
+    scores = DP.kind.score(DP, lines)
+    assert next(iter(scores)) == DP.headline == "las_macro_f1"
+    assert scores["uas_micro_f1"] == scores["las"] == 0.5
+    assert scores["uas_micro_f1_tree"] == scores["las_macro_f1_tree"] == 1.0
+    assert set(DP.kind.score(DP, [])) == set(scores)
+    assert all(math.isnan(score) for score in DP.kind.score(DP, []).values())
+
+
+def test_an_ensemble_votes_on_arcs():
+    gold = arcs([2, 0], ["NP", "VP"])
+    votes = [gold, arcs([2, 2], ["NP", "VP"]), arcs([0, 0], ["AP", "VP"])]
+    runs = [[{"id": "a", "gold": gold, "prediction": vote, "tree": vote}] for vote in votes]
+    (found,) = DP.kind.ensemble(DP, runs)
+    assert found["prediction"] == gold
+
+
+def test_one_label_everywhere_is_told():
+    gold = arcs([2, 0], ["NP", "VP"])
+    line = {"id": "a", "gold": gold, "prediction": arcs([2, 0], ["NP", "NP"])}
+    assert DP.kind.constant(DP, [line]) == "labels: NP"
+    assert DP.kind.constant(DP, [line | {"prediction": gold}]) is None
+    assert DP.kind.constant(DP, [line | {"gold": None}]) is None

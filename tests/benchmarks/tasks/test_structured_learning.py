@@ -1,0 +1,181 @@
+"""Relations, trees and dialogue states: a small encoder learns what only the kind's input tells."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import ElectraConfig, PreTrainedTokenizerFast
+
+from benchmarks.encoder import ModelSource, with_added_tokens
+from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
+from benchmarks.tasks.heads import parsing as parsing_head
+from benchmarks.tasks.kind import Example
+from benchmarks.tasks.kinds.dialogue import TurnExample
+from benchmarks.tasks.kinds.parsing import SentenceExample
+from benchmarks.tasks.kinds.parsing_words import Word
+from benchmarks.tasks.kinds.relations import RelationExample, marked
+from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS, RE, WOS
+from benchmarks.tasks.task import Task
+from electrify.config.evaluate import EvaluateConfig
+
+NAMES = [f"{first}{last}" for first in "가나다라마바사" for last in "국군강산시"]
+SLOTS = ("식당-이름", "식당-주차 가능")
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *NAMES,
+    "식당",
+    "이름",
+    "주차",
+    "가능",
+    "은",
+    "none",
+    "dontcare",
+    "yes",
+    "no",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordPiece({w: n for n, w in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", WORDS.index("[CLS]")), ("[SEP]", WORDS.index("[SEP]"))],
+    )
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, **dict(zip(names, WORDS[:5], strict=True))
+    )
+
+
+def learn(
+    task: Task,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+    tokenizer: Any,
+    **options: Any,
+) -> dict[str, float]:
+    """Scores of the dev rows after training; embeddings are narrower than states."""
+    config = ElectraConfig(
+        vocab_size=len(WORDS),
+        embedding_size=24,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    own = with_added_tokens(tokenizer, task.kind.added_tokens)
+    splits = [
+        Split(tuple(rows), task.kind.featurize(task, rows, own, 32, train=rows is train))
+        for rows in (train, dev)
+    ]
+    finetuned = finetune(
+        TaskFeatures(task, splits[0], {"dev": splits[1]}, 32),
+        ModelSource("random", config, tokenizer),
+        "random-init",
+        0,
+        EvaluateConfig(device="cpu", warmup_fraction=0.05, layer_lr_decay=1.0, **options),  # type: ignore[arg-type]
+    )
+    assert finetuned.degenerate is None
+    return task.kind.score(task, finetuned.lines["dev"])
+
+
+def test_markers_decide_a_relation(tokenizer):
+    """Every sentence stands under every label; only the marked words differ."""
+    task = replace(RE, labels=("no_relation", "per:title", "per:origin"))
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(180):
+        words = rng.choice(NAMES, 3, replace=False).tolist()
+        label = number % 3
+        spans = [(3 * n, 3 * n + 1) for n in (label, (label + 1) % 3)]
+        sentence = " ".join(words)
+        text = marked(sentence, spans[0], spans[1])
+        rows.append(RelationExample(str(number), (sentence,), label, text))
+    scores = learn(
+        task,
+        rows[:120],
+        rows[120:],
+        tokenizer,
+        learning_rate=5e-3,
+        num_epochs=14.0,
+        batch_size=12,
+    )
+    assert scores["micro_f1"] == 1.0
+    assert scores["auprc"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("task", [DP, DP_WITHOUT_POS], ids=lambda task: task.name)
+def test_the_next_word_is_the_head(tokenizer, monkeypatch, task):
+    """Heads follow from the order of words, labels from the head's name."""
+    for name, size in (("LSTM_SIZE", 48), ("ARC_SIZE", 32), ("LABEL_SIZE", 16), ("POS_SIZE", 8)):
+        monkeypatch.setattr(parsing_head, name, size)
+    task = replace(task, labels=("NP", "VP", "AP"))
+    rng = np.random.default_rng(1)
+    rows = []
+    for number in range(160):
+        forms = rng.choice(NAMES[:12], rng.integers(1, 7)).tolist()
+        words = []
+        for position, form in enumerate(forms, start=1):
+            is_last = position == len(forms)
+            label = "VP" if is_last else ("NP", "AP")[forms[position] in NAMES[:6]]
+            words.append(Word(form, "NNG", 0 if is_last else position + 1, label))
+        rows.append(SentenceExample(str(number), (" ".join(forms),), tuple(words)))
+    scores = learn(
+        task,
+        rows[:120],
+        rows[120:],
+        tokenizer,
+        learning_rate=5e-3,
+        num_epochs=16.0,
+        batch_size=15,
+    )
+    assert scores["uas_micro_f1"] > 0.98
+    assert scores["las"] > 0.95
+    assert scores["uas_micro_f1_tree"] >= scores["uas_micro_f1"]
+
+
+def test_a_value_is_copied_from_the_dialogue(tokenizer):
+    """Values of the dev rows are the value of no training row: they cannot be known by heart."""
+    task = replace(WOS, labels=SLOTS)
+    rng = np.random.default_rng(2)
+
+    def rows(count: int, values: list[str]) -> list[Example]:
+        found: list[Example] = []
+        for number in range(count):
+            fillers = rng.choice(NAMES, rng.integers(1, 4)).tolist()
+            if number % 4 == 0:  # nothing said of either slot
+                found.append(TurnExample(str(number), (" ".join(fillers),), ()))
+                continue
+            name = str(rng.choice(values))
+            texts = [*fillers, "이름", name]
+            state = [f"{SLOTS[0]}-{name}"]
+            if number % 2:
+                texts.append("주차")
+                state.append(f"{SLOTS[1]}-yes")
+            found.append(TurnExample(str(number), (" ".join(texts),), tuple(state)))
+        return found
+
+    scores = learn(
+        task,
+        rows(240, NAMES[:25]),
+        rows(60, NAMES[25:]),
+        tokenizer,
+        learning_rate=8e-3,
+        num_epochs=30.0,
+        batch_size=16,
+    )
+    assert scores["joint_goal_acc"] > 0.6  # .25 with no value at all

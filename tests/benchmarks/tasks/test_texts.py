@@ -1,0 +1,161 @@
+"""The texts of evaluation rows, out of files in the official formats."""
+
+import json
+
+import pytest
+
+from benchmarks.tasks.data.texts import EVALUATION_FILES, dump_benchmarks, dump_texts
+from electrify.config.load import parse_config
+
+
+def _rows(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _texts(path):
+    return [row["text"] for row in _rows(path)]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """One file of each format, at different depths, with training files beside them."""
+    folder = tmp_path / "data"
+    files = {
+        "klue/ynat-v1.1_dev.json": [{"guid": "y1", "title": "항구 축제 열린다", "label": "사회"}],
+        "klue/ynat-v1.1_train.json": [{"guid": "y2", "title": "배울 제목", "label": "사회"}],
+        "klue/klue-sts-v1.1_dev.json": [
+            {"guid": "s1", "sentence1": "첫 문장", "sentence2": "둘째 문장", "labels": {"label": 1}}
+        ],
+        "klue/wos/wos-v1.1_dev.json": [
+            {
+                "guid": "w",
+                "dialogue": [
+                    {"role": "user", "text": "숙소를 찾아 주세요", "state": ["숙소-지역-서쪽"]},
+                    {"role": "sys", "text": "어느 지역인가요?"},
+                ],
+            }
+        ],
+        "squad/dev-v1.1.json": {
+            "version": "1.1",
+            "data": [
+                {
+                    "title": "Harbours",
+                    "paragraphs": [
+                        {
+                            "context": "A context.",
+                            "qas": [
+                                {"id": "q1", "question": "A question?", "answers": [{"text": "A"}]},
+                                {"id": "q2", "question": "Another one?", "answers": []},
+                            ],
+                        }
+                    ],
+                }
+            ],
+        },
+        "squad/train-v1.1.json": {"data": [{"paragraphs": [{"context": "To learn.", "qas": []}]}]},
+    }
+    plain = {
+        "klue/klue-dp-v1.1_dev.tsv": (
+            "## header\n\n## id-1\t나무가 자란다.\n1\t나무가\t나무 가\tNNG+JKS\t2\tNP_SBJ\n"
+            "2\t자란다.\t자라 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
+        ),
+        "GLUE/CoLA/dev.tsv": "x1\t1\t\tThe boat sank.\nx2\t0\t*\tBoat the sank.\n",
+        "GLUE/CoLA/test.tsv": "index\tsentence\n0\tUnseen boats float.\n",
+        "GLUE/CoLA/train.tsv": "x3\t1\t\tTo be learnt.\n",
+        "GLUE/QQP/dev.tsv": (
+            'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\r\n0\t1\t2\tWhy "?\tHow?\t0\r\n'
+        ),
+        "nsmc/ratings_test.txt": "id\tdocument\tlabel\n1\t재밌게 봤다\t1\n2\t\t0\n",
+    }
+    for name, value in files.items():
+        plain[name] = json.dumps(value, ensure_ascii=False)
+    for name, text in plain.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return folder
+
+
+def test_suites_tasks_and_files_together(data, tmp_path):
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"a": "One text", "b": {"c": ["deep"]}, "n": 5}\n', encoding="utf-8")
+    out = tmp_path / "texts"
+    paths = dump_texts(("klue", "glue-cola", "squad", "nsmc", str(own)), data, out)
+    assert {path.stem: _texts(path) for path in paths} == {
+        "klue-ynat": ["항구 축제 열린다"],
+        "klue-sts": ["첫 문장", "둘째 문장"],
+        "klue-dp": ["나무가 자란다."],
+        "klue-wos": ["숙소를 찾아 주세요", "어느 지역인가요?"],
+        "glue-cola": ["The boat sank.", "Boat the sank.", "Unseen boats float."],
+        "squad-1.1": ["A context.", "A question?", "Another one?"],
+        "nsmc": ["재밌게 봤다"],
+        "own": ["One text", "deep"],
+    }
+    assert sorted(out.iterdir()) == sorted(paths)
+    cola = _rows(out / "glue-cola.jsonl")
+    assert [row["split"] for row in cola] == ["dev", "dev", "test"]
+    assert {row["task"] for row in cola} == {"glue-cola"}
+
+
+def test_a_quotation_mark_and_line_ends_are_taken_as_they_are(data, tmp_path):
+    (path,) = dump_texts(("glue-qqp",), data, tmp_path / "texts")
+    assert _texts(path) == ['Why "?', "How?"]
+
+
+def test_texts_of_an_earlier_config_go(data, tmp_path):
+    out = tmp_path / "texts"
+    dump_texts(("nsmc", "glue-cola"), data, out)
+    (path,) = dump_texts(("nsmc",), data, out)
+    assert list(out.iterdir()) == [path]
+
+
+def test_the_same_row_named_twice_is_there_once(data, tmp_path):
+    (path,) = dump_texts(("nsmc", "nsmc"), data, tmp_path / "texts")
+    assert _texts(path) == ["재밌게 봤다"]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("klu",), "'klu' is no suite, task or file; did you mean klue,"),
+        (("glue-colla",), "did you mean glue-cola,"),
+        (("none/texts.txt",), "'none/texts.txt' is no suite"),
+        (("korquad",), "looked for KorQuAD_v1.0_dev.json; there is: GLUE/CoLA/dev.tsv"),
+        (("glue-sst2",), "no evaluation file of 'glue-sst2'"),
+    ],
+)
+def test_what_is_not_there_is_named(data, tmp_path, names, said):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        dump_texts(names, data, tmp_path / "texts")
+    assert said in str(error.value)
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    with pytest.raises(ValueError, match="no data folder"):
+        dump_texts(("klue",), tmp_path / "none", tmp_path / "texts")
+    with pytest.raises(ValueError, match="decontaminate_data_dir"):
+        dump_texts(("klue",), None, tmp_path / "texts")
+
+
+def test_a_file_of_another_form_is_named(data, tmp_path):
+    (data / "nsmc" / "ratings_test.txt").write_text("number\ttext\n1\tx\n")
+    with pytest.raises(ValueError, match=r"ratings_test\.txt: no column document"):
+        dump_texts(("nsmc",), data, tmp_path / "texts")
+    (data / "squad" / "dev-v1.1.json").write_text("{")
+    with pytest.raises(ValueError, match=r"dev-v1\.1\.json is not valid JSON"):
+        dump_texts(("squad",), data, tmp_path / "texts")
+
+
+def test_no_training_file_is_among_those_looked_for():
+    assert not [name for file in EVALUATION_FILES for name in file.names if "train" in name]
+
+
+def test_the_config_says_what_and_where(data, tmp_path):
+    clean = {"sources": [{"kind": "text", "language": "ko", "path": "x"}]}
+    config = {"name": "test", "output_dir": str(tmp_path / "out"), "clean": clean}
+    assert dump_benchmarks(parse_config(config)) is None
+    clean["decontaminate_against"] = ["nsmc"]
+    clean["decontaminate_data_dir"] = str(data)
+    folder = dump_benchmarks(parse_config(config))
+    assert folder == tmp_path / "out" / "benchmark-texts"
+    assert [path.name for path in folder.iterdir()] == ["nsmc.jsonl"]

@@ -1,0 +1,224 @@
+"""A metric of counted examples is the metric of the examples repeated as often."""
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.metrics import classification, regression, weighted
+from benchmarks.metrics.parsing import Arcs, las_macro_f1
+from benchmarks.metrics.relations import micro_f1
+from benchmarks.tasks.kind import Kind
+from benchmarks.tasks.registry import TASKS
+
+NUM_EXAMPLES, NUM_SAMPLES = 23, 40
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+@pytest.fixture
+def counts(rng):
+    """Many samples, among them one of a single example and one of two."""
+    found = rng.multinomial(NUM_EXAMPLES, [1 / NUM_EXAMPLES] * NUM_EXAMPLES, NUM_SAMPLES)
+    found[0] = 0
+    found[0, 4] = NUM_EXAMPLES
+    found[1] = 0
+    found[1, [2, 7]] = 3, 20
+    return found.astype(np.float64)
+
+
+def repeated(values, row):
+    return np.repeat(np.asarray(values), row.astype(int), axis=0)
+
+
+@pytest.mark.parametrize("name", weighted.OF_LABELS)
+@pytest.mark.parametrize("num_classes", [2, 3, 7])
+def test_metrics_of_labels(name, num_classes, rng, counts):
+    gold, predicted = rng.integers(0, num_classes, (2, NUM_EXAMPLES))
+    found = weighted.OF_LABELS[name](gold, predicted, num_classes)(counts)
+    metric = getattr(classification, name)
+    expected = [metric(repeated(gold, row), repeated(predicted, row)) for row in counts]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", weighted.OF_LABELS)
+def test_one_predicted_class(name, rng, counts):
+    gold, predicted = rng.integers(0, 2, NUM_EXAMPLES), np.zeros(NUM_EXAMPLES, dtype=int)
+    found = weighted.OF_LABELS[name](gold, predicted, 2)(counts)
+    metric = getattr(classification, name)
+    expected = [metric(repeated(gold, row), repeated(predicted, row)) for row in counts]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_relations(rng, counts):
+    gold, predicted = rng.integers(0, 3, (2, NUM_EXAMPLES))
+    found = weighted.micro_f1(gold, predicted, 0)(counts)
+    expected = [micro_f1(repeated(gold, row), repeated(predicted, row), 0) for row in counts]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", weighted.OF_VALUES)
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_correlations(name, offset, rng, counts):
+    gold = rng.integers(0, 6, NUM_EXAMPLES) + offset  # ties
+    predicted = np.round(rng.normal(gold), 1)
+    found = weighted.OF_VALUES[name](gold, predicted)(counts)
+    metric = getattr(regression, name)
+    expected = [metric(repeated(gold, row), repeated(predicted, row)) for row in counts]
+    assert math.isnan(found[0])  # a sample of one example is constant
+    assert np.isfinite(found[2:]).all()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, equal_nan=True)
+
+
+def test_correlations_with_a_constant_side_are_undefined(rng, counts):
+    for sides in (
+        ([1.0] * NUM_EXAMPLES, rng.normal(size=NUM_EXAMPLES)),
+        (
+            rng.normal(size=NUM_EXAMPLES),
+            [0.1 + 0.2] * NUM_EXAMPLES,
+        ),
+    ):
+        for metric in weighted.OF_VALUES.values():
+            assert np.isnan(metric(*sides)(counts)).all()
+
+
+def test_arcs(rng, counts):
+    lengths = rng.integers(1, 9, NUM_EXAMPLES)
+    example_of = np.repeat(np.arange(NUM_EXAMPLES), lengths)
+    total = len(example_of)
+    gold = Arcs(rng.integers(0, 4, total), rng.integers(0, 38, total))
+    is_wrong = rng.random(total) < 0.3
+    predicted = Arcs(
+        np.where(is_wrong, 5, gold.heads),
+        np.where(rng.random(total) < 0.3, -1, gold.labels),  # cut off: no label
+    )
+    found = weighted.las_macro_f1(gold, predicted, example_of)(counts)
+    for row, score in zip(counts, found, strict=True):
+        words = repeated(np.arange(total), row[example_of])
+        sides = (Arcs(s.heads[words], s.labels[words]) for s in (gold, predicted))
+        assert score == pytest.approx(las_macro_f1(*sides), rel=1e-12)
+
+
+def test_a_sample_without_examples_is_undefined():
+    none = np.zeros((1, 4))
+    labels = np.array([0, 1, 1, 0])
+    for metric in weighted.OF_LABELS.values():
+        assert np.isnan(metric(labels, labels, 2)(none)).all()
+    assert np.isnan(weighted.micro_f1(labels, labels, 0)(none)).all()
+    for metric in weighted.OF_VALUES.values():
+        assert np.isnan(metric(labels, labels)(none)).all()
+
+
+# --- every task -----------------------------------------------------------------------------------
+
+
+def lines_of(task, rng):
+    """Lines that are right here and there, as the task's kind writes them."""
+    name = type(task.kind).__name__
+    make = {
+        "Classification": _labels,
+        "RelationExtraction": _labels,
+        "Regression": _numbers,
+        "CharacterTagging": _characters,
+        "WordTagging": _words,
+        "DependencyParsing": _arcs,
+        "DialogueStateTracking": _states,
+        "Spans": _answers,
+    }[name]
+    return [{"id": f"n{number}", **make(task, rng)} for number in range(NUM_EXAMPLES)]
+
+
+def _either(rng, gold, other):
+    return gold if rng.random() < 0.6 else other
+
+
+def _labels(task, rng):
+    gold, other = rng.choice(task.labels, 2).tolist()
+    shares = rng.dirichlet(np.ones(len(task.labels))).tolist()
+    return {"gold": gold, "prediction": _either(rng, gold, other), "probabilities": shares}
+
+
+def _numbers(task, rng):
+    gold = float(rng.integers(0, 6))
+    return {"gold": gold, "prediction": gold + float(rng.normal())}
+
+
+def _characters(task, rng):
+    tags = rng.choice(task.labels, (2, 12)).tolist()
+    gold = [tags[0][0] if i in (0, 3) else "O" if i == 2 else tags[0][i] for i in range(12)]
+    predicted = [_either(rng, gold[i], tags[1][i]) for i in range(12)]
+    return {
+        "text": "국회 에서는 회의를 연",
+        "gold": gold,
+        "prediction": predicted,
+        "frame": ["O", "O"],
+    }
+
+
+def _words(task, rng):
+    gold, other = rng.choice(task.labels, (2, 7)).tolist()
+    return {
+        "gold": gold,
+        "prediction": [_either(rng, *pair) for pair in zip(gold, other, strict=True)],
+    }
+
+
+def _arcs(task, rng):
+    heads, labels = rng.integers(0, 5, (2, 4)).tolist(), rng.choice(task.labels, (2, 4)).tolist()
+    gold = {"heads": heads[0], "labels": labels[0]}
+    predicted = {
+        "heads": [_either(rng, *p) for p in zip(*heads, strict=True)],
+        "labels": [_either(rng, *p) for p in zip(labels[0], [None, *labels[1][1:]], strict=True)],
+    }
+    return {"gold": gold, "prediction": predicted, "tree": predicted}
+
+
+def _states(task, rng):
+    gold = [f"{slot}-값" for slot in rng.choice(task.labels, 3, replace=False).tolist()]
+    return {"gold": gold, "prediction": _either(rng, gold, gold[:1])}
+
+
+def _answers(task, rng):
+    gold = ["the old town hall", "town hall"]
+    if task.kind.has_unanswerable and rng.random() < 0.4:
+        gold = []
+    said = _either(rng, gold[0] if gold else "", "old hall of towns")
+    return {
+        "gold": gold,
+        "prediction": said,
+        "answer": said or "x",
+        "null_odds": float(rng.normal()),
+        "question_type": 1 if gold else 3,
+    }
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_headline_of_every_task_has_a_fast_way(name, rng, counts):
+    task = TASKS[name]
+    assert isinstance(task.kind, Kind)
+    lines = lines_of(task, rng)
+    score = task.kind.weighted_score(task, lines)
+    assert score is not None
+    found = score(counts[:8])
+    for row, value in zip(counts, found, strict=False):
+        drawn = [line for line, n in zip(lines, row, strict=True) for _ in range(int(n))]
+        drawn = [{**line, "id": str(n)} for n, line in enumerate(drawn)]
+        assert value == pytest.approx(
+            task.kind.score(task, drawn)[task.headline], rel=1e-9, nan_ok=True
+        )
+    items = task.kind.item_scores(task, lines)
+    if items is not None:
+        assert items.mean() == pytest.approx(task.kind.score(task, lines)[task.headline])
+
+
+def test_an_entity_across_two_sentences_is_of_the_first():
+    labels = ("B-PS", "I-PS", "O")
+    gold, predicted, example_of = [0, 1, 2], [0, 1, 1], [0, 0, 1]
+    chain = weighted.entity_f1(gold, predicted, labels, example_of, "entity_macro_f1")
+    assert chain is not None
+    # the predicted one goes on into the second example, so that it is not the gold one
+    np.testing.assert_allclose(chain(np.array([[1.0, 1.0], [1.0, 0.0]])), [0.0, 0.0])
+    assert weighted.entity_f1(gold, gold, labels, example_of, "accuracy") is None

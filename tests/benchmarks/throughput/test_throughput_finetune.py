@@ -1,0 +1,224 @@
+"""The fine-tuning benchmark: its data, its clock, its peer, what it judges."""
+
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.throughput import finetune as bench
+from benchmarks.throughput.__main__ import main
+from benchmarks.throughput.finetune import (
+    MADE_UP,
+    OURS,
+    PEER,
+    PEER_BY_LENGTH,
+    Clock,
+    FinetuneFigures,
+    FinetuneSettings,
+    Run,
+    System,
+    TaskFigures,
+    build_finetune_page,
+    judge,
+    made_up_examples,
+    measure_finetuning,
+    random_model,
+    sample,
+    tokenized,
+)
+from benchmarks.throughput.finetune_peer import finetune_with_trainer, require_trainer
+
+has_trainer = importlib.util.find_spec("accelerate") is not None
+needs_trainer = pytest.mark.skipif(
+    not has_trainer, reason="the Trainer of transformers needs the package accelerate"
+)
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("task", MADE_UP, ids=lambda task: task.name)
+def test_the_label_is_nine_times_of_ten_the_topic_of_the_last_text(task):
+    examples = made_up_examples(task, 2000, np.random.default_rng(0))
+    topics = {}
+    for example in examples:  # a topic's word is the one that its label has most often
+        assert isinstance(example, LabelExample)
+        assert len(example.texts) == len(task.text_fields)
+        for word in set(example.texts[-1].split()):
+            topics.setdefault(word, [0] * 4)[example.label] += 1
+    share = {
+        word: max(counts) / sum(counts) for word, counts in topics.items() if sum(counts) > 300
+    }
+    # .9 and a quarter of the drawn tenth
+    assert sorted(share.values()) == pytest.approx([0.925] * 4, abs=0.035)
+
+
+def test_a_made_tokenizer_knows_its_texts_and_frames_pairs():
+    examples = made_up_examples(MADE_UP[1], 100, np.random.default_rng(0))
+    model = random_model("tiny", [text for example in examples for text in example.texts])
+    data = tokenized(MADE_UP[1], examples[:90], examples[90:], model, 64)
+    tokenizer = model.tokenizer
+    for ids, types in zip(
+        data.train.features.input_ids, data.train.features.token_type_ids, strict=True
+    ):
+        assert tokenizer.unk_token_id not in ids
+        assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+        assert len(ids) <= 64
+        assert (types[0], types[-1]) == (0, 1)
+    assert model.config.vocab_size == len(tokenizer)
+
+
+def test_a_sample_keeps_the_order_and_is_the_same_again():
+    rows = made_up_examples(MADE_UP[0], 50, np.random.default_rng(0))
+    chosen = sample(rows, 20)
+    assert chosen == sample(rows, 20)
+    assert [row for row in rows if row in chosen] == list(chosen)
+    assert sample(rows, 50) == tuple(rows)
+
+
+def test_the_clock_leaves_out_the_first_tenth(monkeypatch):
+    wall, cpu = iter([100.0, 109.0]), iter([10.0, 16.0])
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(bench.time, "process_time", lambda: next(cpu))
+    clock = Clock(20, CPU)
+    for _ in range(20):
+        clock.tick(6)
+    assert clock.rates() == (18 * 6 / 9.0, 18 * 6 / 6.0)
+
+
+def small(with_peer=False, **more):
+    chosen = {"seeds": (0, 1), "num_train": 70, "num_reported": 30, "num_epochs": 2.0}
+    return FinetuneSettings(with_peer=with_peer, device="cpu", **(chosen | more))
+
+
+def test_ours_alone_is_measured_and_judged_as_not_compared():
+    figures = measure_finetuning(small())
+    assert [task.num_train for task in figures.tasks] == [64, 64]  # whole batches
+    assert [task.num_steps for task in figures.tasks] == [4, 4]
+    for task in figures.tasks:
+        (ours,) = task.systems
+        assert [run.seed for run in ours.runs] == [0, 1]
+        assert all(run.examples_per_second > 0 for run in ours.runs)
+        assert all(0 <= run.value <= 1 for run in ours.runs)
+    assert {goal.met for goal in figures.goals} == {None}
+    json.dumps(figures.as_json(), allow_nan=False)
+    page = build_finetune_page(figures).markdown()
+    assert "64 training rows of two texts" in page
+    assert "not measured" in page
+
+
+@needs_trainer
+def test_every_system_is_measured_on_every_seed(monkeypatch):
+    monkeypatch.setattr("benchmarks.throughput.finetune.MADE_UP", MADE_UP[1:])
+    figures = measure_finetuning(small(with_peer=True, num_train=64, num_epochs=1.0))
+    for task in figures.tasks:
+        assert [system.name for system in task.systems] == [OURS, PEER, PEER_BY_LENGTH]
+        assert all([run.seed for run in system.runs] == [0, 1] for system in task.systems)
+    assert None not in {goal.met for goal in figures.goals}
+
+
+@needs_trainer
+@pytest.mark.parametrize(("task", "by_length"), [(MADE_UP[0], True), (MADE_UP[1], False)])
+def test_the_peer_ends_where_ours_does_if_a_batch_is_all_rows(task, by_length, monkeypatch):
+    """Then neither order nor dropout parts them: schedule, clipping and AdamW are the same.
+
+    All rows are cut to one length, since ours sorts by length over epochs.
+    """
+    monkeypatch.setattr("benchmarks.tasks.heads.linear.HEAD_DROPOUT", 0.0)
+    settings = small(num_train=32, num_epochs=20.0, learning_rate=1e-3)
+    options = settings.options().model_copy(update={"dropout": 0.0})
+    rows = made_up_examples(task, 400, np.random.default_rng(3))
+    long = [row for row in rows if len(row.texts[0].split()) >= 12][:32]
+    model = random_model("tiny", [text for row in rows for text in row.texts])
+    data = tokenized(task, long, rows[:40], model, 12)
+    assert set(data.train.features.lengths.tolist()) == {12}
+    lengths = data.predicted["reported"].features.lengths
+    assert not by_length or len(set(lengths.tolist())) > 3
+    state = torch.random.get_rng_state()
+    ours = bench.finetune(data, model, "random-init", 5, options).lines["reported"]
+    steps = []
+    peers = finetune_with_trainer(data, model, "random-init", 5, options, steps.append, by_length)
+    assert steps == [32] * 20
+    assert torch.equal(torch.random.get_rng_state(), state)
+    untrained = bench.finetune(
+        data, model, "random-init", 5, options.model_copy(update={"learning_rate": 1e-12})
+    ).lines["reported"]
+    probabilities = [
+        np.array([line["probabilities"] for line in lines]) for lines in (ours, peers, untrained)
+    ]
+    assert np.abs(probabilities[0] - probabilities[1]).max() < 2e-5
+    assert np.abs(probabilities[0] - probabilities[2]).max() > 1e-2
+
+
+def test_the_peer_is_refused_where_its_package_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="needs the package accelerate"):
+        require_trainer()
+    assert main(["finetune", "--peer"]) == 1
+    assert "pip install accelerate" in capsys.readouterr().err
+
+
+def figures_of(ours, peer, rates=((100.0, 120.0), (50.0, 80.0))):
+    def system(name, values, of):
+        runs = [
+            Run(n, value, rate, rate, 1.0)
+            for n, (value, rate) in enumerate(zip(values, of, strict=True))
+        ]
+        return System(name, runs)
+
+    systems = [system(OURS, ours, rates[0]), system(PEER, peer, rates[1])]
+    return TaskFigures("task", "accuracy", 1, 64, 30, 4, 12.0, 20, systems)
+
+
+def test_goals_are_the_rate_and_the_scores():
+    task = figures_of((0.80, 0.82), (0.81, 0.83))
+    rate, score = judge([task])
+    assert (rate.value, rate.met) == ((100 / 50 + 120 / 80) / 2, True)
+    assert (score.value, score.met) == (pytest.approx(-0.01), True)
+    assert [goal.met for goal in judge([figures_of((0.8, 0.81), (0.9, 0.91))])] == [True, False]
+    assert judge([figures_of((0.8, 0.8), (0.8, 0.8), ((1.0, 1.0), (2.0, 2.0)))])[0].met is False
+    assert judge([figures_of((0.8, math.nan), (0.8, 0.8))])[1].met is None
+    one_seed = figures_of((0.8,), (0.8,), ((1.0,), (1.0,)))
+    assert judge([one_seed])[1].met is None
+    document = FinetuneFigures({}, [figures_of((0.8, math.nan), (0.8, 0.8))]).as_json()
+    json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "a"], "--seeds 'a': give numbers"),
+        (["--rows", "0"], "--rows 0: at least 1"),
+        (["--epochs", "0"], "--epochs 0: above 0"),
+        (["--rows", "31"], "fewer than two steps"),
+        (["--data-dir", ".", "--tasks", "klue-ner"], "compares classification alone"),
+        (["--data-dir", ".", "--tasks", "klue-nlj"], "did you mean klue-nli"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments, message, capsys):
+    assert main(["finetune", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_no_package_is_needed_beyond_those_of_a_gpu_host():
+    absent = (
+        "apache_beam",
+        "datasets",
+        "pyarrow",
+        "kiwipiepy",
+        "orjson",
+        "matplotlib",
+        "sklearn",
+        "accelerate",
+        "mwparserfromhell",
+        "pycld2",
+        "py3langid",
+    )
+    program = f"import sys\nfor name in {absent}: sys.modules[name] = None\n"
+    program += "import benchmarks.throughput.finetune, benchmarks.throughput.finetune\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,452 @@
+"""The pretraining benchmark at a tiny size, and the counts that a step of ours is held to."""
+
+import json
+import sys
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.throughput import pretrain, pretrain_variants
+from benchmarks.throughput.__main__ import main
+from benchmarks.throughput.pretrain import measure_pretraining
+from benchmarks.throughput.pretrain_counts import Recorded, record
+from benchmarks.throughput.pretrain_data import BERT_SPECIAL, Pool, shard_pool, zipf_pool
+from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
+from benchmarks.throughput.pretrain_parts import OTHER, WHOLE
+from benchmarks.throughput.pretrain_probe import probe_attention, probe_head, run_probes
+from benchmarks.throughput.pretrain_settings import SHAPES, PretrainSettings
+from benchmarks.throughput.pretrain_table import build_pretrain_page
+from benchmarks.throughput.pretrain_timing import Timed, ceilings, step_peak_bytes, time_in_turn
+from benchmarks.throughput.pretrain_variants import (
+    AGAIN,
+    COMPILED_PEER,
+    OURS,
+    PADDED,
+    PEER,
+    PEER_PADDED,
+    Variant,
+    make_ours,
+    make_peer,
+)
+from model import vocabulary_head as head_loss
+from model.batch import SpecialTokens
+from model.watch.flops import flops_per_token
+from tests.vocab.shard_files import write_shards
+
+CPU = torch.device("cpu")
+VOCAB_SIZE, BATCH_SIZE, LENGTH = 300, 4, 32
+NUM_SLOTS = 4  # int(0.155 x 32)
+SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
+SETTINGS = PretrainSettings(
+    device="cpu", size="tiny", rounds=2, steps=1, vocab_size=VOCAB_SIZE, with_ceilings=False
+)
+
+
+def tiny_pool(packed: bool = True, vocab_size: int = VOCAB_SIZE) -> Pool:
+    config = SETTINGS.config()
+    return zipf_pool(config, BATCH_SIZE, LENGTH, packed, vocab_size, SPECIAL)
+
+
+def recorded_step(variant: Variant) -> Recorded:
+    """A step of a variant that has made its moments."""
+    variant.run_first()
+    return record(lambda: variant.run(1))
+
+
+def rows_over_vocabulary(found: Recorded) -> dict[torch.dtype, list[int]]:
+    """Of each tensor as wide as the vocabulary or a little more, by type: its rows."""
+    rows: dict[torch.dtype, list[int]] = {}
+    for (shape, dtype), count in found.made.items():
+        if len(shape) > 1 and VOCAB_SIZE <= shape[-1] < 2 * VOCAB_SIZE:
+            rows.setdefault(dtype, []).extend([torch.Size(shape[:-1]).numel()] * count)
+    return rows
+
+
+def test_logits_are_never_there_for_more_than_a_chunk_of_the_masked_positions(monkeypatch):
+    """So no tensor of [all positions, vocabulary], and none of [masked ones, vocabulary]."""
+    monkeypatch.setitem(head_loss._CHUNK_ELEMENTS, "cpu", 6 * VOCAB_SIZE)
+    chunks = [6, 6, 4]
+    assert sum(chunks) == BATCH_SIZE * NUM_SLOTS
+    fp32, bf16 = (
+        rows_over_vocabulary(recorded_step(make_ours(config, tiny_pool(), CPU)[0]))
+        for config in (SETTINGS.config(), replace(SETTINGS, precision="bf16").config())
+    )
+    # two of a chunk: logits, in whose place their gradient is, and probabilities
+    assert fp32.keys() == {torch.float32}
+    assert sorted(fp32[torch.float32]) == sorted(chunks * 2)
+    assert {dtype: sorted(rows) for dtype, rows in bf16.items()} == {
+        torch.bfloat16: sorted(chunks),
+        torch.float32: sorted(chunks),
+    }
+    # the recorder does see all positions where they are: the peer's head runs over them
+    peer = recorded_step(make_peer(SETTINGS.config(), tiny_pool(), CPU, compiled=False)[0])
+    assert max(rows_over_vocabulary(peer)[torch.float32]) == BATCH_SIZE * LENGTH
+
+
+def test_a_step_of_small_has_the_products_that_its_formula_counts():
+    config = replace(SETTINGS, size="small").config()
+    variant, _ = make_ours(config, zipf_pool(config, 2, 128, packed=True), CPU)
+    with FlopCounterMode(display=False) as counter:
+        variant.run(1)
+    per_token = counter.get_total_flops() / (2 * 128)
+    assert per_token == pytest.approx(70.19e6, rel=1e-4)
+    assert per_token == pytest.approx(flops_per_token(config, 30_522, 128, "joint").matmul)
+
+
+# of both networks' layer, forward and backward: the peer has 129 and 205
+@pytest.mark.parametrize(("precision", "most"), [("fp32", 113), ("bf16", 133)])
+def test_a_step_of_ours_dispatches_no_more_operators(precision: str, most: int):
+    def working(depth: int) -> tuple[int, int]:
+        config = replace(SETTINGS, precision=precision).config()
+        config = config.model_copy(update={"num_hidden_layers": depth})
+        ours = recorded_step(make_ours(config, tiny_pool(), CPU)[0])
+        peer = recorded_step(make_peer(config, tiny_pool(), CPU, compiled=False)[0])
+        return ours.working, peer.working
+
+    (ours_1, peer_1), (ours_2, peer_2) = working(1), working(2)
+    layer, peer_layer = ours_2 - ours_1, peer_2 - peer_1
+    assert layer <= most < peer_layer
+    # outside the layers stand masking on the device, sampling by two draws, the norm of a step and
+    # the sums of its figures, of which the peer has none
+    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 110
+
+
+def test_the_recorder_tells_views_from_work_and_in_place_from_new():
+    matrix = torch.ones(3, 5)
+    found = record(lambda: (matrix.t(), matrix.add_(1), matrix + 1))
+    assert found.operators == {"t": 1, "add_": 1, "add": 1}
+    assert found.working == 2
+    assert found.made == {((3, 5), torch.float32): 1}
+    backward = torch.ones(3, 5, requires_grad=True)
+    grown = record(lambda: (backward * 2).sum().backward())
+    assert grown.operators["mul"] == 2  # once in each direction
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_sequences_have_the_layout_of_a_run(packed: bool):
+    pool = tiny_pool(packed)
+    for step in (0, 1):
+        batch = pool.batch(step)
+        ids, types = batch.input_ids, batch.token_type_ids
+        assert ids.shape == (BATCH_SIZE, LENGTH)
+        assert batch.packed == packed
+        assert bool((ids[:, 0] == SPECIAL.cls).all())
+        assert bool(((ids == SPECIAL.sep).sum(dim=1) == 2).all())
+        assert not bool((ids == SPECIAL.mask).any())
+        for row, kinds in zip(ids.tolist(), types.tolist(), strict=True):
+            first = row.index(SPECIAL.sep)
+            end = row.index(SPECIAL.sep, first + 1)
+            assert row[end + 1 :] == [SPECIAL.pad] * (LENGTH - end - 1)
+            assert SPECIAL.pad not in row[:end]
+            inside = [first < place <= end for place in range(LENGTH)]
+            assert kinds == [int(is_second) for is_second in inside]
+        assert pool.tokens(step) == int((ids != SPECIAL.pad).sum())
+    assert (pool.tokens(0) == BATCH_SIZE * LENGTH) == packed
+
+
+def test_tokens_follow_zipfs_law():
+    config = SETTINGS.config()
+    pool = zipf_pool(config, 256, 128, packed=True)
+    counts = torch.cat(pool.input_ids).flatten().bincount(minlength=pool.vocab_size)
+    counts[[BERT_SPECIAL.cls, BERT_SPECIAL.sep]] = 0
+    ranked = counts[999:].double()
+    # of rank 1, 10 and 100, each a tenth as often as the one before
+    for common, rare in pairwise((0, 9, 99)):
+        assert float(ranked[common] / ranked[rare]) == pytest.approx(10, rel=0.15)
+    assert int(counts[:999].sum()) == 0
+
+
+def test_draws_differ_by_step_and_not_by_call():
+    pool = tiny_pool()
+    first, again, second = pool.batch(0), pool.batch(0), pool.batch(1)
+    assert torch.equal(first.noise.positions, again.noise.positions)
+    assert not torch.equal(first.noise.positions, second.noise.positions)
+    parts = pool.host_batch(0, num_parts=2).micro_batches(CPU)
+    assert [len(part.input_ids) for part in parts] == [BATCH_SIZE // 2] * 2
+    assert torch.equal(torch.cat([part.input_ids for part in parts]), first.input_ids)
+
+
+def test_shards_of_a_run_are_read(tmp_path):
+    documents = {("train", "ko"): [[*range(5, 25), 3]] * 40, ("valid", "ko"): [[5, 3]]}
+    special = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+    write_shards(tmp_path / "shards", documents, VOCAB_SIZE, "0" * 64, special)
+    pool = shard_pool(tmp_path, SETTINGS.config(), 2, LENGTH)
+    assert pool.shape == (2, LENGTH)
+    assert (pool.vocab_size, pool.special) == (VOCAB_SIZE, SPECIAL)
+    assert bool((pool.batch(0).input_ids[:, 0] == SPECIAL.cls).all())
+
+
+def test_variants_run_in_turn_and_in_alternating_order():
+    calls: list[str] = []
+
+    def variant(name: str) -> Variant:
+        return Variant(name, tiny_pool(), lambda _: calls.append(name), [], CPU)
+
+    timed = time_in_turn([variant("a"), variant("b")], num_rounds=2, num_steps=2, num_warmup=1)
+    assert calls == ["a", "a", "b", "b", *"aabb", *"bbaa"]
+    assert [(of.name, len(of.wall), len(of.cpu)) for of in timed] == [("a", 2, 2), ("b", 2, 2)]
+
+
+def timed(name: str, *seconds: float) -> Timed:
+    return Timed(name, seconds, tuple(2 * of for of in seconds))
+
+
+def system(name: str, *seconds: float) -> System:
+    return System(timed(name, *seconds), "x", 1000, 900.0, 7e7, 3.0)
+
+
+def test_rates_count_padding_apart_and_flops_by_one_formula():
+    of = system(OURS, 0.1, 0.2, 0.4)
+    figures = PretrainFigures({"precision": "bf16"}, 1e12, {"matmul_bf16_flops_per_second": 5e11})
+    figures.schedule_tokens = 3600 * 5000.0
+    assert (of.positions_per_second, of.tokens_per_second) == pytest.approx((5000, 4500))
+    assert of.timed.spread == pytest.approx(1.5)
+    assert figures.mfu(of) == pytest.approx(7e7 * 5000 / 1e12)
+    assert figures.of_matmul(of) == pytest.approx(0.7)
+    assert figures.hours(of) == pytest.approx(1.0)
+    assert PretrainFigures({"precision": "bf16"}, float("nan")).mfu(of) is None
+
+
+def test_ratios_are_medians_of_rounds():
+    found = ratios_of({OURS: timed(OURS, 1, 2, 4), PEER: timed(PEER, 3, 2, 12)})
+    assert found == {"ratio_to_peer": 3.0, "cpu_time_ratio_to_peer": 3.0}
+
+
+def test_goals_are_judged_on_the_hardware_they_name():
+    def met(device: str, size: str, is_paper_shape: bool, **other: object) -> list[bool | None]:
+        on_cpu = device == "CPU"
+        about = {
+            "device": device,
+            "size": size,
+            "is_paper_shape": is_paper_shape,
+            "device_type": "cpu" if on_cpu else "cuda",
+            "precision": "fp32" if on_cpu else "bf16",
+            "dropout": 0.1,
+            "vocab_size": 30_522,
+        }
+        figures = PretrainFigures(about | other, 1e15, systems=[system(OURS, 1000 / 3e6)])
+        figures.ratios = {"ratio_to_peer": 2.0, "ratio_to_compiled_peer": 2.5}
+        return [goal.met for goal in judge(figures)]
+
+    # rate: goal and gates; ratios on a GPU: plain, compiled; on a CPU; first step; loss curve
+    assert met("NVIDIA H200", "small", True) == [False, False, True, False, True, None, True, None]
+    assert met("NVIDIA H200", "small", False)[:3] == [None] * 3
+    assert met("NVIDIA H100", "small", True)[:3] == [None] * 3
+    assert met("CPU", "small", False) == [None] * 5 + [True, True, None]
+    assert met("CPU", "tiny", False) == [None] * 3 + [True, None]
+    # what would be faster by doing less
+    for less in ({"dropout": 0.0}, {"vocab_size": 8000}, {"precision": "fp32"}):
+        assert met("NVIDIA H200", "small", True, **less) == [None] * 6 + [True, None]
+    for less in ({"dropout": 0.0}, {"vocab_size": 8000}, {"precision": "bf16"}):
+        assert met("CPU", "small", False, **less) == [None] * 6 + [True, None]
+
+
+def test_a_first_step_that_found_compiled_code_is_not_judged():
+    about = {
+        "device": "CPU",
+        "device_type": "cpu",
+        "size": "small",
+        "is_paper_shape": False,
+        "precision": "fp32",
+        "dropout": 0.1,
+        "vocab_size": 30_522,
+    }
+    found = [
+        judge(PretrainFigures(about, 1e15, systems=[replace(system(OURS, 1.0), num_cached=n)]))
+        for n in (0, 1)
+    ]
+    assert [goals[-2].met for goals in found] == [True, None]
+
+
+def test_pieces_that_the_first_step_found_compiled_are_counted(monkeypatch):
+    counters = {"inductor": Counter(), "aot_autograd": Counter()}
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))
+
+    def step(number: int) -> None:
+        counters["inductor"]["fxgraph_cache_hit"] += 2
+        counters["aot_autograd"]["autograd_cache_hit"] += 1
+
+    step(0)  # of another variant, before
+    variant = Variant("a", tiny_pool(), step, [], CPU)
+    variant.run_first()
+    variant.run(1)
+    assert variant.num_cached == 3
+
+
+def test_the_peer_copies_from_pinned_memory_on_a_gpu(monkeypatch):
+    """As ours does: from other memory each copy would wait for the step before."""
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self + 1)
+    tensors = tiny_pool().input_ids
+    assert pretrain_variants._pinned(tensors, CPU) is tensors
+    pinned = pretrain_variants._pinned(tensors, torch.device("cuda"))
+    assert all(torch.equal(a, b + 1) for a, b in zip(pinned, tensors, strict=True))
+
+
+def test_peak_memory_has_the_gradients_that_a_step_makes_in_place_of_the_last_ones(monkeypatch):
+    """Those of the step before lie there when it begins, and are not a part of what stays."""
+    weight = torch.nn.Parameter(torch.zeros(10))
+    weight.grad = torch.zeros(10)
+    steps: list[int] = []
+    variant = Variant("a", tiny_pool(), steps.append, [weight], torch.device("cuda"))
+    for name, value in (
+        ("memory_allocated", 3 * 40 + 40 + 5),
+        ("max_memory_allocated", 3 * 40 + 40 + 5 + 100),
+    ):
+        monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value)
+    for name in ("reset_peak_memory_stats", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, lambda _: None)
+    # weights and two moments, the gradient, and 100 more; 5 are of another variant
+    assert step_peak_bytes(variant) == 3 * 40 + 40 + 100
+    assert steps == [0]
+    monkeypatch.setattr(Variant, "recorded_bytes", lambda self: 1000)  # its gradients are in there
+    assert step_peak_bytes(variant) == 3 * 40 + 100 + 1000
+
+
+def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
+    # the compiler takes a minute and more; what is called in its place is what it would compile
+    monkeypatch.setattr(torch, "compile", lambda module: module)
+    figures = measure_pretraining(replace(SETTINGS, with_peer=True, micro_batches=2))
+    names = [of.timed.name for of in figures.systems]
+    assert names == [OURS, f"{OURS}, 2 micro-batches", PEER, COMPILED_PEER, PADDED, PEER_PADDED]
+    assert set(figures.ratios) == {
+        "ratio_to_peer",
+        "cpu_time_ratio_to_peer",
+        "ratio_to_compiled_peer",
+        "cpu_time_ratio_to_compiled_peer",
+        f"ratio_to_{AGAIN}",
+    }
+    for of in figures.systems:
+        assert of.peak_bytes is None  # only a GPU's allocator tells
+        assert of.launches is None
+        assert (of.tokens < of.positions) == ("padded" in of.timed.name)
+    assert figures.mfu(figures.systems[0]) is None
+    assert figures.loader is not None
+    assert figures.loader.positions == BATCH_SIZE * LENGTH
+    assert figures.loader.positions_per_second > 0
+    assert figures.correct["generator_relative_error"] < 1e-6
+    assert figures.correct["discriminator_relative_error"] < 1e-6
+    assert figures.correct["word_gradient_relative_error"] < 1e-5
+    inside = {name: of for name, of in figures.parts.items() if name not in (WHOLE, OTHER)}
+    assert min(inside.values()) > 0
+    assert set(inside) == {
+        "mask",
+        "generator",
+        "generator head",
+        "discriminator",
+        "discriminator head",
+        "backward",
+        "gradient norm",
+        "optimizer",
+    }
+    assert figures.parts[OTHER] >= 0
+    plain = json.loads(json.dumps(figures.as_json(), allow_nan=False))
+    assert plain["systems"][0]["mfu"] is None
+    assert "not measured" in build_pretrain_page(figures).markdown()
+
+
+def test_what_cannot_run_is_told_and_left_out(monkeypatch):
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no compiler here\nand more")
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    figures = measure_pretraining(replace(SETTINGS, with_peer=True))
+    assert figures.system(COMPILED_PEER) is None
+    assert "ratio_to_compiled_peer" not in figures.ratios
+    assert figures.notes == ["peer_hf_compiled did not run: no compiler here"]
+    monkeypatch.setattr(pretrain, "make_ours", refuse)
+    with pytest.raises(ValueError, match="electrify did not run: no compiler here: try a smaller"):
+        measure_pretraining(SETTINGS)
+
+
+def test_a_step_that_fits_in_parts_alone_is_measured_so(monkeypatch):
+    """The whole of it lacks memory: the parts are timed, and nothing is said of the whole."""
+    run_first = Variant.run_first
+
+    def first(variant: Variant) -> None:
+        if variant.name == OURS:
+            raise torch.OutOfMemoryError("too large")
+        run_first(variant)
+
+    monkeypatch.setattr(Variant, "run_first", first)
+    figures = measure_pretraining(replace(SETTINGS, micro_batches=2, with_padded=False))
+    assert [of.timed.name for of in figures.systems] == [f"{OURS}, 2 micro-batches"]
+    assert figures.notes == ["electrify did not run: too large"]
+    assert figures.parts == {}
+    build_pretrain_page(figures)
+
+
+def test_the_command_writes_its_figures(tmp_path, capsys):
+    arguments = ["pretrain", "--device", "cpu", "--size", "tiny", "--rounds", "1", "--steps", "1"]
+    outputs = ["--json", str(tmp_path / "a.json"), "--report", str(tmp_path / "report")]
+    assert main([*arguments, "--no-ceilings", *outputs]) == 0
+    assert "A step of pretraining" in capsys.readouterr().out
+    plain = json.loads((tmp_path / "a.json").read_text())
+    assert [of["timed"]["name"] for of in plain["systems"]] == [OURS, PADDED]
+    assert plain["conditions"]["precision"] == "fp32"
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "report.html",
+        "report.md",
+        "report.json",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rounds", "0"], "--rounds 0: at least 1"),
+        (["--dropout", "1"], "--dropout 1: from 0"),
+        (["--micro-batches", "3"], "--micro-batches 3 of 4 sequences"),
+        (["--length", "8"], "--length 8: from 16"),
+        (["--probe"], "--probe on the CPU"),
+    ],
+)
+def test_what_a_user_got_wrong_is_told(arguments: list[str], words: str, capsys):
+    assert main(["pretrain", "--device", "cpu", "--size", "tiny", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_probes_run_anywhere_on_little_shapes():
+    attention = probe_attention(CPU, torch.float32, 64, 1, (16,), (0.1, 0.0), repeats=1)
+    by_choice = {(of.choice, of.detail.split()[-1]): of for of in attention}
+    assert by_choice["math", "0.1"].seconds is not None
+    refused = by_choice["cudnn", "0"]
+    assert refused.seconds is None
+    assert refused.note
+    head = probe_head(CPU, torch.float32, 4, 8, (30, 32), repeats=1)
+    assert [of.choice for of in head] == ["30"] * 3 + ["32"] * 3
+    assert all(of.seconds for of in head)
+    with pytest.raises(ValueError, match="--device cuda"):
+        run_probes(CPU)
+
+
+def test_ceilings_are_rates_of_what_was_done():
+    found = ceilings(CPU, side=64, num_bytes=8000)
+    assert found["copied_bytes"] == 8000
+    assert found["matmul_side"] == 64
+    assert min(found.values()) > 0
+
+
+def test_every_size_has_shapes_and_a_config():
+    for size in ("tiny", "small", "base", "large"):
+        settings = replace(SETTINGS, size=size)
+        batch_size, length = settings.shape(CPU)
+        assert settings.config().max_position_embeddings >= length
+        assert set(SHAPES["cpu"]) == set(SHAPES["cuda"])
+        assert batch_size >= 1
+
+
+def test_padded_sequences_reach_the_peer_with_a_mask():
+    make = partial(make_peer, SETTINGS.config(), device=CPU, compiled=False)
+    variant, peer = make(pool=tiny_pool(packed=False))
+    seen: list[object] = []
+    peer.register_forward_pre_hook(lambda _, given: seen.append(given[4]))
+    variant.run(1)
+    (mask,) = seen
+    assert isinstance(mask, torch.Tensor)
+    assert torch.equal(mask.bool(), tiny_pool(packed=False).input_ids[0] != SPECIAL.pad)

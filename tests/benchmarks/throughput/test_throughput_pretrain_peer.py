@@ -1,0 +1,133 @@
+"""The peer computes what ours does: same weights, masks and samples, equal losses and gradients."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.throughput import pretrain_check
+from benchmarks.throughput.pretrain_check import NO_DROPOUT, compare_with_peer, in_text_order
+from benchmarks.throughput.pretrain_data import zipf_pool
+from benchmarks.throughput.pretrain_peer import (
+    PeerBatch,
+    choose,
+    gumbel_sample,
+    make_peer_optimizer,
+    peer_of,
+    peer_step,
+)
+from benchmarks.throughput.pretrain_settings import PretrainSettings
+from benchmarks.throughput.pretrain_variants import make_model
+from model.batch import SpecialTokens
+from model.train.step import AS_WRITTEN, Parts
+
+CPU = torch.device("cpu")
+SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
+CONFIG = PretrainSettings(device="cpu", size="tiny").config().model_copy(update=NO_DROPOUT)
+
+
+def tiny_pool(packed: bool = True):
+    return zipf_pool(CONFIG, 4, 32, packed, 300, SPECIAL)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_losses_and_every_gradient_equal_ours(packed: bool):
+    pool = tiny_pool(packed)
+    model = make_model(CONFIG, pool)
+    peer = peer_of(model)
+    batch = pool.batch(3)
+    masked = model.mask(batch)
+    outputs = model(masked)
+    outputs.loss().backward()
+    is_chosen, sampled = in_text_order(masked, outputs.sampled)
+    attention_mask = None if packed else (batch.input_ids != SPECIAL.pad).long()
+    losses = peer(
+        batch.input_ids, masked.masked_ids, is_chosen, batch.token_type_ids, attention_mask, sampled
+    )
+    losses.total.backward()
+    torch.testing.assert_close(losses.total, outputs.loss())
+    for name in ("generator", "discriminator"):
+        ours = outputs.terms[name].mean(outputs.counts)
+        torch.testing.assert_close(getattr(losses, name), ours)
+    # as many parameters, and as a multiset of norms the same gradients
+    ours, theirs = (
+        sorted(float(p.grad.norm()) for p in of.parameters() if p.grad is not None)
+        for of in (model, peer)
+    )
+    assert len(ours) == len(list(model.parameters()))
+    assert theirs == pytest.approx(ours, rel=1e-4, abs=1e-6)
+
+
+def test_the_two_networks_share_one_embedding_module():
+    peer = peer_of(make_model(CONFIG, tiny_pool()))
+    assert peer.generator.electra.embeddings is peer.discriminator.electra.embeddings
+    table = peer.discriminator.electra.embeddings.word_embeddings.weight
+    assert peer.generator.generator_lm_head.weight is table
+    for network in (peer.generator, peer.discriminator):
+        assert network.config._attn_implementation == "sdpa"
+        assert network.training
+
+
+def test_the_comparison_of_a_run_sees_samples_that_differ(monkeypatch):
+    right = compare_with_peer(CONFIG, tiny_pool(), CPU)
+    assert right["generator_relative_error"] < 1e-6
+    assert right["discriminator_relative_error"] < 1e-6
+    assert right["word_gradient_relative_error"] < 1e-5
+
+    def other_samples(masked, sampled):
+        return in_text_order(masked, sampled.roll(1, 1))
+
+    monkeypatch.setattr(pretrain_check, "in_text_order", other_samples)
+    wrong = compare_with_peer(CONFIG, tiny_pool(), CPU)
+    assert wrong["generator_relative_error"] < 1e-6
+    assert wrong["word_gradient_relative_error"] > 1e-4
+
+
+def test_where_steps_are_compiled_that_is_what_is_compared(monkeypatch):
+    """A compiler that doubled the loss would be seen; where nothing is compiled none is asked."""
+
+    def doubled(*arguments: Any) -> Any:
+        loss, outputs = AS_WRITTEN.loss_of(*arguments)
+        return 2 * loss, outputs
+
+    parts = Parts(AS_WRITTEN.mask, doubled), None
+    monkeypatch.setattr(pretrain_check, "compile_parts", lambda model, ranks: parts)
+    found = [compare_with_peer(CONFIG, tiny_pool(), CPU, compiled) for compiled in (False, True)]
+    errors = [of["word_gradient_relative_error"] for of in found]
+    assert errors == pytest.approx([0.0, 1.0], abs=1e-5)
+
+
+def test_the_peer_chooses_as_many_positions_as_ours_in_the_mean():
+    torch.manual_seed(0)
+    pool = zipf_pool(CONFIG, 2000, 128, True, 300, SPECIAL)
+    ids = pool.input_ids[0]
+    masked_ids, is_chosen = choose(ids, SPECIAL, CONFIG)
+    per_sequence = float(is_chosen.sum()) / len(ids)
+    assert per_sequence == pytest.approx(CONFIG.num_masked(128), rel=0.02)
+    shown = float((masked_ids == SPECIAL.mask).sum() / is_chosen.sum())
+    assert shown == pytest.approx(0.85, abs=0.01)
+    assert torch.equal(masked_ids[~is_chosen], ids[~is_chosen])
+    assert not bool((is_chosen & ((ids == SPECIAL.cls) | (ids == SPECIAL.sep))).any())
+
+
+def test_gumbel_samples_follow_the_softmax():
+    torch.manual_seed(0)
+    logits = torch.tensor([0.5, -1.0, 2.0, 0.0])
+    drawn = gumbel_sample(logits.expand(40_000, -1)).bincount(minlength=4) / 40_000
+    torch.testing.assert_close(drawn, logits.softmax(0), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_of_the_peer_trains_it(fused: bool):
+    torch.manual_seed(0)
+    pool = tiny_pool()
+    peer = peer_of(make_model(CONFIG, pool))
+    optimizer = make_peer_optimizer(peer, CONFIG, fused)
+    moved = [p for group in optimizer.param_groups for p in group["params"]]
+    assert len(moved) == len(set(moved)) == len(list(peer.parameters()))
+    batch = PeerBatch(pool.input_ids[0], pool.token_type_ids[0], packed=True)
+    # at the full rate, which a run reaches after its warm-up
+    steps = [CONFIG.warmup_steps + number for number in range(60)]
+    losses = [float(peer_step(peer, optimizer, batch, CONFIG, SPECIAL, step)) for step in steps]
+    assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+    assert all(p.grad is None for p in moved)

@@ -1,0 +1,181 @@
+"""The config: strict, filled from presets; errors name key, value and the nearest name."""
+
+from pathlib import Path
+
+import pytest
+
+from electrify.config.load import load_config, parse_config
+
+SOURCE = {"kind": "jsonl", "language": "ko", "path": "x.jsonl"}
+
+
+def minimal(**sections: object) -> dict[str, object]:
+    return {"name": "x", "output_dir": "out/x", "clean": {"sources": [SOURCE]}, **sections}
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+MINIMAL_TOML = """
+name = "x"
+output_dir = "out/x"
+[clean]
+sources = [{ kind = "jsonl", language = "ko", path = "x.jsonl" }]
+"""
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.toml")), ids=str)
+def test_every_config_shipped_is_valid(path: Path):
+    if path.parent.name == "ablations":
+        from benchmarks.ablate.grid import load_grid
+
+        assert load_grid(path).variants
+    else:
+        assert load_config(path).name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "batch", "steps", "rate", "masked", "generator"),
+    [
+        ("small", 128, 128, 1_000_000, 5e-4, 19, (64, 12, 1, 256)),
+        ("base", 512, 256, 766_000, 2e-4, 79, (256, 12, 4, 1024)),
+        ("large", 512, 2048, 400_000, 2e-4, 130, (256, 24, 4, 1024)),
+    ],
+)
+def test_presets_are_the_papers(size, length, batch, steps, rate, masked, generator):
+    config = parse_config(minimal(pretrain={"size": size}))
+    pretrain = config.pretrain
+    assert config.encode.sequence_length == length
+    assert (pretrain.batch_size, pretrain.num_steps) == (batch, steps)
+    assert (pretrain.learning_rate, pretrain.warmup_steps) == (rate, 10_000)
+    assert pretrain.num_masked(length) == masked
+    assert generator == (
+        pretrain.generator_hidden_size,
+        pretrain.generator_num_hidden_layers,
+        pretrain.generator_num_attention_heads,
+        pretrain.generator_intermediate_size,
+    )
+
+
+def test_a_given_value_wins_over_the_preset():
+    config = parse_config(minimal(pretrain={"size": "base", "num_steps": 20_000}))
+    assert config.pretrain.num_steps == 20_000
+    assert config.pretrain.hidden_size == 768
+
+
+def test_set_overrides_any_key(tmp_path: Path):
+    path = write(tmp_path, MINIMAL_TOML)
+    overrides = ["pretrain.num_steps=20000", "name=other", "evaluate.tasks=['klue-ynat']"]
+    config = load_config(path, [*overrides, "clean.exact_dedup=false"])
+    assert config.pretrain.num_steps == 20_000
+    assert config.name == "other"
+    assert config.evaluate.tasks == ("klue-ynat",)
+    assert config.clean.exact_dedup is False
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "pretrain.num_step=5",
+            r"unknown key pretrain\.num_step = 5; did you mean num_steps, .* or ",
+        ),
+        (
+            "evaluate.tasks_options.klue-sts.batch=4",
+            r"unknown key evaluate\.tasks_options\.klue-sts\.batch = 4; did you mean batch_size",
+        ),
+        ("clena.x=1", r"unknown key clena = .*did you mean clean,"),
+        (
+            "evaluate.tasks=['klue-ynatt']",
+            r"evaluate\.tasks\.0: unknown task 'klue-ynatt'; did you mean klue-ynat, \S+ or \S+\?",
+        ),
+        (
+            "evaluate.suites=['KLU']",
+            r"evaluate\.suites\.0: unknown suite 'KLU'; did you mean klue,",
+        ),
+        (
+            "evaluate.tasks_options.klue-ynta.num_epochs=1.0",
+            r"evaluate\.tasks_options\.klue-ynta.*unknown task 'klue-ynta'; did you mean klue-ynat",
+        ),
+        (
+            "clean.decontaminate_against=['kleu']",
+            r"clean\.decontaminate_against\.0: 'kleu' is no suite, task or file; did you mean klue",
+        ),
+        (
+            "clean.runner=FlinkRuner",
+            r"clean\.runner: 'FlinkRuner' is no Beam runner; did you mean FlinkRunner,",
+        ),
+        ("device=cpu", r"unknown key device = 'cpu'; did you mean pretrain\.device or evaluate"),
+        ("evaluate.seed=3", r"unknown key evaluate\.seed = 3; did you mean seed\?"),
+        ("pretrain.num_steps=many", r"pretrain\.num_steps = 'many': .*valid integer"),
+        ("pretrain.num_steps=1.5", r"pretrain\.num_steps = 1\.5"),
+        ("pretrain.num_steps=0", r"pretrain\.num_steps = 0: .*greater than or equal to 1"),
+        ("pretrain.device=gpu", r"pretrain\.device = 'gpu': .*'auto', 'cpu', 'cuda' or 'xla'"),
+        ("vocab.pretokenizer=kiwy", r"vocab\.pretokenizer = 'kiwy': .*did you mean kiwi or"),
+        ("pretrain.size=huge", r"pretrain\.size = 'huge': .*'small\+\+', 'base' or 'large'"),
+        ("pretrain.num_attention_heads=3", "hidden_size = 256 must divide by its 3"),
+        ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
+        ("pretrain.micro_batch_size=100", "batch_size = 128 must divide by micro_batch_size"),
+        ("encode.sequence_length=1024", "sequence_length = 1024 is more than"),
+        ("output_dir='gs://'", "an address is written like gs://bucket/run"),
+        ("pretrain.learning_rate=inf", r"pretrain\.learning_rate = "),
+        ("pretrain=3", r"pretrain = 3"),
+    ],
+)
+def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override, message):
+    with pytest.raises(ValueError, match=message):
+        load_config(write(tmp_path, MINIMAL_TOML), [override])
+
+
+def test_a_source_error_names_which_source():
+    raw = minimal(clean={"sources": [SOURCE, SOURCE | {"kind": "csv"}]})
+    with pytest.raises(ValueError, match=r"clean\.sources\.1\.kind = 'csv'"):
+        parse_config(raw)
+
+
+def test_an_error_in_an_item_is_not_an_error_of_the_list_too():
+    with pytest.raises(ValueError, match=r"^config: 1 problem.*\n.*'kr' is a country") as raised:
+        parse_config(minimal(clean={"sources": [SOURCE | {"language": "kr"}]}))
+    assert "at least" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"clean\.sources = \[\]: .*at least 1 item"):
+        parse_config(minimal(clean={"sources": []}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = ", "not valid TOML"),
+        ("name = 'x'\nname = 'y'", "not valid TOML"),
+        ("when = 2020-01-01\n" + MINIMAL_TOML, "TOML date has no place"),
+        ("", "clean is missing"),
+    ],
+)
+def test_broken_files(tmp_path: Path, text: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        load_config(write(tmp_path, text))
+
+
+def test_missing_file_and_bad_override(tmp_path: Path):
+    with pytest.raises(ValueError, match="no config at"):
+        load_config(tmp_path / "none.toml")
+    with pytest.raises(ValueError, match=r"write section\.key=value"):
+        load_config(write(tmp_path, MINIMAL_TOML), ["pretrain.num_steps"])
+
+
+def test_configs_are_frozen():
+    config = parse_config(minimal())
+    with pytest.raises(ValueError, match="frozen"):
+        config.pretrain.num_steps = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "key", ["klue-ner", '"klue-ner"', "'klue-ner'", '"klue\\u002dner"'], ids=range(4)
+)
+def test_a_part_of_an_overridden_key_may_stand_in_quotes_as_in_toml(key: str):
+    config = load_config(
+        Path("configs/demo.toml"), [f"evaluate.tasks_options.{key}.num_epochs=7.0"]
+    )
+    assert config.evaluate.tasks_options["klue-ner"].num_epochs == 7.0

@@ -1,0 +1,285 @@
+"""The laws of pretraining's options: what follows from them, and which combinations are refused."""
+
+import itertools
+from typing import get_args
+
+import pytest
+
+from electrify.config.load import parse_config
+from electrify.config.pretrain import (
+    SIZE_PRESETS,
+    SIZE_SEQUENCE_LENGTH,
+    Objective,
+    PretrainConfig,
+    Size,
+)
+
+EQUAL = {"generator_hidden_fraction": 1.0, "generator_layers_fraction": 1.0}
+OBJECTIVES = get_args(Objective)
+
+
+def config_of(size: str = "small", **options: object) -> PretrainConfig:
+    return PretrainConfig.model_validate(SIZE_PRESETS[size] | {"size": size} | options)
+
+
+def phase(fraction: float, **options: int) -> dict[str, object]:
+    return {"sequence_length": 64, "steps_fraction": fraction, **options}
+
+
+def test_every_size_has_a_preset_of_the_same_fields():
+    assert set(SIZE_PRESETS) == set(SIZE_SEQUENCE_LENGTH) == set(get_args(Size))
+    fields = [set(preset) for preset in SIZE_PRESETS.values()]
+    assert all(preset == fields[0] for preset in fields)
+    required = {name for name, f in PretrainConfig.model_fields.items() if f.is_required()}
+    assert required <= fields[0]  # nothing is left for a default to decide
+
+
+@pytest.mark.parametrize(
+    ("fraction", "hidden", "heads"),
+    [
+        (0.25, 192, 3),
+        (1 / 3, 256, 4),
+        (0.33333, 256, 4),  # as the original writes it
+        (1.0, 768, 12),
+        (0.0494, 38, 1),
+        (0.0706, 54, 1),
+    ],
+)
+def test_the_generators_widths_follow_its_rounded_hidden_size(fraction, hidden, heads):
+    """google-research/electra model/modeling.py:338-348: heads max(1, hidden / 64), FFN 4 x."""
+    config = config_of("base", generator_hidden_fraction=fraction)
+    assert config.generator_hidden_size == hidden
+    assert config.generator_num_attention_heads == heads == max(1, hidden // 64)
+    assert config.generator_intermediate_size == 4 * hidden
+
+
+def test_the_generators_depth_is_a_fraction_of_at_least_one_layer():
+    depths = [
+        config_of(generator_layers_fraction=fraction).generator_num_hidden_layers
+        for fraction in (1.0, 0.5, 0.25, 0.01)
+    ]
+    assert depths == [12, 6, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "width"),
+    [
+        ({}, 128),
+        ({"weight_sharing": "gdes"}, 128),
+        ({"weight_sharing": "none"}, 64),  # its own width, as where the original shares nothing
+        ({"weight_sharing": "none", "objective": "electric"}, 64),
+        (EQUAL | {"weight_sharing": "none"}, 256),
+        (EQUAL | {"weight_sharing": "none", "objective": "electra-two-stage"}, 128),  # is copied
+    ],
+)
+def test_the_generators_tables_are_as_wide_as_they_must(options, width: int):
+    assert config_of(**options).generator_embedding_size == width
+
+
+@pytest.mark.parametrize(
+    ("fraction", "length"), [*itertools.product((0.001, 0.15, 0.999), (16, 512))]
+)
+def test_masked_positions_are_between_one_and_all(fraction: float, length: int):
+    assert 1 <= config_of(mask_fraction=fraction).num_masked(length) <= length
+
+
+def test_a_loss_in_nats_takes_no_factor_of_fifty():
+    weights = {
+        objective: config_of(objective=objective).main_weight
+        for objective in OBJECTIVES
+        if objective != "electra-two-stage"
+    }
+    assert weights == {
+        "electra": 50,
+        "electra-15": 50,
+        "replace-mlm": 1,
+        "all-tokens-mlm": 1,
+        "mlm": 1,
+        "electra-adversarial": 50,
+        "electric": 50,
+    }
+    assert config_of(objective="mlm", discriminator_weight=3.0).main_weight == 3
+    assert config_of(discriminator_weight=0.0).main_weight == 0
+
+
+def test_which_objectives_have_which_networks():
+    def heads(objective: str, **options: object) -> tuple[bool, bool, bool]:
+        if objective == "electra-two-stage":
+            options |= EQUAL | {"weight_sharing": "none"}
+        config = config_of(objective=objective, **options)
+        return config.has_generator, config.has_detection_head, config.has_language_head
+
+    expected = dict.fromkeys(OBJECTIVES, (True, True, False)) | {
+        "replace-mlm": (True, False, True),
+        "all-tokens-mlm": (True, True, True),
+        "mlm": (False, False, True),
+    }
+    assert {objective: heads(objective) for objective in OBJECTIVES} == expected
+    for objective in ("electra", "electra-15", "replace-mlm", "all-tokens-mlm", "electric"):
+        assert heads(objective, generator="unigram") == (False, *expected[objective][1:])
+
+
+@pytest.mark.parametrize("num_steps", [2, 3, 10, 999])
+@pytest.mark.parametrize("fraction", [0.001, 0.5, 0.999])
+def test_both_stages_have_steps(num_steps: int, fraction: float):
+    options = EQUAL | {"objective": "electra-two-stage", "weight_sharing": "none"}
+    options |= {"num_steps": num_steps, "warmup_steps": 0, "generator_steps_fraction": fraction}
+    if round(num_steps * fraction) == num_steps:
+        with pytest.raises(ValueError, match="leaves the discriminator no step"):
+            config_of(**options)
+    else:
+        assert 0 < config_of(**options).generator_steps < num_steps
+    assert config_of(generator_steps_fraction=fraction).generator_steps == 0  # joint training
+
+
+REFUSED = {
+    "hidden_size = 256 must divide by its 3": {"num_attention_heads": 3},
+    "hidden_size = 256 must divide by its 512": {"num_attention_heads": 512},
+    r"generator hidden size .* = 0 must": {"generator_hidden_fraction": 0.001},
+    "warmup_steps = 9 is more than num_steps = 8": {"num_steps": 8, "warmup_steps": 9},
+    "^batch_size = 128 must divide by micro_batch_size = 48": {"micro_batch_size": 48},
+    "curriculum: batch_size = 30 must divide by micro_batch_size = 32": {
+        "micro_batch_size": 32,
+        "curriculum": (phase(0.5, batch_size=30),),
+    },
+    "curriculum: batch_size = 128 must divide by micro_batch_size = 48": {
+        "curriculum": (phase(0.5, micro_batch_size=48),)
+    },
+    "must sum to less than 1": {"curriculum": (phase(0.5), phase(0.5))},
+    r"of num_steps = 10 a phase or the rest gets no step \(phases end at \[0\]\)": {
+        "num_steps": 10,
+        "warmup_steps": 0,
+        "curriculum": (phase(0.01),),
+    },
+    r"gets no step \(phases end at \[10\]\)": {
+        "num_steps": 10,
+        "warmup_steps": 0,
+        "curriculum": (phase(0.99),),
+    },
+    "mask_unit = 'word' with masking = 'with-replacement'": {
+        "mask_unit": "word",
+        "masking": "with-replacement",
+    },
+    "generator = 'uniform' with objective = 'electra-adversarial'": {
+        "objective": "electra-adversarial",
+        "generator": "uniform",
+    },
+    "generator = 'unigram' with objective = 'mlm'": {"objective": "mlm", "generator": "unigram"},
+    "set both fractions to 1.0": {"objective": "electra-two-stage", "weight_sharing": "none"},
+    "weight_sharing to none": EQUAL | {"objective": "electra-two-stage"},
+    "weight_sharing = 'gdes' .*: there is no generator to share with": {
+        "generator": "uniform",
+        "weight_sharing": "gdes",
+    },
+    "weight_sharing = 'none' with objective = 'mlm'": {
+        "objective": "mlm",
+        "weight_sharing": "none",
+    },
+    "weight_sharing = 'all' with objective = 'electra': .*discriminator's form": {
+        "weight_sharing": "all",
+    },
+    "weight_sharing = 'all' with objective = 'electric'": EQUAL
+    | {"weight_sharing": "all", "objective": "electric"},
+    "updates = 'decoupled' with objective = 'mlm'": {"updates": "decoupled", "objective": "mlm"},
+    "updates = 'decoupled' with objective = 'electra'": EQUAL
+    | {"updates": "decoupled", "weight_sharing": "all"},
+    "updates = 'decoupled' with objective = 'electra-adv": {
+        "updates": "decoupled",
+        "objective": "electra-adversarial",
+    },
+    "disallow_correct = true with objective = 'electric'": {
+        "disallow_correct": True,
+        "objective": "electric",
+    },
+    "its noise needs distinct positions": {
+        "objective": "electric",
+        "masking": "with-replacement",
+    },
+    "noise at temperature 1.0 only": {"objective": "electric", "sampling_temperature": 0.9},
+    "initial_generator = 'g' needs initial_model": {"initial_generator": "g"},
+    "generator_weight = 2.0 with objective = 'mlm' .*: nothing would use it": {
+        "objective": "mlm",
+        "generator_weight": 2.0,
+    },
+    "sampling_temperature = 2.0 with .* generator = 'unigram': nothing would use it": {
+        "generator": "unigram",
+        "sampling_temperature": 2.0,
+    },
+    "mask_token_fraction = 1.0 with .* generator = 'uniform': nothing would use it": {
+        "generator": "uniform",
+        "mask_token_fraction": 1.0,
+    },
+    "mask_token_fraction = 1.0 with objective = 'electric'": {
+        "objective": "electric",
+        "mask_token_fraction": 1.0,
+    },
+    "initial_generator = 'g' with objective = 'electric'": {
+        "objective": "electric",
+        "initial_model": "d",
+        "initial_generator": "g",
+    },
+    "less than 1": {"adam_beta2": 1.0},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_work_is_refused_with_its_reason(message: str):
+    options = SIZE_PRESETS["small"] | REFUSED[message]
+    pattern = message.replace("^", r"Value error, ")
+    with pytest.raises(ValueError, match=pattern):
+        PretrainConfig.model_validate(options)
+
+
+def test_what_is_used_is_not_refused():
+    assert config_of(objective="mlm", mask_token_fraction=1.0).mask_token_fraction == 1
+    assert config_of(sampling_temperature=2.0, generator_weight=0.5, mask_token_fraction=1.0)
+    assert config_of(initial_model="d", initial_generator="g").initial_generator == "g"
+
+
+@pytest.mark.parametrize("size", get_args(Size))
+def test_warmup_follows_the_steps_unless_it_is_given(size: str):
+    assert config_of(size).warmup_steps == 10_000  # the paper's, of each size
+    steps = (1, 1500, 99_999, 100_000, 10**7)
+    warmups = [config_of(size, num_steps=n).warmup_steps for n in steps]
+    assert warmups == [0, 150, 9_999, 10_000, 10_000]
+    assert config_of(size, num_steps=1500, warmup_steps=7).warmup_steps == 7
+    with pytest.raises(ValueError, match="num_steps"):
+        config_of(size, num_steps="many")
+
+
+def test_a_run_file_gives_the_same_refusal_with_its_section():
+    source = {"kind": "text", "language": "ko", "path": "x.txt"}
+    raw = {"name": "x", "output_dir": "o", "clean": {"sources": [source]}}
+    with pytest.raises(ValueError, match=r"pretrain: warmup_steps = 6 is more than num_steps = 5"):
+        parse_config(raw | {"pretrain": {"num_steps": 5, "warmup_steps": 6}})
+    long = {"sequence_length": 1024, "steps_fraction": 0.5}
+    with pytest.raises(ValueError, match=r"pretrain\.curriculum: sequence_length = 1024 is more"):
+        parse_config(raw | {"pretrain": {"curriculum": [long]}})
+
+
+def test_every_combination_is_accepted_or_explained_by_an_option_of_it():
+    accepted, unexplained = set(), []
+    grid = itertools.product(
+        OBJECTIVES,
+        ("learned", "uniform", "unigram"),
+        ("none", "embeddings", "all", "gdes"),
+        ("joint", "decoupled"),
+    )
+    for combination in grid:
+        names = ("objective", "generator", "weight_sharing", "updates")
+        options = dict(zip(names, combination, strict=True))
+        try:
+            config_of(**EQUAL, **options)
+        except ValueError as error:
+            said = [f"{name} = {value!r}" in str(error) for name, value in options.items()]
+            if not (said[0] and any(said[1:])):
+                unexplained.append((combination, str(error)))
+        else:
+            accepted.add(combination)
+    assert not unexplained
+    learned = {(o, s, u) for o, g, s, u in accepted if g == "learned"}
+    assert {s for o, s, _ in learned if o == "electra"} == {"none", "embeddings", "all", "gdes"}
+    assert {o for o, _, _ in learned} == set(OBJECTIVES)
+    assert {(s, u) for o, s, u in learned if o == "electra-two-stage"} == {("none", "joint")}
+    assert {c[1:] for c in accepted if c[0] == "mlm"} == {("learned", "embeddings", "joint")}
+    assert {c[2:] for c in accepted if c[1] != "learned"} == {("embeddings", "joint")}

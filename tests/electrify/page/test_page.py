@@ -1,0 +1,351 @@
+import math
+import re
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from electrify.page.page import MAX_TABLE_POINTS, Page
+from electrify.page.parts import escape, format_number
+from electrify.page.plots import (
+    PALETTE,
+    Box,
+    _around,
+    _envelope,
+    label_points,
+    new_figure,
+    num_columns,
+    tick_text,
+)
+
+HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
+
+
+class Reader(HTMLParser):
+    """Collects the tags, attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: list[tuple[str, str]] = []  # (tag around it, text)
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data):
+        self.texts.append((self.tags[-1] if self.tags else "", data))
+
+
+def full_page(text: str = "말뭉치") -> Page:
+    """Everything a page can hold, made with the same text everywhere."""
+    page = Page(text, text)
+    for number in range(5):
+        page.heading(f"{text} {number}")
+    page.paragraph(text)
+    page.table([text, "n"], [[text, 3]], text)
+    points = [(step, 10.0 / (step + 1)) for step in range(40)]
+    page.line_plot(text, {text: points, "valid": points[::9]}, text, text, log_y=True)
+    page.line_plot(
+        text, {text: points}, text, text, log_x=True, bands={text: [(1, 0, 2), (9, 1, 3)]}
+    )
+    page.scatter_plot(text, {text: [(1, 2, text), (3, 4, "나")]}, text, text, True, {text: points})
+    page.matrix([text, "b"], [text, "b"], [[1, 2], [0, 4]], text, text)
+    with page.fold(text):
+        page.paragraph(text)
+    page.bar_plot(text, [text, "영어"], {text: [1.0, 2.0]}, text, {text: [0.1, 0.2]})
+    page.text_samples(text, [(text, text)])
+    page.tokens(text, [(text, 0.5, True), ("나", 0.0, False)])
+    page.code(text, text)
+    return page
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # so that importing it fails
+
+
+def test_hostile_text_stays_text():
+    read, plain = Reader(full_page(HOSTILE).text()), Reader(full_page("x").text())
+    # nothing in the text becomes a tag or an attribute; a long label may turn the bars only
+    assert set(read.tags) == set(plain.tags)
+    assert not {"script", "img"} & set(read.tags)
+    assert {name for name, _ in read.attributes} == {name for name, _ in plain.attributes}
+    shown = "".join(text for _, text in read.texts)
+    assert "<script>alert('가')</script>" in shown
+    assert "\x00" not in shown
+    assert "$x$ url(#p) & \ufffd" in shown
+    # nor does it turn round the text behind it
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", full_page(HOSTILE).text())
+
+
+def test_nothing_is_fetched():
+    text = full_page("see https://example.org/ and //example.org").text()
+    read = Reader(text)
+    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "image"} & set(
+        read.tags
+    )
+    for name, value in read.attributes:
+        if name in ("aria-label", "content"):  # text, and the policy that forbids fetching
+            continue
+        assert "//" not in value, (name, value)
+        if name in ("src", "href", "xlink:href"):
+            assert value.startswith("#")
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "default-src 'none'" in dict(read.attributes)["content"] + text
+
+
+def test_ids_are_unique_and_every_reference_has_its_target():
+    read = Reader(full_page().text())
+    ids = Counter(value for name, value in read.attributes if name == "id")
+    assert max(ids.values()) == 1
+    references = {v[1:] for n, v in read.attributes if n == "href"}
+    references |= {m for _, v in read.attributes for m in re.findall(r"url\(#([^)]+)\)", v)}
+    assert references <= set(ids)
+    assert any(reference.startswith("plot3-") for reference in references)
+
+
+def test_same_calls_same_bytes(tmp_path):
+    full_page().write(tmp_path / "a.html")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; "
+        "from test_page import full_page; full_page().write(Path(sys.argv[2]))"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        str(Path(__file__).parent.parent),
+        str(tmp_path / "b.html"),
+    ]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert [p.name for p in tmp_path.iterdir() if p.suffix == ".tmp"] == []
+
+
+def test_text_in_plots_is_text_in_the_pages_font_and_colour():
+    page = Page("p")
+    page.bar_plot("제거", ["짧은 문서", "중복"], {"문서": [3, 5]}, "문서 수")
+    text = page.text()
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    drawn = [inside for tag, inside in Reader(svg).texts if tag == "text"]
+    assert {"짧은 문서", "중복", "문서 수"} <= {t.strip() for t in drawn}
+    assert "font-family" not in svg
+    assert "font:" not in svg
+    assert "fill: currentColor" in svg
+    assert "fill: var(--series-0)" in svg
+    assert not re.search(r"#(?:[0-9a-f]{6})\b", svg.replace("#ffffff", ""))
+    assert svg.index("<title>문서 수: 짧은 문서, 중복</title>")
+    assert 'role="img"' in svg
+
+
+def test_matplotlib_settings_of_the_user_are_kept_and_ignored():
+    import matplotlib
+
+    plain = full_page().text()
+    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.facecolor": "red"}):
+        assert full_page().text() == plain
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_undefined_values_are_never_drawn_as_zero():
+    page = Page("p")
+    page.bar_plot("b", ["a", "b"], {"s": [math.nan, 1.0]}, "y", {"s": [math.nan, math.nan]})
+    assert [t for tag, t in Reader(page.text()).texts if t == "n/a"] == ["n/a"]
+    page = Page("p")
+    page.line_plot("l", {"s": [(0, math.nan), (1, math.inf)], "empty": []}, "x", "y")
+    page.bar_plot("b", [], {"s": []}, "y")
+    assert "<svg" not in page.text()
+    assert page.text().count("nothing to plot") == 2
+
+
+@pytest.mark.parametrize("log_y", [False, True])
+def test_odd_curves_are_drawn(log_y):
+    page = Page("p")
+    for points in ([(1, 5.0)], [(1, 0.0), (2, -1.0)], [(1, 1e-9), (2, 1e9)], [(1, 3.0), (2, 3.0)]):
+        page.line_plot("l", {"s": points}, "x", "y", log_y=log_y)
+    page.line_plot("many", {f"s{i}": [(0, i), (1, i)] for i in range(9)}, "x", "y", log_y=log_y)
+    assert page.text().count("<svg") == 5
+    # the seventh curve has the first one's colour and another style, in the plot and its legend
+    assert page.text().count("border-top-style:dashed") == 9 - len(PALETTE)
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_odd_points_are_drawn(log_x):
+    page = Page("p")
+    for points in ([(1, 5, "a")], [(0, 1, "a"), (2, 2, "")], [(1e15, 3, "a"), (1e22, 3, "b")]):
+        page.scatter_plot("s", {"s": points}, "x", "y", log_x)
+        page.line_plot("l", {"s": [point[:2] for point in points]}, "x", "y", log_x=log_x)
+    assert page.text().count("<svg") == 6
+    page = Page("p")
+    page.scatter_plot("s", {"s": [(math.nan, 1, "a"), (1, math.inf, "b")], "t": []}, "x", "y")
+    page.scatter_plot("s", {"s": [(0, 1, "a")]}, "x", "y", log_x=True)
+    page.line_plot("s", {"s": [(-1, 1), (0, 2)]}, "x", "y", log_x=True)
+    assert "<svg" not in page.text()
+    assert page.text().count("nothing to plot") == 3
+
+
+def test_a_line_has_the_colour_of_the_points_of_its_name():
+    page = Page("p")
+    marks = {"ours": [(1, 1, "a")], "paper": [(2, 2, "b")]}
+    page.scatter_plot("s", marks, "x", "y", lines={"paper": [(1, 1), (2, 2)], "trend": [(1, 2)]})
+    legend = page.text().split('<div class="legend">')[1].split("</div>")[0]
+    assert re.findall(r"series-(\d)", legend) == ["0", "1", "2"]
+    assert [t for tag, t in Reader(legend).texts if tag == "b"] == ["●", "ours", "■", "paper"]
+
+
+def test_labels_stand_beside_their_marks_and_never_over_each_other():
+    marks = [(float(n % 5), float(n // 5), f"모델 {n} name") for n in range(40)]
+    with new_figure(300.0, 46, 36, 24) as (_figure, axes):
+        axes.plot([x for x, _, _ in marks], [y for _, y, _ in marks], "o")
+        axes.margins(0.12)
+        label_points(axes, marks)
+        shown = {text.get_text() for text in axes.texts}
+        places = {label: axes.transData.transform((x, y)) for x, y, label in marks}
+        boxes = []
+        for text in axes.texts:
+            (x, y), width = places[text.get_text()], 0.58 * 8.5 * num_columns(text.get_text())
+            left = (
+                x + text.xyann[0] - {"left": 0, "center": width / 2, "right": width}[text.get_ha()]
+            )
+            boxes.append(Box(left, y + text.xyann[1], left + width, y + text.xyann[1] + 8.5))
+    assert 10 < len(shown) <= 40
+    assert len(shown) == len(axes.texts)
+    assert not any(a.meets(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert all(not Box(*place, *place).meets(box) for place in places.values() for box in boxes)
+    near = [box for distance, box in _around(0.0, 0.0, 50.0, 9.0) if distance == 6.0]
+    assert len(near) == 8
+    assert not any(Box(-4, -4, 4, 4).meets(box) for box in near)
+
+
+def test_counts_are_shaded_by_their_share_of_the_row():
+    page = Page("p")
+    page.matrix(["a", "b"], ["a", "b"], [[30, 10], [0, 0]], "gold, predicted")
+    cells = re.findall(r'<td style="--p:([\d.]+)">([^<]*)</td>', page.text())
+    assert cells == [("0.750", "30"), ("0.250", "10"), ("0.000", ""), ("0.000", "")]
+    with pytest.raises(ValueError, match="not 2 rows of 1 columns"):
+        page.matrix(["a", "b"], ["a"], [[1], [1, 2]], "")
+
+
+def test_what_folds_away_is_whole():
+    page = Page("p")
+    with page.fold("more"):
+        page.bar_plot("b", ["a"], {"s": [1]}, "y")
+    page.paragraph("behind")
+    inside = page.text().split("<summary>more</summary>")[1].split("</details>")[0]
+    assert inside.count("<div") == inside.count("</div>") == 2
+    assert "<svg" in inside
+    assert "behind" not in inside
+
+
+def test_a_long_curve_keeps_its_extremes_and_little_else():
+    points = [(float(step), 1 + 0.01 * (step % 7)) for step in range(50_000)]
+    points[31_337], points[40_001] = (31_337.0, 9.0), (40_001.0, math.nan)
+    kept = _envelope(points)
+    assert len(kept) <= 800
+    assert points[31_337] in kept
+    assert kept == sorted(kept)
+    assert min(y for _, y in kept) == 1
+    assert _envelope(points[:800]) == points[:800]
+
+
+def test_without_matplotlib_plots_are_tables_of_their_points(no_matplotlib):
+    page = Page("p")
+    points = [(float(step), step / 1000) for step in range(1000)]
+    page.line_plot("손실", {"train": points}, "step", "loss")
+    page.bar_plot("제거", ["중복"], {"문서": [1234]}, "문서 수", {"문서": [1.0]})
+    page.scatter_plot("점", {"paper": [(1e17, 70.5, "모델")]}, "FLOPs", "score")
+    text = page.text()
+    assert "<svg" not in text
+    assert text.count("python -m pip install matplotlib") == 3
+    assert "<td class=short>모델</td><td class=num>100,000,000,000,000,000</td>" not in text
+    assert "<td class=num>1e+17</td><td class=num>70.5</td>" in text
+    assert text.count("<td class=short>train</td>") == MAX_TABLE_POINTS
+    assert "<td class=num>0.999</td>" in text  # the last point
+    assert "<td class=num>1,234</td>" in text
+
+
+def test_numbers_stand_to_the_right_and_text_to_the_left():
+    page = Page("p")
+    page.table(
+        ["name", "n", "share", "score", "mixed"],
+        [["가", 1, "3 %", "0.81 ± 0.01", 1], ["나", None, "12.5 %", "0.7", "one"]],
+    )
+    text = page.text()
+    assert "<th class=short>name</th><th class=num>n</th><th class=num>share</th>" in text
+    assert "<td class=num>0.81 ± 0.01</td><td class=short>1</td>" in text
+    assert "<td class=num>–</td>" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (True, "yes"),
+        (1234567, "1,234,567"),
+        (0, "0"),
+        (0.0, "0"),
+        (12345.678, "12,346"),
+        (0.73125, "0.7312"),
+        (99.999, "100"),
+        (3.1e-8, "3.1e-08"),
+        (2.5e17, "2.5e+17"),
+        (-1234.5, "-1,234"),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        ("x", "x"),
+    ],
+)
+def test_numbers_as_a_reader_wants_them(value, text):
+    assert format_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.25, "0.25"),
+        (999, "999"),
+        (1500, "1.5k"),
+        (2e6, "2M"),
+        (-3e9, "-3B"),
+        (6.4e17, "6.4e17"),
+    ],
+)
+def test_ticks_are_short(value, text):
+    assert tick_text(value) == text
+
+
+def test_what_utf8_and_html_cannot_hold_is_replaced(tmp_path):
+    page = full_page("\ud800a\x0bb\uffff")
+    page.write(tmp_path / "page.html")
+    assert "\ufffda\ufffdb\ufffd" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert escape("가\n나\t") == "가\n나\t"
+
+
+def test_an_empty_table_is_a_table():
+    page = Page("p")
+    page.table(["a", "b"], [])
+    assert "<th class=short>a</th>" in page.text()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.table(["a", "b"], [[1, 2], [1]]), "1 cells under 2 headers"),
+        (lambda p: p.bar_plot("t", ["a"], {"s": [1, 2]}, "y"), "2 values of 's', 1 labels"),
+        (lambda p: p.bar_plot("t", ["a"], {"s": [1]}, "y", {"s": []}), "0 values of 's'"),
+        (lambda p: p.tokens("t", [("가", 1.5, True)]), "1.5 of '가' not in 0..1"),
+        (lambda p: p.tokens("t", [("가", math.nan, True)]), "nan of '가' not in 0..1"),
+    ],
+)
+def test_wrong_calls_name_what_is_wrong(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call(Page("p"))

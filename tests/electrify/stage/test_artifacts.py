@@ -1,0 +1,404 @@
+"""A stage folder is whole or not there, and is redone exactly when what made it changed."""
+
+import errno
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from electrify.stage.folder import (
+    PLAN,
+    Stage,
+    canonical,
+    check_files,
+    fingerprint,
+    input_digest,
+    open_partial,
+    read_manifest,
+    status,
+    whole_file,
+    write_json,
+    write_text,
+)
+from electrify.stage.lock import recover
+from electrify.stage.run import run_stage
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    sources = ({"path": "a"}, {"path": "c"})
+    config = {"min_characters": 10, "sources": sources}
+    return Stage("clean", tmp_path / "clean", config, {"a.txt": "11"})
+
+
+def write_one(folder: Path) -> dict[str, int]:
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "one.txt").write_text("하나")
+    return {"documents": 1}
+
+
+def refuse(folder: Path) -> dict[str, int]:
+    raise AssertionError("must not run")
+
+
+def test_a_finished_folder_has_a_manifest_of_every_file(stage: Stage):
+    assert run_stage(stage, write_one)
+    manifest = read_manifest(stage.folder)
+    assert manifest["files"]["data/one.txt"]["bytes"] == len("하나".encode())
+    assert manifest["files"]["data/one.txt"]["sha256"] == fingerprint(
+        str(stage.folder / "data" / "one.txt")
+    )
+    assert manifest["counts"] == {"documents": 1}
+    assert manifest["config"] == canonical(stage.config)
+    assert not (stage.folder / PLAN).exists()
+    assert not stage.partial.exists()
+
+
+def test_the_same_plan_is_not_run_again(stage: Stage):
+    run_stage(stage, write_one)
+    assert run_stage(stage, refuse) is False
+    assert status(stage).state == "done"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"config": {"min_characters": 20}}, "config min_characters changed from 10 to 20"),
+        (
+            {"config": {"min_characters": 10, "sources": ({"path": "a"}, {"path": "b"})}},
+            r"config sources\[1\]\.path changed from 'c' to 'b'\.",
+        ),
+        ({"inputs": {"a.txt": "22"}}, r"inputs a\.txt changed"),
+        ({"inputs": {"a.txt": "11", "b.txt": "1"}}, r"inputs b\.txt changed"),
+    ],
+)
+def test_a_changed_plan_is_refused_then_remade_on_demand(stage: Stage, change, reason):
+    run_stage(stage, write_one)
+    before = read_manifest(stage.folder)
+    changed = replace(stage, **change)
+    with pytest.raises(ValueError, match=reason):
+        run_stage(changed, refuse)
+    assert read_manifest(stage.folder) == before
+    assert run_stage(changed, write_one, overwrite=True)
+    assert status(changed).state == "done"
+
+
+def test_a_failed_remake_leaves_the_old_folder(stage: Stage):
+    run_stage(stage, write_one)
+
+    def fail(folder: Path) -> dict[str, int]:
+        (folder / "half.txt").write_text("half")
+        raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        run_stage(replace(stage, config={"min_characters": 20}), fail, overwrite=True)
+    assert status(stage).state == "done"
+    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),  # Arrow
+        Exception("No space left on device (os error 28)"),  # tokenizers; safetensors alike
+    ],
+)
+def test_a_full_disk_is_an_error_of_the_system_that_names_the_folder(stage: Stage, error):
+    def fail(folder: Path) -> dict[str, int]:
+        raise error
+
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        run_stage(stage, fail)
+    assert raised.value.errno == errno.ENOSPC
+    assert raised.value.filename == str(stage.partial)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
+        write_text(tmp_path / "report.md", "text")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_written_twice_at_once_is_whole_at_every_instant(tmp_path):
+    path = tmp_path / "counts"
+    with whole_file(path) as first:
+        first.write_text("one ")
+        with whole_file(path) as second:
+            second.write_text("one and all")
+            assert not path.exists()
+        assert path.read_text() == "one and all"
+        first.write_text("one and all")
+    assert path.read_text() == "one and all"
+
+    def fail() -> None:
+        with whole_file(path) as third:
+            third.write_text("one")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "one and all"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupted_stage_starts_afresh(stage: Stage):
+    def interrupted(folder: Path) -> dict[str, int]:
+        (folder / "left_over.txt").write_text("x")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(stage, interrupted)
+    assert not stage.folder.exists()
+    run_stage(stage, write_one)
+    assert set(read_manifest(stage.folder)["files"]) == {"data/one.txt"}
+
+
+def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
+    stage = replace(stage, resumable=True)
+
+    def interrupted(folder: Path) -> dict[str, int]:
+        (folder / "first.txt").write_text("x")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(stage, interrupted)
+    changed = replace(stage, config={"min_characters": 99})
+    with pytest.raises(
+        ValueError, match=r"another config .*min_characters changed from 10 to 99\."
+    ):
+        run_stage(changed, refuse)
+    run_stage(stage, write_one)
+    assert set(read_manifest(stage.folder)["files"]) == {"first.txt", "data/one.txt"}
+
+
+def test_work_done_is_kept_where_finishing_was_interrupted(stage: Stage, monkeypatch):
+    """Killed while files are hashed, or with --overwrite: the same command goes on all the same."""
+    stage = replace(stage, resumable=True)
+    run_stage(stage, write_one)
+    changed = replace(stage, config={"min_characters": 99})
+
+    def killed() -> dict[str, str]:
+        raise KeyboardInterrupt
+
+    def write_first(folder: Path) -> dict[str, int]:
+        (folder / "first.txt").write_text("x")
+        return {}
+
+    with monkeypatch.context() as patch:
+        patch.setattr("electrify.stage.folder.versions", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_stage(changed, write_first, overwrite=True)
+    assert status(stage).state == "done"  # the old one is there still
+    run_stage(changed, write_one, overwrite=True)
+    assert set(read_manifest(stage.folder)["files"]) == {"first.txt", "data/one.txt"}
+    assert not (stage.folder / PLAN).exists()
+
+
+def test_the_digest_is_of_content_not_of_time(stage: Stage, tmp_path: Path):
+    def timed(clock: str):
+        def work(folder: Path) -> dict[str, int]:
+            (folder / "speed.json").write_text(clock)
+            return write_one(folder)
+
+        return work
+
+    one = replace(stage, folder=tmp_path / "one", volatile=("speed.json",))
+    two = replace(one, folder=tmp_path / "two")
+    run_stage(one, timed("1 s"))
+    run_stage(two, timed("2 s"))
+    assert input_digest(one.folder, "clean") == input_digest(two.folder, "clean")
+    three = replace(stage, folder=tmp_path / "three")
+    four = replace(stage, folder=tmp_path / "four")
+    run_stage(three, timed("1 s"))
+    run_stage(four, timed("2 s"))
+    assert input_digest(three.folder, "clean") != input_digest(four.folder, "clean")
+
+
+def test_missing_and_damaged_inputs_are_named(stage: Stage):
+    with pytest.raises(ValueError, match="run first: electrify clean CONFIG"):
+        input_digest(stage.folder, "clean")
+    run_stage(stage, write_one)
+    (stage.folder / "data" / "one.txt").write_text("changed")
+    with pytest.raises(ValueError, match=r"one\.txt is missing or has changed"):
+        input_digest(stage.folder, "clean")
+    (stage.folder / "manifest.json").write_text('{"files": {')
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+        input_digest(stage.folder, "clean")
+    (stage.folder / "manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"no manifest\.json: not a finished stage"):
+        input_digest(stage.folder, "clean")
+
+
+def test_a_remote_fingerprint_follows_the_content():
+    import fsspec
+
+    with fsspec.open("memory://bucket/a.txt", "w") as file:
+        file.write("one")
+    first = fingerprint("memory://bucket/a.txt")
+    with fsspec.open("memory://bucket/a.txt", "w") as file:
+        file.write("two")
+    assert fingerprint("memory://bucket/a.txt") != first
+
+
+def test_the_manifest_is_plain_json(stage: Stage):
+    run_stage(stage, write_one)
+    text = (stage.folder / "manifest.json").read_text(encoding="utf-8")
+    assert json.loads(text)["stage"] == "clean"
+
+
+def test_two_workers_may_write_the_same_file_at_once(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    texts = [letter * 10_000 for letter in "ab" * 50]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda text: write_text(path, text), texts))
+    assert path.read_text(encoding="utf-8") in texts
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path):
+    with pytest.raises(UnicodeEncodeError):
+        write_text(tmp_path / "a.txt", "\ud800")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_byte_of_what_a_stage_reads_is_found_before_it_works(stage: Stage):
+    run_stage(stage, write_one)
+    after = Stage("vocab", stage.folder.with_name("vocab"), {}, reads={"clean": stage.folder})
+    (stage.folder / "data" / "one.txt").write_text("둘나")
+    with pytest.raises(ValueError, match=r"one\.txt has changed .* electrify clean CONFIG"):
+        run_stage(after, refuse)
+    (stage.folder / "data" / "one.txt").write_text("하나")
+    assert run_stage(after, write_one)
+
+
+def test_a_folder_that_lacks_but_its_name_gets_it_without_new_work(stage: Stage):
+    run_stage(stage, write_one)
+    (stage.folder / PLAN).write_text("{}")  # as it was before the rename
+    stage.folder.rename(stage.partial)
+    assert run_stage(stage, refuse)
+    assert status(stage).state == "done"
+    assert not (stage.folder / PLAN).exists()
+
+
+def test_a_folder_that_lacks_its_name_and_a_byte_is_made_again(stage: Stage):
+    run_stage(stage, write_one)
+    stage.folder.rename(stage.partial)
+    (stage.partial / "data" / "one.txt").write_text("둘나")
+    assert run_stage(stage, write_one)
+    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
+
+
+def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage):
+    run_stage(stage, write_one)
+    path = stage.folder / "manifest.json"
+    content, manifest = path.read_bytes(), read_manifest(stage.folder)
+    rng = random.Random(0)
+    num_found = 0
+    for _ in range(300):
+        place, bit = rng.randrange(len(content)), rng.randrange(8)
+        changed = bytearray(content)
+        changed[place] ^= 1 << bit
+        path.write_bytes(changed)
+        try:
+            found = read_manifest(stage.folder)
+        except ValueError as error:
+            message = str(error)
+            num_found += 1
+        else:  # white space, or the checksum's own name
+            message = str(path)
+            assert {name: found[name] for name in manifest} == manifest
+        assert str(path) in message
+    assert num_found > 250
+
+
+def test_a_continued_folder_is_rid_of_half_written_files(stage: Stage):
+    stage = replace(stage, resumable=True)
+
+    def be_killed(folder: Path) -> dict[str, int]:
+        (folder / "deep").mkdir()
+        (folder / "deep" / f"a.json.{'0f' * 16}.tmp").write_text("half")
+        (folder / "mine.tmp").write_text("kept")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(stage, be_killed)
+    run_stage(stage, write_one)
+    assert sorted(read_manifest(stage.folder)["files"]) == ["data/one.txt", "mine.tmp"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_stage_is_whole_wherever_a_kill_stops_its_replacement(stage: Stage, kills):
+    """By the old plan or by the new one; the same command then ends what was begun."""
+    changed = replace(stage, config={"min_characters": 20})
+
+    def begin() -> None:
+        run_stage(stage, write_one, overwrite=True)
+
+    seen = set()
+    for _ in kills(begin, lambda: run_stage(changed, write_one, overwrite=True)):
+        recover(stage.folder)
+        check_files(stage.folder, "clean")
+        seen.add(
+            next(s.config["min_characters"] for s in (stage, changed) if status(s).state == "done")
+        )
+        run_stage(changed, write_one, overwrite=True)
+        check_files(stage.folder, "clean")
+        assert status(changed).state == "done"
+        assert [path.name for path in stage.folder.parent.iterdir()] == ["clean"]
+    assert seen == {10, 20}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_killed_replacement_left_is_found_by_the_next_stage(stage: Stage, kills):
+    for _ in kills(
+        lambda: run_stage(stage, write_one, overwrite=True),
+        lambda: run_stage(replace(stage, config={"min_characters": 20}), write_one, overwrite=True),
+    ):
+        assert input_digest(stage.folder, "clean")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_work_that_is_half_dropped_is_not_continued(stage: Stage, kills):
+    stage = replace(stage, resumable=True)
+    changed = replace(stage, config={"min_characters": 20})
+
+    def begin() -> None:
+        stage.partial.mkdir(exist_ok=True)
+        for name in "abcdef":
+            (stage.partial / name).touch()
+        write_json(stage.partial / PLAN, stage.plan)
+
+    def work() -> None:
+        open_partial(changed, overwrite=True)
+
+    for _ in kills(begin, work):
+        open_partial(stage, overwrite=True)
+        assert len(list(stage.partial.iterdir())) in (1, 7)
+
+
+def test_a_torn_folder_is_never_put_back(stage: Stage):
+    """Killed while the old folder was deleted, and then the new one was removed by hand."""
+    run_stage(stage, write_one)
+    stage.folder.rename(stage.folder.with_name(".clean.removed"))
+    recover(stage.folder)
+    assert list(stage.folder.parent.iterdir()) == []
+
+
+def test_a_folder_on_another_disk_stays_where_its_link_is_replaced(stage: Stage, tmp_path: Path):
+    run_stage(stage, write_one)
+    elsewhere = tmp_path / "disk" / "clean"
+    elsewhere.parent.mkdir()
+    stage.folder.rename(elsewhere)
+    stage.folder.symlink_to(elsewhere)
+    changed = replace(stage, config={"min_characters": 20})
+    run_stage(changed, write_one, overwrite=True)
+    assert status(changed).state == "done"
+    check_files(elsewhere, "clean")
+    assert {path.name for path in tmp_path.iterdir()} == {"clean", "disk"}

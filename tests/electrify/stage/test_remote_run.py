@@ -1,0 +1,584 @@
+"""A run at an address: whole there or not there, the same bytes everywhere, whatever fails."""
+
+import hashlib
+import json
+import logging
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
+from electrify.cli import main
+from electrify.config.load import load_config
+from electrify.inspect_run import list_runs
+from electrify.stage import push as remote_send
+from electrify.stage import remote as remote_run
+from electrify.stage.folder import (
+    MANIFEST,
+    SPARSE,
+    Stage,
+    check_files,
+    input_digest,
+    read_manifest,
+    status,
+)
+from electrify.stage.pull import bring, bring_figures, open_address, open_run
+from electrify.stage.push import begin, send_part, send_rewritten
+from electrify.stage.remote import local_folder
+from electrify.stage.run import run_stage
+from electrify.storage import folder as remote_folder
+from electrify.storage import lock as remote_lock
+from electrify.storage.folder import RemoteFolder, is_passing
+from electrify.storage.lock import lock_name
+
+# gcsfs asks nobody else for credentials and kinds of buckets
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(remote_folder, "FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(remote_lock, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(remote_send, "PARTIAL_SECONDS", 0.0)
+    monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / "one"))
+
+
+@pytest.fixture(scope="module")
+def storage():
+    """A bucket `runs` that gs:// addresses reach, behind a proxy; gcsfs waits for nothing."""
+    import asyncio
+
+    import gcsfs
+
+    patch = pytest.MonkeyPatch()
+    with faulty_storage(0.0, seed=0, bucket="runs") as (faulty, _):
+        patch.setenv("STORAGE_EMULATOR_HOST", faulty.url)
+        patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
+        no_sleep = SimpleNamespace(sleep=lambda seconds: asyncio.sleep(0))
+        patch.setattr("gcsfs.retry.asyncio", no_sleep)
+        gcsfs.GCSFileSystem.clear_instance_cache()
+        try:
+            yield faulty
+        finally:
+            patch.undo()
+            gcsfs.GCSFileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def memory() -> str:
+    return f"memory://{uuid4().hex}/run"
+
+
+@pytest.fixture
+def gs(storage: FaultyStorage) -> str:
+    return f"gs://runs/{uuid4().hex}"
+
+
+@pytest.fixture(params=["folder", "memory", "gs"])
+def address(request, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return f"file://{tmp_path}/mounted/run"
+    return str(request.getfixturevalue(request.param))
+
+
+def machine(name: str, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The local folder of the run on a machine that has just been started."""
+    monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / name))
+    remote_run._remote_run.cache_clear()
+    return open_address(address)
+
+
+def clean(run: Path, text: str = "하나") -> Stage:
+    return Stage("clean", run / "clean", {"text": text}, {"a.txt": "11"})
+
+
+def make(stage: Stage, overwrite: bool = False) -> bool:
+    """Data, a figure, and a card that later verbs write anew."""
+
+    def work(folder: Path) -> dict[str, int]:
+        for name in ("documents-0.parquet", "deep/tokens-0.npy", "report.json"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(f"{stage.config['text']} {name} {stage.inputs}")
+        (folder / "README.md").write_text("a card")
+        return {"documents": 1}
+
+    return run_stage(replace(stage, rewritten=("README.md",)), work, overwrite)
+
+
+def after(run: Path) -> Stage:
+    """A stage that reads `clean`."""
+    inputs = {"clean": input_digest(run / "clean", "clean")}
+    return Stage("encode", run / "shards", {"text": "b"}, inputs, reads={"clean": run / "clean"})
+
+
+def refuse(folder: Path) -> dict[str, int]:
+    raise AssertionError("must not run")
+
+
+def there(address: str) -> dict[str, bytes]:
+    files = RemoteFolder(address)
+    return {name: files.read(name) for name in files.list()}
+
+
+def whole(address: str, stage: str = "clean") -> bool:
+    """Whether a stage stands there; then all its files must be those of its manifest."""
+    files = there(address)
+    if f"{stage}/{MANIFEST}" not in files:
+        return False
+    for name, entry in json.loads(files[f"{stage}/{MANIFEST}"])["files"].items():
+        assert hashlib.sha256(files[f"{stage}/{name}"]).hexdigest() == entry["sha256"]
+    return True
+
+
+def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypatch):
+    first = machine("one", tmp_path, address, monkeypatch)
+    assert make(clean(first))
+    assert whole(address)
+    second = machine("two", tmp_path, address, monkeypatch)
+    assert status(clean(second)).state == "done"
+    assert sorted(p.name for p in (second / "clean").iterdir()) == [SPARSE, MANIFEST]
+    assert run_stage(clean(second), refuse) is False
+    assert make(after(second))  # reads all of clean/
+    assert not (second / "clean" / SPARSE).exists()
+    check_files(second / "clean", "clean")
+    third = machine("one", tmp_path, address, monkeypatch)
+    assert run_stage(after(third), refuse) is False
+    assert {*there(address)} == {
+        f"{stage}/{name}"
+        for stage in ("clean", "shards")
+        for name in (MANIFEST, *read_manifest(second / stage)["files"])
+    }
+
+
+def test_figures_come_without_data(tmp_path, address, monkeypatch):
+    make(clean(machine("one", tmp_path, address, monkeypatch)))
+    second = machine("two", tmp_path, address, monkeypatch)
+    bring_figures(second)
+    found = {path.name for path in (second / "clean").rglob("*")}
+    assert found == {SPARSE, MANIFEST, "report.json", "README.md"}
+    bring(second, "clean")
+    check_files(second / "clean", "clean")
+
+
+def test_a_run_on_a_disk_is_untouched(tmp_path):
+    make(clean(tmp_path / "run"))
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["clean"]
+    assert not (tmp_path / "one").exists()
+
+
+def test_wherever_an_upload_breaks_off_the_stage_is_not_there(tmp_path, memory, monkeypatch):
+    """And the same command sends the rest, without doing the work again."""
+    original, allowed = MemoryFileSystem.mv, 0
+
+    def mv(self, *arguments, **options):
+        nonlocal allowed
+        allowed -= 1
+        if allowed < 0:
+            raise PermissionError("no right to write")
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "mv", mv)
+    for number in range(5):  # four files and a manifest
+        address = f"{memory}{number}"
+        run = machine("one", tmp_path, address, monkeypatch)
+        allowed = number
+        with pytest.raises(ValueError, match=rf"{address} cannot be written .*no right to write"):
+            make(clean(run))
+        assert not whole(address)
+        assert status(clean(run)).state == "done"
+        allowed = 9
+        assert run_stage(clean(run), refuse) is False
+        assert whole(address)
+
+
+def test_what_is_there_is_not_sent_again(tmp_path, gs, storage, monkeypatch):
+    run = machine("one", tmp_path, gs, monkeypatch)
+    make(clean(run))
+    for name in ("deep/tokens-0.npy", MANIFEST):
+        RemoteFolder(gs).remove(f"clean/{name}")
+    RemoteFolder(gs).write("clean/report.json", b"of somebody else")
+    RemoteFolder(gs).write("clean/stray.json", b"{}")
+    sent: list[str] = []
+    put = RemoteFolder.put
+
+    def noted(self, source: Path, name: str) -> None:
+        sent.append(name)
+        put(self, source, name)
+
+    monkeypatch.setattr(RemoteFolder, "put", noted)
+    run = machine("one", tmp_path, gs, monkeypatch)
+    assert run_stage(clean(run), refuse) is False
+    assert sorted(sent[:-1]) == ["clean/deep/tokens-0.npy", "clean/report.json"]
+    assert sent[-1] == f"clean/{MANIFEST}"
+    assert whole(gs)
+    assert "clean/stray.json" not in there(gs)
+
+
+def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeypatch):
+    run = machine("one", tmp_path, memory, monkeypatch)
+    make(clean(run))
+    done: list[str] = []
+    for name in ("remove", "put"):
+        original = getattr(RemoteFolder, name)
+
+        def noted(self, *arguments, name=name, original=original) -> None:
+            done.append(f"{name} {arguments[-1]}")
+            original(self, *arguments)
+
+        monkeypatch.setattr(RemoteFolder, name, noted)
+    changed = clean(run, "둘")
+    with pytest.raises(ValueError, match="config text changed"):
+        make(changed)
+    assert done == []
+    make(changed, overwrite=True)
+    of_stage = [what for what in done if "lock" not in what]
+    assert of_stage[0] == f"remove clean/{MANIFEST}"
+    assert of_stage[-1] == f"put clean/{MANIFEST}"
+    assert whole(memory)
+    other = machine("two", tmp_path, memory, monkeypatch)
+    assert status(clean(other, "둘")).state == "done"
+
+
+def test_a_machine_takes_over_what_another_made_anew(tmp_path, memory, monkeypatch):
+    make(clean(machine("one", tmp_path, memory, monkeypatch)))
+    make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"), overwrite=True)
+    first = machine("one", tmp_path, memory, monkeypatch)
+    assert status(clean(first, "둘")).state == "done"
+    bring(first, "clean")
+    check_files(first / "clean", "clean")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("change", ["made anew", "taken away"])
+def test_a_kill_while_a_change_there_is_taken_over_wedges_nothing(
+    tmp_path, memory, monkeypatch, kills, change
+):
+    texts = iter(range(1000))
+    wanted: dict[str, Stage] = {}
+
+    def begin() -> None:
+        text, other = str(next(texts)), str(next(texts))
+        run = machine("two", tmp_path, memory, monkeypatch)
+        make(clean(run, text), overwrite=True)
+        machine("one", tmp_path, memory, monkeypatch)
+        if change == "made anew":
+            make(clean(machine("two", tmp_path, memory, monkeypatch), other), overwrite=True)
+        else:
+            RemoteFolder(memory).remove_folder("clean", first=(MANIFEST,))
+        wanted["stage"] = clean(run.parents[2] / "one" / run.relative_to(run.parents[1]), other)
+
+    def take_over() -> None:
+        machine("one", tmp_path, memory, monkeypatch)
+
+    for _ in kills(begin, take_over):
+        take_over()
+        stage = wanted["stage"]
+        assert status(stage).state == ("done" if change == "made anew" else "missing")
+        assert {path.name for path in stage.folder.parent.iterdir()} <= {"clean", ".remote"}
+        make(stage)
+        bring(stage.folder.parent, "clean")
+        check_files(stage.folder, "clean")
+
+
+def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
+    run = machine("one", tmp_path, memory, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteFolder, "put_all", lambda *_: (_ for _ in ()).throw(PermissionError()))
+        with pytest.raises(ValueError, match="give this machine's account the right"):
+            make(clean(run))
+    make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"))
+    with pytest.raises(ValueError, match=r"clean was made here .* and otherwise at memory://"):
+        machine("one", tmp_path, memory, monkeypatch)
+
+
+def test_damage_there_is_named_and_never_taken_for_the_file(tmp_path, memory, monkeypatch):
+    make(clean(machine("one", tmp_path, memory, monkeypatch)))
+    RemoteFolder(memory).write("clean/documents-0.parquet", b"other")
+    run = machine("two", tmp_path, memory, monkeypatch)
+    with pytest.raises(ValueError, match=r"run/clean/documents-0\.parquet is damaged"):
+        make(after(run))
+    assert not (run / "clean" / "documents-0.parquet").exists()
+    RemoteFolder(memory).write(f"clean/{MANIFEST}", b'{"files": {"../../x": {}}}')
+    with pytest.raises(ValueError, match=r"run/clean/manifest\.json is damaged: remove it"):
+        machine("three", tmp_path, memory, monkeypatch)
+
+
+def test_cards_that_are_written_anew_go_there_and_come_back(tmp_path, address, monkeypatch):
+    run = machine("one", tmp_path, address, monkeypatch)
+    make(clean(run))
+    (run / "clean" / "README.md").write_text("a card with scores")
+    send_rewritten(run / "clean")
+    assert there(address)["clean/README.md"] == b"a card with scores"
+    other = machine("two", tmp_path, address, monkeypatch)
+    bring(other, "clean")
+    assert (other / "clean" / "README.md").read_text() == "a card with scores"
+
+
+# --- unfinished work ------------------------------------------------------------------------------
+
+
+def jobs(run: Path, seed: int = 0) -> Stage:
+    return Stage("evaluate", run / "evaluate", {"seed": seed}, resumable=True)
+
+
+def test_jobs_of_a_lost_machine_are_not_done_again(tmp_path, address, monkeypatch):
+    def lost(folder: Path) -> dict[str, int]:
+        (folder / "predictions").mkdir()
+        (folder / "predictions" / "a-0.jsonl").write_text("lines")
+        (folder / "results.jsonl").write_text("a 0\n")
+        send_part(folder)
+        (folder / "results.jsonl").write_text("a 0\nb 0\n")
+        raise KeyboardInterrupt  # the second is not sent
+
+    def rest(folder: Path) -> dict[str, int]:
+        assert (folder / "results.jsonl").read_text() == "a 0\n"
+        assert (folder / "predictions" / "a-0.jsonl").read_text() == "lines"
+        return {}
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(jobs(machine("one", tmp_path, address, monkeypatch)), lost)
+    second = machine("two", tmp_path, address, monkeypatch)
+    with pytest.raises(ValueError, match="unfinished work of another config"):
+        run_stage(jobs(second, seed=1), refuse)
+    assert run_stage(jobs(second), rest)
+    assert not any(name.startswith("evaluate.partial") for name in there(address))
+
+
+def test_unfinished_work_of_another_plan_is_dropped_on_demand_alone(tmp_path, memory, monkeypatch):
+    def lost(folder: Path) -> dict[str, int]:
+        (folder / "results.jsonl").write_text("a 0\n")
+        send_part(folder)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(jobs(machine("one", tmp_path, memory, monkeypatch)), lost)
+    run = machine("two", tmp_path, memory, monkeypatch)
+    other = jobs(run, seed=1)
+    other.partial.mkdir(parents=True)
+    (other.partial / "plan.json").write_text(json.dumps(other.plan))
+    with pytest.raises(ValueError, match=r"evaluate\.partial is the unfinished work of another"):
+        begin(other, overwrite=False)
+    assert "evaluate.partial/results.jsonl" in there(memory)
+    begin(other, overwrite=True)
+    assert [*there(memory)] == ["evaluate.partial/plan.json"]
+
+
+def test_unfinished_work_that_cannot_be_sent_goes_on(tmp_path, memory, monkeypatch, caplog):
+    def work(folder: Path) -> dict[str, int]:
+        monkeypatch.setattr(RemoteFolder, "put", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        (folder / "results.jsonl").write_text("a 0\n")
+        send_part(folder)
+        monkeypatch.undo()
+        return {}
+
+    run = machine("one", tmp_path, memory, monkeypatch)
+    assert run_stage(jobs(run), work)
+    assert "evaluate.partial could not be copied" in caplog.text
+    assert whole(memory, "evaluate")
+
+
+# --- one writer -----------------------------------------------------------------------------------
+
+
+def held_by(memory: str, **changes: object) -> RemoteFolder:
+    """A lock of `clean` that somebody else holds, for an hour by now."""
+    place = RemoteFolder(memory)
+    owner = {
+        "token": "x",
+        "pid": 7,
+        "host": "other",
+        "machine": "other",
+        "command": "electrify run",
+        "since": time.time() - 3600,
+        "renewed": 0,
+    } | changes
+    place.write(lock_name("clean", 4), json.dumps(owner).encode())
+    return place
+
+
+def test_a_second_writer_is_told_by_whom_and_how_long(tmp_path, memory, monkeypatch):
+    run = machine("two", tmp_path, memory, monkeypatch)
+    place = held_by(memory)
+    polls = iter(range(1, 99))
+    monkeypatch.setattr(  # the other is at work
+        remote_lock.time, "sleep", lambda _: held_by(memory, renewed=next(polls))
+    )
+    with pytest.raises(
+        ValueError, match=r"run/clean is being written by process 7 on other .*60 min"
+    ):
+        make(clean(run))
+    assert [*place.list()] == [lock_name("clean", 4)]
+    assert not (run / "clean.partial").exists()
+
+
+def test_a_silent_holder_is_taken_over_from_and_finds_out(tmp_path, memory, monkeypatch):
+    monkeypatch.setattr(remote_lock, "RENEW_SECONDS", 0.01)
+    place = RemoteFolder(memory)
+    silent = remote_lock.remote_lock(place, "clean")
+    silent._over.set()  # its machine stands still
+    silent._thread.join()
+    monkeypatch.setattr(remote_lock, "SILENCE_SECONDS", 0.05)
+    next_one = remote_lock.remote_lock(place, "clean")
+    assert [*place.list()] == [lock_name("clean", 2)]
+    silent._over.clear()
+    silent._renew()  # it goes on
+    with pytest.raises(ValueError, match="has taken over clean"):
+        silent.check()
+    next_one.check()
+    next_one.release()
+    assert place.list() == {}
+
+
+def test_a_holder_that_died_here_is_not_waited_for(tmp_path, memory, monkeypatch):
+    monkeypatch.setattr(remote_lock.time, "sleep", lambda _: pytest.fail("it waits"))
+    held_by(memory, machine=remote_lock.machine(), pid=2**22 + 1)  # above the largest there is
+    make(clean(machine("one", tmp_path, memory, monkeypatch)))
+    assert whole(memory)
+
+
+def test_only_one_of_many_gets_a_lock(memory, gs):
+    for address in (memory, gs):
+        place = RemoteFolder(address)
+        assert [place.create("a", b"x") for _ in range(3)] == [True, False, False]
+        assert place.read("a") == b"x"
+
+
+# --- a service that fails -------------------------------------------------------------------------
+
+
+def test_a_storage_that_fails_loses_doubles_and_tears_nothing(tmp_path, gs, storage, monkeypatch):
+    """A quarter of the requests fail: refused, dropped, unanswered, cut off."""
+    storage.rate = 0.25
+    before = sum(storage.traffic.faults.values())
+    try:
+        make(clean(machine("one", tmp_path, gs, monkeypatch)))
+        second = machine("two", tmp_path, gs, monkeypatch)
+        make(after(second))
+    finally:
+        storage.rate = 0.0
+    assert sum(storage.traffic.faults.values()) > before + 10
+    assert whole(gs)
+    assert whole(gs, "shards")
+    local = tmp_path / "local"
+    make(clean(local))
+    make(after(local))
+    for stage in ("clean", "shards"):
+        assert read_manifest(local / stage)["digest"] == read_manifest(second / stage)["digest"]
+        stray = {n for n in there(gs) if n.startswith(stage)} - {
+            f"{stage}/{n}" for n in (MANIFEST, *read_manifest(local / stage)["files"])
+        }
+        assert not stray
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_service_that_stays_away_is_named_with_what_to_do(
+    tmp_path, gs, storage, monkeypatch, code
+):
+    monkeypatch.setattr(remote_folder, "NUM_TRIES", 2)
+    storage.status = code
+    try:
+        with pytest.raises(ValueError, match=rf"{gs} cannot be read .*the same command goes on"):
+            machine("one", tmp_path, gs, monkeypatch)
+    finally:
+        storage.status = None
+
+
+@pytest.mark.parametrize(("code", "words"), [(403, "account the right to read"), (404, "bucket")])
+def test_what_is_forbidden_or_missing_is_not_asked_again(
+    tmp_path, gs, storage, monkeypatch, code, words
+):
+    before = storage.traffic.requests.total()
+    storage.status = code
+    try:
+        with pytest.raises(ValueError, match=rf"{gs} cannot be read .*{words}"):
+            machine("one", tmp_path, gs, monkeypatch)
+    finally:
+        storage.status = None
+    assert storage.traffic.requests.total() - before <= 2
+
+
+def test_what_may_pass_is_told_from_what_may_not():
+    from gcsfs.retry import HttpError
+
+    passing = [HttpError({"code": code}) for code in (429, 500, 502, 503, 504)]
+    passing += [ConnectionResetError(), TimeoutError(), BrokenPipeError()]
+    assert all(map(is_passing, passing))
+    for error in (HttpError({"code": 403}), FileNotFoundError(), PermissionError(), ValueError()):
+        assert not is_passing(error)
+
+
+def test_waits_grow_and_differ(monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr(remote_folder, "FIRST_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(remote_folder.time, "sleep", waits.append)
+
+    def ask() -> None:
+        raise ConnectionResetError("gone")
+
+    with pytest.raises(ConnectionResetError):
+        remote_folder.patiently(ask, "asking")
+    assert len(waits) == remote_folder.NUM_TRIES - 1
+    assert all(2**n / 2 <= wait <= 2**n for n, wait in enumerate(waits))
+    assert len(set(waits)) == len(waits)
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # gcsfs to aiohttp
+def test_a_large_upload_whose_answer_was_lost_is_found(tmp_path, gs, storage, monkeypatch):
+    """Above 5 MB gcsfs opens an upload; the emulator forgets it when it has ended."""
+    path = tmp_path / "large.bin"
+    path.write_bytes(os.urandom(6 * 2**20))
+    place = RemoteFolder(gs)
+    original, lost = FaultyStorage._draw, 0
+
+    def draw(self, key, size):
+        nonlocal lost
+        if "upload_id" in key[1] and key[0] == "POST" and not lost:
+            lost += 1
+            return "answer lost"
+        return original(self, key, size)
+
+    monkeypatch.setattr(FaultyStorage, "_draw", draw)
+    place.put(path, "large.bin")
+    assert lost == 1
+    assert place.list()["large.bin"].md5 == remote_folder.md5_of(path)
+
+
+# --- verbs ----------------------------------------------------------------------------------------
+
+
+def demo(address: str) -> list[str]:
+    return ["configs/demo.toml", "--set", f"output_dir='{address}'"]
+
+
+def test_a_config_works_in_a_folder_and_mirrors_its_checkpoints(memory, tmp_path):
+    config = open_run(load_config("configs/demo.toml", [f"output_dir={memory}/"]))
+    assert Path(config.output_dir) == local_folder(memory)
+    assert Path(config.output_dir).is_relative_to(tmp_path / "one")
+    assert Path(config.output_dir).name == "run"
+    assert config.pretrain.checkpoint_dir == f"{memory}/pretrain.partial"
+    kept = ["pretrain.checkpoint_dir=elsewhere", f"output_dir={memory}"]
+    assert open_run(load_config("configs/demo.toml", kept)).pretrain.checkpoint_dir == "elsewhere"
+
+
+def test_runs_at_an_address_are_listed(memory, tmp_path, monkeypatch):
+    make(clean(machine("one", tmp_path, memory, monkeypatch)))
+    lines = "\n".join(list_runs(Path("configs"), tmp_path / "none", memory.removesuffix("/run")))
+    assert f"  {memory}  clean" in lines  # that this machine works on
+    assert lines.count(f"  {memory}  clean") == 2  # and found there
+
+
+def test_verbs_that_need_a_folder_say_so(memory, capsys):
+    logging.getLogger("electrify").setLevel(logging.ERROR)
+    assert main(["ablate", "configs/ablations/generator.toml", *demo(memory)[1:]]) == 1
+    assert "give a folder: --set output_dir=out/NAME" in capsys.readouterr().err
+    assert main(["ls", "out"]) == 1
+    assert "'out' is no address" in capsys.readouterr().err
+    assert main(["report", f"{memory}/nothing"]) == 1
+    assert "is no run folder" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""Each stage is made from what decides its bytes, and from nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from electrify.config.load import load_config
+from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage
+from electrify.stage.plan import (
+    clean_stage,
+    encode_stage,
+    evaluate_stage,
+    export_stage,
+    pretrain_stage,
+    vocab_stage,
+)
+from electrify.stage.run import run_stage
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    """A config of the demo in a folder with finished clean, vocab and shards."""
+
+    def config(*overrides: str) -> RunConfig:
+        return load_config("configs/demo.toml", [f"output_dir='{tmp_path / 'run'}'", *overrides])
+
+    for name in ("clean", "vocab", "shards"):
+        stage = Stage(name, tmp_path / "run" / name, {})
+        run_stage(stage, lambda folder: {"files": (folder / "one").write_text("x")})
+    return config
+
+
+def refuse(folder: Path) -> dict[str, int]:
+    raise AssertionError("must not run")
+
+
+def test_options_that_change_no_byte_are_left_out(make):
+    same = [
+        (lambda c: clean_stage(c, []), "clean.runner=FlinkRunner"),
+        (vocab_stage, "pretrain.num_steps=7000"),
+        (encode_stage, "encode.sequence_length=128"),
+        (pretrain_stage, "evaluate.num_epochs=1"),
+        (lambda c: evaluate_stage(c, "some/model", {}), "evaluate.data_dir=elsewhere"),
+    ]
+    for stage_of, override in same:
+        assert stage_of(make()).plan == stage_of(make(override)).plan, override
+
+
+def test_options_that_do_are_in(make):
+    different = [
+        (lambda c: clean_stage(c, []), "clean.min_characters=11"),
+        (vocab_stage, "vocab.size=5000"),
+        (encode_stage, "encode.valid_fraction=0.1"),
+        (pretrain_stage, "encode.sequence_length=128"),
+        (pretrain_stage, "seed=1"),
+        (lambda c: evaluate_stage(c, "some/model", {}), "evaluate.pooling=cls"),
+    ]
+    for stage_of, override in different:
+        assert stage_of(make()).plan != stage_of(make(override)).plan, override
+
+
+def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"one")
+    first = evaluate_stage(make(), str(folder), {})
+    (folder / "model.safetensors").write_bytes(b"two")
+    assert evaluate_stage(make(), str(folder), {}).plan != first.plan
+    assert first.folder.name.startswith("evaluate-")
+
+
+def test_changed_rows_count(make):
+    first = evaluate_stage(make(), "some/model", {"glue-rte": {"dev": "one"}})
+    other = evaluate_stage(make(), "some/model", {"glue-rte": {"dev": "two"}})
+    assert other.plan != first.plan
+
+
+def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path):
+    """Of `vocab.extend`, of references (a folder or a file) and of the files with spans."""
+    folder, file, spans = tmp_path / "folder", tmp_path / "other.txt", tmp_path / "dev.json"
+    folder.mkdir()
+    paths = {
+        folder / "tokenizer.json": f"vocab.extend='{folder}'",
+        folder / "vocab.txt": f"vocab.compare=['{folder}']",
+        file: f"vocab.compare=['{file}']",
+        spans: f"vocab.span_data_dir='{tmp_path}'",
+    }
+    for path, override in paths.items():
+        path.write_text("one")
+        before = vocab_stage(make(override), [spans] if path == spans else []).inputs
+        path.write_text("two")
+        after = vocab_stage(make(override), [spans] if path == spans else []).inputs
+        changed = {name for name in before if before[name] != after[name]}
+        assert len(changed) == 1, override
+        assert changed.pop().startswith(override.split("=")[0])
+        assert vocab_stage(make()).inputs.keys() == {"clean"}
+
+
+def test_a_vocabulary_that_is_not_there_is_left_to_the_stage_to_explain(make, tmp_path: Path):
+    vocab_stage(make(f"vocab.extend='{tmp_path / 'nothing'}'"))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt", "tokenizer_config.json"])
+def test_an_edited_tokenizer_is_refused_by_every_stage_after_it(make, tmp_path: Path, name):
+    config = make()
+    vocab = Stage("vocab", tmp_path / "run" / "vocab", {"made": "again"})
+    run_stage(vocab, lambda folder: {"files": (folder / name).write_text("abc")}, overwrite=True)
+    run_stage(Stage("pretrain", tmp_path / "run" / "pretrain", {}), lambda folder: {})
+    path = tmp_path / "run" / "vocab" / name
+    for text, words in (("abd", "has changed"), ("abcd", "is missing or has changed")):
+        path.write_text(text)
+        for stage in (encode_stage, pretrain_stage, export_stage):
+            with pytest.raises(ValueError, match=rf"{name} {words}.* electrify train-vocab CONFIG"):
+                run_stage(replace(stage(config), folder=tmp_path / "never made"), refuse)

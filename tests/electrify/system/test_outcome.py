@@ -1,0 +1,185 @@
+"""A command ends with a status and a line that says how to go on, whatever stops it."""
+
+import errno
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from electrify.system.outcome import status_of
+from electrify.system.progress import Stopped, stop_on_signal
+
+
+def fail(error: BaseException) -> int:
+    raise error
+
+
+def test_the_verb_s_own_status_is_kept():
+    assert [status_of(lambda n=n: n) for n in (0, 1, 2)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Stopped("saved step 7"), 143),
+        (Stopped("saved step 7", signal.SIGHUP), 129),
+        (KeyboardInterrupt(), 130),
+        (ValueError("no such key"), 1),
+        (ModuleNotFoundError("No module named 'x'"), 1),
+        (OSError(errno.ENOSPC, "No space left on device", "out/demo/clean.partial/a"), 1),
+        (PermissionError(errno.EACCES, "Permission denied", "out/demo"), 1),
+        (OSError(errno.EROFS, "Read-only file system", "out/demo"), 1),
+    ],
+)
+def test_statuses(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]):
+    assert status_of(lambda: fail(error)) == status
+    assert ("error: " in capsys.readouterr().err) == (status == 1)
+
+
+def test_an_error_of_the_system_names_the_file_and_what_to_do(capsys: pytest.CaptureFixture[str]):
+    status_of(lambda: fail(PermissionError(errno.EACCES, "Permission denied", "out/demo/vocab")))
+    message = capsys.readouterr().err
+    assert "'out/demo/vocab'" in message
+    assert "right to write" in message
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a fault"), OSError("of no number"), KeyError(1)])
+def test_a_fault_of_the_program_keeps_its_trace(error: Exception):
+    with pytest.raises(type(error)):
+        status_of(lambda: fail(error))
+
+
+STOPS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+
+
+@pytest.fixture(autouse=True)
+def signals_as_a_terminal_leaves_them():
+    """Whatever the suite itself was started by (`nohup`, a script's background)."""
+    previous = [signal.signal(number, signal.SIG_DFL) for number, _ in STOPS]
+    yield
+    for (number, _), handler in zip(STOPS, previous, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("number", "status"), STOPS)
+def test_a_signal_is_its_status_even_where_exceptions_are_swallowed(number, status, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr("electrify.system.outcome.log", said.append)
+
+    def swallow() -> int:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        except Exception:
+            return 3
+        return 2
+
+    assert status_of(swallow) == status
+    assert signal.getsignal(number) is signal.SIG_DFL
+    assert "the same command" in " ".join(said)
+
+
+@pytest.mark.parametrize(("number", "status"), STOPS)
+def test_a_signal_is_its_status_even_where_another_error_is_raised_for_it(number, status):
+    def replace_it() -> int:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        except BaseException as error:
+            raise RuntimeError("while running a step") from error
+        return 2
+
+    assert status_of(replace_it) == status
+
+
+@pytest.mark.parametrize(("number", "status"), STOPS)
+def test_a_stage_that_saves_first_ends_with_the_status_of_its_signal(number, status):
+    def verb() -> int:
+        with stop_on_signal("saving first") as stop:
+            os.kill(os.getpid(), number)
+            while not stop:
+                time.sleep(0.01)
+        raise Stopped("saved step 7", stop.signal)
+
+    assert status_of(verb) == status
+
+
+def test_what_nohup_ignores_stays_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def verb() -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return 0
+
+    assert status_of(verb) == 0
+
+
+def test_a_terminal_that_is_closed_ends_no_work(tmp_path: Path):
+    """Its hang-up is a request to save; what cannot be written there any more is dropped."""
+    program = (
+        "import fcntl, os, pathlib, sys, termios, time\n"
+        "from electrify.system.outcome import status_of\n"
+        "from electrify.system.progress import Stopped, log, setup_logging, stop_on_signal\n"
+        "def verb():\n"
+        "    with stop_on_signal('saving first') as stop:\n"
+        "        os.write(2, b'ready')\n"
+        "        while not stop:\n"
+        "            time.sleep(0.01); log('at work')\n"
+        "    raise Stopped('saved', stop.signal)\n"
+        "fcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"  # the terminal is that of this session
+        "setup_logging()\n"
+        "status = status_of(verb)\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(status))\n"
+    )
+    terminal, inner = pty.openpty()
+    words = [sys.executable, "-c", program, str(tmp_path / "status")]
+    with subprocess.Popen(words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True):
+        os.close(inner)
+        assert os.read(terminal, 5) == b"ready"
+        os.close(terminal)
+    assert (tmp_path / "status").read_text() == "129"
+
+
+def test_a_beam_stage_that_gets_sigterm_leaves_with_143_and_runs_again(tmp_path: Path):
+    output = tmp_path / "run"
+    words = [sys.executable, "-m", "electrify", "clean", "configs/demo.toml"]
+    words += ["--set", f"output_dir='{output}'"]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while not (output / "clean.partial").exists():
+        assert time.monotonic() < deadline, "the stage did not begin"
+        time.sleep(0.02)
+    time.sleep(0.5)  # into the graph
+    first.terminate()
+    printed, _ = first.communicate(timeout=60)
+    assert first.returncode == 143, printed
+    assert "the same command starts the unfinished stage again" in printed
+    assert not (output / "clean").exists()
+    second = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stderr
+    assert (output / "clean" / "manifest.json").exists()
+    assert not (output / "clean.partial").exists()
+
+
+def test_a_reader_that_leaves_is_no_error():
+    """As in `electrify validate CONFIG | head -1`."""
+    words = [sys.executable, "-m", "electrify", "validate", "configs/demo.toml"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_another_broken_pipe_is_raised():
+    def verb() -> int:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        status_of(verb)

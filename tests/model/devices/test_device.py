@@ -1,0 +1,198 @@
+"""Devices are found, or the error names the fix. None of this imports torch_xla."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from model.devices import device as module
+from model.devices.device import overwrite, place, readable, resolve_device, spread
+from model.ordered import _scan, insertion_index, running_maximum, running_sum
+from model.schedule import Phase
+from model.train import processes as parallel
+from model.train.processes import check_shares
+from tests.model.conftest import make_config
+
+
+@pytest.fixture(autouse=True)
+def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name in ("PJRT_DEVICE", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    start = module._xla
+    start.cache_clear()
+    yield
+    start.cache_clear()
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    monkeypatch.setattr(module, "_version", versions.get)
+
+
+def chips(
+    monkeypatch: pytest.MonkeyPatch, number: int, machines: int = 1, bounds: int | None = None
+) -> None:
+    """As if torch_xla were installed, on a machine with so many chips, which shares the TPU with
+    others as its metadata say, or the environment in their place."""
+
+    @contextmanager
+    def found() -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(
+            num_available_chips=lambda: number,
+            num_tpu_workers=lambda: machines,
+            process_bounds_size=lambda: bounds,
+        )
+
+    installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
+    monkeypatch.setattr(module, "_torch_xla", found)
+
+
+def test_auto_does_not_touch_torch_xla_where_it_is_not_installed(monkeypatch):
+    installed(monkeypatch, torch="2.13.0")
+    monkeypatch.setitem(sys.modules, "torch_xla", None)  # an import would fail
+    assert resolve_device("auto").type == "cpu"
+
+
+def test_auto_does_not_touch_torch_xla_where_pjrt_is_told_otherwise(monkeypatch):
+    installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
+    monkeypatch.setitem(sys.modules, "torch_xla", None)
+    monkeypatch.setenv("PJRT_DEVICE", "CPU")
+    assert resolve_device("auto").type == "cpu"
+
+
+def test_auto_takes_a_tpu(monkeypatch):
+    tpu = torch.device("xla")
+    monkeypatch.setattr(module, "_xla", lambda: SimpleNamespace(device=tpu))
+    chips(monkeypatch, 0)
+    assert resolve_device("auto").type == "cpu"
+    chips(monkeypatch, 4)
+    assert resolve_device("auto") == tpu
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert resolve_device("auto").type == "cuda"
+
+
+def test_without_torch_xla_the_error_says_how_to_install_it(monkeypatch):
+    installed(monkeypatch, torch="2.9.0")
+    with pytest.raises(ValueError, match=r"torch_xla is not installed; .* run make tpu-env"):
+        resolve_device("xla")
+
+
+@pytest.mark.parametrize("name", ["xla", "auto"])
+def test_versions_that_do_not_fit_are_refused(monkeypatch, name: str):
+    """With auto too: the CPU would be taken on a machine with a TPU."""
+    installed(monkeypatch, torch="2.13.0+cpu", torch_xla="2.9.0")
+    with pytest.raises(
+        ValueError,
+        match=r"torch 2\.13\.0\+cpu and torch_xla 2\.9\.0 do not fit.*make tpu-env.*or set device",
+    ):
+        resolve_device(name)
+
+
+def test_without_a_tpu_the_error_says_what_to_do(monkeypatch):
+    chips(monkeypatch, 0)
+    with pytest.raises(ValueError, match=r'no TPU found .*device = "auto", or PJRT_DEVICE=CPU'):
+        resolve_device("xla")
+
+
+def test_a_tpu_of_several_machines_is_refused_before_its_runtime_starts(monkeypatch):
+    """That would wait for the others."""
+    monkeypatch.setitem(sys.modules, "torch_xla", None)  # to go on would fail
+    for machines, bounds in ((2, None), (1, 2)):
+        chips(monkeypatch, 4, machines, bounds)
+        with pytest.raises(ValueError, match=r"this TPU has 2 machines, .* take a v4-8"):
+            resolve_device("xla")
+    for machines, bounds in ((1, None), (2, 1)):
+        chips(monkeypatch, 4, machines, bounds)
+        with pytest.raises(ImportError):
+            resolve_device("xla")
+
+
+def test_a_tpu_that_cannot_be_asked_what_it_is_is_an_error_that_says_so(monkeypatch):
+    """With auto too. torch_xla raises as `requests` does, and `requests` an OSError."""
+
+    def unreachable() -> int:
+        raise OSError("metadata.google.internal: no such host")
+
+    internal = ModuleType("torch_xla._internal")
+    internal.tpu = SimpleNamespace(num_available_chips=unreachable)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch_xla", ModuleType("torch_xla"))
+    monkeypatch.setitem(sys.modules, "torch_xla._internal", internal)
+    installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
+    for name in ("xla", "auto"):
+        with pytest.raises(ValueError, match=r"cannot learn what TPU .*no such host.*--net=host"):
+            resolve_device(name)
+    assert "PJRT_DEVICE" not in os.environ
+
+
+def test_other_kinds_of_xla_are_refused(monkeypatch):
+    monkeypatch.setenv("PJRT_DEVICE", "CUDA")
+    with pytest.raises(ValueError, match=r"PJRT_DEVICE = 'CUDA': XLA is used on TPU"):
+        resolve_device("xla")
+
+
+def test_torchrun_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="start electrify without torchrun"):
+        resolve_device("xla")
+
+
+def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
+    monkeypatch.setattr(parallel, "num_devices", lambda device: 8)
+    monkeypatch.setattr(parallel, "describe", lambda device: "TPU v6e, 8 devices")
+    xla = torch.device("xla")
+    check_shares([Phase(0, 5, 128, 128, 128), Phase(5, 5, 128, 128, 16)], xla)
+    for batch, micro, message in (
+        (12, 12, r"batch_size = 12 must divide by the devices \(TPU v6e, 8 .*: set 8 or 16"),
+        (128, 4, r"micro_batch_size = 4 must divide .*: set 8"),
+    ):
+        with pytest.raises(ValueError, match=rf"pretrain\.{message}"):
+            check_shares([Phase(0, 5, 128, batch, micro)], xla)
+
+
+def test_compiling_xla_by_torch_is_refused(tmp_path):
+    from model.train.processes import ALONE
+    from model.train.replay import is_compiled
+
+    config = make_config(tmp_path, compile="on").pretrain
+    with pytest.raises(ValueError, match="which compiles by itself"):
+        is_compiled(config, torch.device("xla"), ALONE)
+    assert not is_compiled(make_config(tmp_path).pretrain, torch.device("xla"), ALONE)
+
+
+def test_elsewhere_tensors_move_and_change_in_place():
+    cpu, tensor = torch.device("cpu"), torch.zeros(3)
+    assert all(of is tensor for of in (place(tensor, cpu), spread(tensor, cpu), readable(tensor)))
+    overwrite(tensor, torch.arange(3.0))
+    assert tensor.tolist() == [0, 1, 2]
+    overwrite(tensor, 7.0)
+    assert tensor.tolist() == [7, 7, 7]
+
+
+def test_one_file_alone_knows_torch_xla():
+    """The fence of the other packages stands in pyproject.toml."""
+    knowing = {p.name for p in Path("model").rglob("*.py") if "torch_xla import" in p.read_text()}
+    knowing |= {p.name for p in Path("model").rglob("*.py") if "import torch_xla" in p.read_text()}
+    assert knowing == {"device.py"}
+
+
+def test_places_in_ordered_rows_as_xla_finds_them():
+    rng = torch.Generator().manual_seed(0)
+    ordered = torch.randint(0, 9, (5, 20), generator=rng).sort(dim=1).values
+    values = torch.randint(-1, 10, (5, 7), generator=rng)
+    compared = (ordered[:, None] <= values[..., None]).sum(dim=-1)
+    assert torch.equal(insertion_index(ordered, values), compared)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 32])
+def test_what_xla_computes_by_doubling_is_what_torch_has_operators_for(length: int):
+    rng = torch.Generator().manual_seed(length)
+    numbers = torch.randint(-9, 10, (3, length), generator=rng)
+    assert torch.equal(_scan(numbers, torch.add), running_sum(numbers, torch.int64))
+    assert torch.equal(_scan(numbers, torch.maximum), running_maximum(numbers))
+    chances = torch.rand(3, length, generator=rng, dtype=torch.float64)
+    assert torch.allclose(_scan(chances, torch.add), chances.cumsum(dim=-1), rtol=1e-15)

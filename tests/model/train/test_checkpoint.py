@@ -1,0 +1,305 @@
+"""A checkpoint holds all that a run goes on from, or is passed over, or is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from safetensors import SafetensorError
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from model.electra import ElectraPretrainer
+from model.train import checkpoint as checkpoint_module
+from model.train.checkpoint import (
+    checkpoints,
+    load_latest,
+    load_model,
+    model_tensors,
+    newest_sound,
+    optimizer_tensors,
+    restore_model,
+    run_identity,
+    save_checkpoint,
+)
+from model.train.optim import make_optimizers, set_learning_rate
+
+STEPS = (4, 8)
+
+
+def changed(config: RunConfig, **options: object) -> RunConfig:
+    """The config with other options of pretraining."""
+    options = config.pretrain.model_dump(mode="json") | options
+    pretrain = PretrainConfig.model_validate_json(json.dumps(options))
+    return config.model_copy(update={"pretrain": pretrain})
+
+
+def make(config: RunConfig, data, seed: int):
+    torch.manual_seed(seed)
+    model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special)
+    return model, make_optimizers(model, config.pretrain)
+
+
+def update(model, optimizers) -> None:
+    """An update with gradients that depend on every weight."""
+    for optimizer in optimizers:
+        model.zero_grad()
+        sum((p - 0.1).pow(2).sum() for p in model.parameters()).backward()
+        set_learning_rate(optimizer, 1e-2)
+        optimizer.step()
+
+
+def everything(model, optimizers) -> dict[str, torch.Tensor]:
+    return model_tensors(model) | optimizer_tensors(model, optimizers)
+
+
+def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+@pytest.fixture
+def saved(config, data, tmp_path: Path):
+    """A model, its optimisers, and a folder with their checkpoints of both `STEPS`."""
+    model, optimizers = make(config, data, 1)
+    folder = tmp_path / "run"
+    for step in STEPS:
+        update(model, optimizers)
+        save_checkpoint(folder, step, model, optimizers, keep=2)
+    return model, optimizers, folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"updates": "decoupled"},
+        {"updates": "decoupled", "weight_sharing": "gdes"},
+        {"weight_sharing": "all", "generator_hidden_fraction": 1.0},
+        {"objective": "electric", "optimizer": "bias-corrected"},
+        {"objective": "mlm"},
+    ],
+)
+def test_training_goes_on_as_if_it_had_never_stopped(config, data, tmp_path, options):
+    config = changed(config, **options)
+    model, optimizers = make(config, data, 1)
+    update(model, optimizers)
+    save_checkpoint(tmp_path / "run", 1, model, optimizers, keep=1)
+    update(model, optimizers)
+    again, other_optimizers = make(config, data, 2)
+    update(again, other_optimizers)  # moments that must go
+    assert load_latest(tmp_path / "run", again, other_optimizers) == 1
+    update(again, other_optimizers)
+    assert len(optimizers) == (2 if "updates" in options else 1)
+    assert_equal(everything(model, optimizers), everything(again, other_optimizers))
+
+
+def test_shared_tables_keep_moments_of_both_optimisers(config, data):
+    model, optimizers = make(changed(config, updates="decoupled"), data, 1)
+    update(model, optimizers)
+    names = optimizer_tensors(model, optimizers)
+    assert {f"{n}/first_moment/embeddings.word.weight" for n in (0, 1)} <= names.keys()
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: _flip(folder / "model.safetensors"),
+        lambda folder: _flip(folder / "optimizer.safetensors"),
+        lambda folder: (folder / "optimizer.safetensors").unlink(),
+        lambda folder: (folder / "model.safetensors").write_bytes(b""),
+        lambda folder: (folder / "state.json").write_text('{"step": 8, "sha'),
+        lambda folder: (folder / "state.json").write_text("[]"),
+        lambda folder: (folder / "state.json").unlink(),
+    ],
+)
+def test_a_damaged_one_falls_back_to_the_one_before(config, data, saved, damage, caplog):
+    model, optimizers, folder = saved
+    damage(folder / "checkpoint-8")
+    again, other_optimizers = make(config, data, 2)
+    assert load_latest(folder, again, other_optimizers) == 4
+    assert "checkpoint-8 is damaged" in caplog.text
+    update(again, other_optimizers)
+    assert_equal(everything(model, optimizers), everything(again, other_optimizers))
+
+
+def test_weights_of_a_damaged_one_are_not_taken(saved):
+    """As export would: a bit that flipped leaves the size as it was."""
+    model, _, folder = saved
+    _flip(folder / "checkpoint-8" / "model.safetensors")
+    with pytest.raises(ValueError, match=r"checkpoint-8 is damaged \(checksum of model"):
+        load_model(folder / "checkpoint-8", model)
+    load_model(folder / "checkpoint-4", model)
+    assert newest_sound(folder) == 4
+
+
+def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
+    model, optimizers, folder = saved
+
+    def write(tensors, path):
+        Path(path).write_bytes(b"half")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoint_module, "save_file", write)
+    words = r"checkpoint-12 cannot be written \(I/O error: No space left .*: make room there"
+    with pytest.raises(ValueError, match=words):
+        save_checkpoint(folder, 12, model, optimizers, keep=2)
+    assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-4", "checkpoint-8"]
+
+
+def test_without_a_sound_one_nothing_is_changed(config, data, saved):
+    folder = saved[2]
+    for path in checkpoints(folder):
+        _flip(path / "model.safetensors")
+    model, optimizers = make(config, data, 2)
+    before = everything(model, optimizers)
+    assert load_latest(folder, model, optimizers) == 0
+    assert_equal(before, everything(model, optimizers))
+
+
+def test_the_newest_are_kept_and_those_after_this_one_go(saved):
+    """Those after it were damaged: kept, they would push out the sound ones."""
+    model, optimizers, folder = saved
+    for step in (9, 10, 7):
+        save_checkpoint(folder, step, model, optimizers, keep=2)
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-7"]
+    for step in (20, 100):
+        save_checkpoint(folder, step, model, optimizers, keep=2)
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-20", "checkpoint-100"]
+
+
+def test_an_unfinished_save_is_ignored_and_replaced(saved):
+    model, optimizers, folder = saved
+    shutil.copytree(folder / "checkpoint-8", folder / "checkpoint-12.tmp")
+    assert load_latest(folder, model, optimizers) == 8
+    save_checkpoint(folder, 12, model, optimizers, keep=2)
+    assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-12", "checkpoint-8"]
+
+
+def test_a_model_of_another_form_is_refused_and_stays_as_it_is(config, data, saved):
+    wider = changed(config, intermediate_size=96)
+    model, optimizers = make(wider, data, 2)
+    before = everything(model, optimizers)
+    with pytest.raises(ValueError, match=r"checkpoint-8 does not fit.*\(64,\) there and \(96,\)"):
+        load_latest(saved[2], model, optimizers)
+    mlm = changed(config, objective="mlm")
+    with pytest.raises(ValueError, match=r"discriminator_head.* and None here"):
+        load_latest(saved[2], *make(mlm, data, 2))
+    assert_equal(before, everything(model, optimizers))
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "words"),
+    [
+        ("objective", "mlm", "its objective is 'electra', this run's is 'mlm'"),
+        ("vocab_size", 61, "its vocab_size is 60, this run's is 61"),
+        ("tokenizer_sha256", "1" * 64, f"its tokenizer_sha256 is '{'0' * 64}', this run's is '11"),
+        ("options", {"seed": 8}, "its option .* is .*, this run's is None"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(config, data, tmp_path, part, value, words):
+    model, optimizers = make(config, data, 1)
+    identity = run_identity(config)
+    save_checkpoint(tmp_path / "run", 4, model, optimizers, keep=1, identity=identity)
+    assert load_latest(tmp_path / "run", model, optimizers, identity=identity) == 4
+    with pytest.raises(ValueError, match=f"checkpoint-4 is of another run: {words}"):
+        load_latest(tmp_path / "run", model, optimizers, identity=identity | {part: value})
+
+
+def test_what_decided_nothing_in_an_earlier_checkpoint_is_no_difference(config, data, tmp_path):
+    model, optimizers = make(config, data, 1)
+    identity = run_identity(config)
+    earlier = identity | {"options": identity["options"] | {"device": "cuda"}}
+    save_checkpoint(tmp_path / "run", 4, model, optimizers, keep=1, identity=earlier)
+    assert load_latest(tmp_path / "run", model, optimizers, identity=identity) == 4
+
+
+def test_a_run_is_what_decides_its_result(config):
+    identity = run_identity(config)
+    for options in ({"learning_rate": 1e-3}, {"num_steps": 13}, {"objective": "electra-15"}):
+        assert run_identity(changed(config, **options)) != identity
+    for options in ({"checkpoint_dir": "gs://b/c"}, {"keep_checkpoints": 7}, {"device": "xla"}):
+        assert run_identity(changed(config, **options)) == identity
+    assert run_identity(config.model_copy(update={"seed": 8})) != identity
+    index = Path(config.output_dir) / "shards" / "index.json"
+    index.write_text(index.read_text() + "\n")
+    assert run_identity(config) != identity
+
+
+def test_a_tensor_of_two_names_is_saved_once_and_stays_one(tmp_path):
+    def tied() -> nn.Module:
+        module = nn.ModuleDict({"one": nn.Linear(3, 4), "two": nn.Linear(3, 4)})
+        module["two"].weight = module["one"].weight
+        return module
+
+    first, second = tied(), tied()
+    assert set(model_tensors(first)) == {"one.weight", "one.bias", "two.bias"}
+    save_checkpoint(tmp_path, 1, first, [], keep=1)
+    assert load_latest(tmp_path, second, []) == 1
+    assert_equal(model_tensors(first), model_tensors(second))
+    assert second["two"].weight is second["one"].weight
+
+
+@pytest.fixture
+def process_group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("options", [{}, {"updates": "decoupled", "weight_sharing": "gdes"}])
+def test_weights_in_parts_and_whole_ones_go_on_from_each_other(
+    config, data, tmp_path, process_group, options
+):
+    """FSDP2's DTensors: saved whole, restored as parts, moments too."""
+    config = changed(config, **options)
+
+    def make_parts(seed: int):
+        model = fully_shard(make(config, data, seed)[0], mesh=init_device_mesh("cpu", (1,)))
+        return model, make_optimizers(model, config.pretrain)
+
+    whole, parts = make(config, data, 1), make_parts(1)
+    for one in (whole, parts):
+        update(*one)
+    save_checkpoint(tmp_path / "whole", 1, *whole, keep=1)
+    save_checkpoint(tmp_path / "parts", 1, *parts, keep=1)
+    again, parts_again = make(config, data, 2), make_parts(3)
+    assert load_latest(tmp_path / "parts", *again) == 1
+    assert load_latest(tmp_path / "whole", *parts_again) == 1
+    assert all(isinstance(p, DTensor) for p in parts_again[0].parameters())
+    for one in (whole, again, parts_again):
+        update(*one)
+        assert_equal(everything(*whole), everything(*one))
+    for optimizer in parts_again[1]:
+        moments = [v["first_moment"] for v in optimizer.state.values()]
+        assert moments
+        assert all(isinstance(moment, DTensor) for moment in moments)
+
+
+def test_the_first_of_several_processes_writes(saved, monkeypatch):
+    model, optimizers, folder = saved
+    monkeypatch.setenv("RANK", "1")
+    save_checkpoint(folder, 12, model, optimizers, keep=2)
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-4", "checkpoint-8"]
+    assert load_latest(folder, model, optimizers) == 8
+
+
+def test_restoring_copies(model):
+    """A model does not go on living in the tensors that were given, which may be a mapped file."""
+    tensors = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+    restore_model(model, tensors, "here")
+    for tensor in tensors.values():
+        tensor.fill_(7)
+    assert not any((parameter == 7).any() for parameter in model.parameters())

@@ -1,0 +1,503 @@
+"""Recorded and compiled steps do what the steps they are made of do."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._dynamo.backends.distributed import DDPOptimizer
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from electrify.config.pretrain import PretrainConfig
+from model.batch import Batch
+from model.electra import ElectraPretrainer
+from model.train import replay as fast_step
+from model.train.optim import make_optimizers
+from model.train.processes import ALONE, Ranks
+from model.train.replay import WARM_UPS, FastStep, compile_parts, is_compiled, is_recorded
+from model.train.step import AS_WRITTEN, Parts, Step, train_step
+from model.watch.metrics import MetricsWindow, add_sums_of
+from tests.model.conftest import (
+    NO_DROPOUT,
+    VOCAB_SIZE,
+    make_config,
+    random_batch,
+    random_model,
+)
+from tests.model.tape import TapeRecorder
+from tests.model.train.test_train_step import OBJECTIVES, cut
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+NUM_STEPS = 6
+Counters = dict[str, dict[str, int]]
+
+
+class Twins:
+    """The same model twice, its steps and figures: as written, and fast."""
+
+    def __init__(self, recorder: TapeRecorder | None = None, **options: object) -> None:
+        options = DROPOUT | {"num_hidden_layers": 1} | options
+        self.plain, self.fast = (random_model(**options) for _ in range(2))
+        self.config = self.plain.config
+        self.optimizers = [make_optimizers(model, self.config) for model in (self.plain, self.fast)]
+        self.windows = [MetricsWindow(["ko"]), MetricsWindow(["ko"])]
+        self.step = FastStep(
+            self.fast, self.optimizers[1], self.config, CPU, self.windows[1], recorder=recorder
+        )
+
+    def run(self, number: int, batches: Sequence[Batch]) -> None:
+        place = Step(number, seed=5)
+        outputs, norm = train_step(self.plain, self.optimizers[0], batches, self.config, place)
+        self.windows[0].add(outputs)
+        _, fast_norm = self.step(batches, place)
+        self.norms = norm.item(), fast_norm.item()
+
+    def assert_equal(self, tolerance: float = 0.0) -> None:
+        for one, other in zip(self._tensors(0), self._tensors(1), strict=True):
+            torch.testing.assert_close(other, one, rtol=tolerance, atol=tolerance)
+        figures = [window.read() for window in self.windows]
+        assert figures[0].keys() == figures[1].keys()
+        for name, value in figures[0].items():
+            assert figures[1][name] == pytest.approx(
+                value, rel=max(tolerance, 1e-12), nan_ok=True
+            ), name
+        assert self.norms[1] == pytest.approx(self.norms[0], rel=max(tolerance, 1e-7))
+
+    def _tensors(self, which: int) -> list[Tensor]:
+        states = [
+            value
+            for optimizer in self.optimizers[which]
+            for state in optimizer.state.values()
+            for value in state.values()
+        ]
+        return [*(self.plain, self.fast)[which].parameters(), *states]
+
+
+def batch_of(model: ElectraPretrainer, number: int, padded: bool = False, **form: int) -> Batch:
+    return random_batch(model, seed=number, padded=padded, **form)
+
+
+# --- recorded -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_replays_do_what_steps_do(objective: str):
+    """Rate, draws, dropout, text and its length differ in each: none of them may be in the graph.
+
+    In the middle of electra-two-stage another network is trained.
+    """
+    recorder = TapeRecorder()
+    twins = Twins(recorder, objective=objective, **OBJECTIVES[objective])
+    num_forms = 2 if objective == "electra-two-stage" else 1
+    last = num_forms * NUM_STEPS
+    for number in range(last):
+        twins.run(number, [batch_of(twins.plain, number, padded=True)])
+        twins.assert_equal()
+    assert recorder.num_recorded == num_forms
+    assert recorder.num_warm == num_forms * WARM_UPS
+    assert recorder.num_replayed == last - num_forms * WARM_UPS
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "bias-corrected"},
+        {"updates": "decoupled"},
+        {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
+        {},
+        {"mask_unit": "word"},
+        {"masking": "bernoulli"},
+        {"masking": "with-replacement"},
+        {"attention": "document"},
+        {"generator": "unigram"},
+        {"max_gradient_norm": 1e-3},
+    ],
+    ids=str,
+)
+def test_replays_do_what_steps_do_with_every_option(options: dict[str, object]):
+    noise = torch.full((VOCAB_SIZE,), 1 / VOCAB_SIZE).double() if "generator" in options else None
+    twins = Twins(TapeRecorder(), noise=noise, **options)
+    if "mask_unit" in options:
+        for model in (twins.plain, twins.fast):
+            model.unit_starts = torch.arange(VOCAB_SIZE) % 3 > 0
+    for number in range(6):
+        twins.run(number, [batch_of(twins.plain, number)])
+    twins.assert_equal()
+
+
+def test_replays_do_all_micro_batches():
+    recorder = TapeRecorder()
+    twins = Twins(recorder, updates="decoupled")
+    for number in range(6):
+        twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=8), [3, 1, 4]))
+    twins.assert_equal()
+    assert recorder.num_replayed == 6 - WARM_UPS
+
+
+def test_another_length_is_another_recording():
+    recorder = TapeRecorder()
+    twins = Twins(recorder)
+    for number in range(12):
+        form = {"rows": 6, "length": 16} if number < 5 else {"rows": 3, "length": 24}
+        twins.run(number, [batch_of(twins.plain, number, **form)])
+        twins.assert_equal()
+    assert (recorder.num_recorded, recorder.num_warm) == (2, 2 * WARM_UPS)
+
+
+def test_a_recording_goes_on_after_validation_and_a_new_window():
+    twins = Twins(TapeRecorder())
+    for number in range(8):
+        twins.run(number, [batch_of(twins.plain, number)])
+        if number == 5:
+            for model, window in zip((twins.plain, twins.fast), twins.windows, strict=True):
+                with torch.no_grad():
+                    model.eval()(model.mask(batch_of(model, 99, rows=2)))
+                model.train()
+                window.reset()
+    twins.assert_equal()
+
+
+def test_two_replays_have_other_masks_and_other_dropout():
+    model = random_model(hidden_dropout_prob=0.5, warmup_steps=0, learning_rate=1e-12)
+    window = MetricsWindow(["ko"])
+    optimizers = make_optimizers(model, model.config)
+    step = FastStep(model, optimizers, model.config, CPU, window, recorder=TapeRecorder())
+    seen = []
+    for number, seed in enumerate((1, 2, 3, 4, 4, 5)):
+        batch = batch_of(model, 0)
+        draws = batch_of(model, seed).noise
+        batch = Batch(batch.input_ids, batch.token_type_ids, draws, batch.languages, batch.packed)
+        outputs, _ = step([batch], Step(number, seed=0))
+        seen.append((outputs[0].corrupted_ids.clone(), outputs[0].discriminator_logits.clone()))
+    fourth, fifth, sixth = seen[3:]
+    assert not torch.equal(fourth[0], sixth[0])
+    assert not torch.allclose(fourth[1], fifth[1], atol=1e-3)  # the same draws, another dropout
+
+
+class LeakingRecorder(TapeRecorder):
+    """Does not call anything again."""
+
+    def record(self, work: Callable[[], object]) -> Callable[[], None]:
+        super().record(work)
+        return lambda: None
+
+
+def test_a_recorder_that_does_nothing_would_be_seen():
+    twins = Twins(LeakingRecorder())
+    for number in range(5):
+        twins.run(number, [batch_of(twins.plain, number)])
+    with pytest.raises(AssertionError):
+        twins.assert_equal()
+
+
+def test_a_rate_of_the_host_would_be_seen():
+    """The tape keeps numbers as they were: so the tests above can fail."""
+    rate, weight = 1.0, torch.zeros(())
+    replay = TapeRecorder().record(lambda: weight.add_(rate))
+    assert weight == 0
+    rate = 5.0
+    replay()
+    assert weight == 1
+    with pytest.raises(RuntimeError, match="waits for the device"):
+        TapeRecorder().record(lambda: weight.item())
+
+
+class BrokenRecorder(TapeRecorder):
+    """Breaks off in the middle, as CUDA does, and nothing is done."""
+
+    def record(self, work: Callable[[], object]) -> Callable[[], None]:
+        super().record(work)
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+
+def test_what_cannot_be_recorded_goes_on_without(caplog):
+    recorder = BrokenRecorder()
+    twins = Twins(recorder, updates="decoupled")
+    for number in range(8):
+        twins.run(number, [batch_of(twins.plain, number)])
+        twins.assert_equal()
+    assert recorder.num_recorded == 1
+    assert not twins.step.is_recorded
+    warned = [of.getMessage() for of in caplog.records if "CUDA graph, which" in of.getMessage()]
+    assert len(warned) == 1
+    assert "not permitted when stream is capturing" in warned[0]
+
+
+def test_with_on_what_cannot_be_recorded_is_an_error():
+    twins = Twins(BrokenRecorder())
+    twins.step._config = twins.config.model_copy(update={"cuda_graph": "on"})
+    for number in range(WARM_UPS):
+        twins.run(number, [batch_of(twins.plain, number)])
+    with pytest.raises(ValueError, match=r"cannot become a CUDA graph .*not permitted"):
+        twins.run(WARM_UPS, [batch_of(twins.plain, WARM_UPS)])
+
+
+# --- what a recording must not do -----------------------------------------------------------------
+
+
+class OnTheHost(TorchDispatchMode):
+    """Which operators touch a tensor on the CPU while all data is elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        leaves = tree_leaves((args, kwargs, result))
+        if any(isinstance(of, Tensor) and of.device.type == "cpu" for of in leaves):
+            self.found.append(str(function))
+        return result
+
+
+@pytest.mark.parametrize("updates", ["joint", "decoupled"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(
+    objective: str, updates: str, monkeypatch
+):
+    """On a device without data, "meta": reading back is an error there, and copies show."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # it has no autocast
+    if updates == "decoupled" and objective in ("mlm", "electra-two-stage", "electra-adversarial"):
+        pytest.skip("has one update")
+    options = DROPOUT | OBJECTIVES[objective] | {"updates": updates, "num_hidden_layers": 1}
+    model = random_model(objective=objective, **options).to("meta")
+    optimizers = make_optimizers(model, model.config)
+    window = MetricsWindow(["ko"], "meta")
+    batches = [batch_of(model, 0, padded=True).to(torch.device("meta"))] * 2
+    stages = (9, 10) if objective == "electra-two-stage" else ()
+    for number in (3, 4, *stages):
+        with OnTheHost() as host:
+            outputs, _ = train_step(model, optimizers, batches, model.config, Step(number, 0))
+            window.add(outputs)
+        if number not in (3, 9):  # the first of a stage makes what stays
+            assert host.found == []
+
+
+# --- compiled -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
+    """Choose how much of the compiler runs; its counters. The code at its end takes a minute."""
+    import torch._dynamo
+
+    def choose(backend: str) -> Counters:
+        monkeypatch.setattr(fast_step, "compile_parts", partial(compile_parts, backend=backend))
+        return torch._dynamo.utils.counters
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield choose
+    torch._dynamo.reset()
+
+
+# the compiler itself uses what torch deprecates
+COMPILER = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@COMPILER
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
+    """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
+    counters = compiles("eager")
+    twins = Twins(objective=objective, compile="on", **OBJECTIVES[objective])
+    # electra-two-stage: of both stages
+    numbers = (4, 5, 6, 7) if objective == "electra-two-stage" else (1, 2)
+    graphs = []
+    for number in numbers:
+        twins.run(number, [batch_of(twins.plain, number, padded=True)])
+        graphs.append(counters["stats"]["unique_graphs"])
+    assert twins.step.is_compiled
+    assert not counters["graph_break"]
+    assert graphs in ([3, 3], [3, 3, 5, 5])  # mask, forward pass, figures
+    twins.assert_equal(1e-5)
+
+
+@pytest.mark.slow
+@COMPILER
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precision: str, compiles):
+    compiles("aot_eager")
+    options = OBJECTIVES[objective] | NO_DROPOUT | {"precision": precision}
+    twins = Twins(objective=objective, compile="on", **options)
+    for number in (4, 5, 6, 7):
+        twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=6), [3, 3]))
+    twins.assert_equal(1e-5 if precision == "fp32" else 2e-3)
+
+
+@pytest.mark.slow
+@COMPILER
+def test_compiled_code_does_what_is_written(compiles):
+    compiles("inductor")
+    twins = Twins(compile="on", **NO_DROPOUT)
+    for number in range(1, 5):
+        twins.run(number, [batch_of(twins.plain, number, padded=True)])
+    assert twins.step.is_compiled
+    twins.assert_equal(1e-4)
+
+
+@pytest.fixture
+def alone_in_a_group() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@COMPILER
+@pytest.mark.parametrize("objective", ["electra", "all-tokens-mlm"])
+def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gradients_end(
+    objective: str, compiles, alone_in_a_group, monkeypatch
+):
+    """Else no gradient would be there to be exchanged before the backward pass has ended."""
+    cuts: list[int] = []
+
+    def noting(self: DDPOptimizer, *arguments: Any, **named: Any) -> Any:
+        made = cut_and_compile(self, *arguments, **named)
+        cuts.append(len(self.buckets))
+        return made
+
+    cut_and_compile = DDPOptimizer.compile_fn
+    monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
+    monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
+    counters, weights = compiles("aot_eager"), []
+    for parts_of in (None, lambda model: fast_step.compile_parts(model, Ranks(0, 2))[0]):
+        bare = random_model(objective=objective, num_hidden_layers=1, **NO_DROPOUT)
+        model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
+        model.bucket_bytes_cap = 8000
+        parts = parts_of(model) if parts_of else AS_WRITTEN
+        optimizers = make_optimizers(model, bare.config)
+        for number in (1, 2):
+            batches = [batch_of(bare, number, padded=True)]
+            train_step(model, optimizers, batches, bare.config, Step(number, 0), parts)
+        weights.append(list(bare.parameters()))
+    assert len(cuts) == 1  # compiled once
+    assert cuts[0] > 3
+    assert not counters["graph_break"]
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
+
+
+# --- what cannot be compiled ----------------------------------------------------------------------
+
+
+def broken_parts(after: int) -> Parts:
+    """Fail in a forward pass, those before it being done."""
+    calls: list[int] = []
+
+    def loss_of(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise RuntimeError("no working compiler\nand more")
+        return AS_WRITTEN.loss_of(*arguments)
+
+    return Parts(AS_WRITTEN.mask, loss_of)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("recorder", [None, TapeRecorder()])
+def test_what_cannot_be_compiled_goes_on_from_the_same_state(
+    after: int, recorder: TapeRecorder | None, monkeypatch, caplog
+):
+    """Also where the generator was updated before the discriminator's pass failed."""
+    parts = broken_parts(after), add_sums_of
+    monkeypatch.setattr(fast_step, "compile_parts", lambda model, ranks: parts)
+    options = {"updates": "decoupled", "optimizer": "bias-corrected"}
+    twins = Twins(recorder, compile="auto", **options)
+    twins.step.is_compiled, twins.step._parts = True, parts[0]
+    for number in range(1, 6):
+        twins.run(number, [batch_of(twins.plain, number)])
+        twins.assert_equal()
+    assert not twins.step.is_compiled
+    warned = [of.getMessage() for of in caplog.records if "torch.compile" in of.getMessage()]
+    assert warned == [
+        "warning: steps run without torch.compile, which failed: RuntimeError: no working compiler "
+        "and more"
+    ]
+
+
+def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
+    monkeypatch.setattr(fast_step, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    twins = Twins(compile="on")
+    with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
+        twins.run(1, [batch_of(twins.plain, 1)])
+
+
+def test_an_error_of_a_step_itself_stays_one(monkeypatch):
+    """What fails compiled and as written is no compiler's fault."""
+    monkeypatch.setattr(fast_step, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    monkeypatch.setattr(fast_step, "AS_WRITTEN", broken_parts(0))
+    twins = Twins(compile="auto")
+    twins.step.is_compiled, twins.step._parts = True, broken_parts(0)
+    with pytest.raises(RuntimeError, match="no working compiler"):
+        twins.step([batch_of(twins.plain, 1)], Step(1, 0))
+
+
+# --- which runs -----------------------------------------------------------------------------------
+
+
+def options(**pretrain: object) -> PretrainConfig:
+    return make_config(Path("unused"), **pretrain).pretrain
+
+
+def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
+    two = Ranks(0, 2)
+    auto = options()
+    for device, ranks, compiled, recorded in (
+        (CUDA, ALONE, True, True),
+        (CUDA, two, True, False),
+        (CPU, ALONE, False, False),
+        (CPU, two, False, False),
+    ):
+        assert is_compiled(auto, device, ranks) == compiled
+        assert is_recorded(auto, device, ranks) == recorded
+    parts = options(parallel="fsdp")
+    assert not is_compiled(parts, CUDA, two)
+    assert is_compiled(parts, CUDA, ALONE)  # one process has all weights
+    off = options(compile="off", cuda_graph="off")
+    assert not is_compiled(off, CUDA, ALONE)
+    assert not is_recorded(off, CUDA, ALONE)
+    assert is_recorded(options(compile="off"), CUDA, ALONE)
+    assert is_compiled(options(compile="on"), CPU, two)
+
+
+def test_what_cannot_be_is_refused():
+    two, graph = Ranks(0, 2), options(cuda_graph="on")
+    with pytest.raises(ValueError, match=r'cuda_graph = "on" with 1 process\(es\) on cpu'):
+        is_recorded(graph, CPU, ALONE)
+    with pytest.raises(ValueError, match=r'cuda_graph = "on" with 2 process\(es\) on cuda'):
+        is_recorded(graph, CUDA, two)
+    with pytest.raises(ValueError, match='compile = "on" with parallel = "fsdp"'):
+        is_compiled(options(compile="on", parallel="fsdp"), CUDA, two)
+    with pytest.raises(ValueError, match='compile = "on" with device = "xla"'):
+        is_compiled(options(compile="on"), torch.device("xla"), ALONE)
+    assert not is_compiled(options(), torch.device("xla"), ALONE)
+    assert not is_recorded(options(), torch.device("xla"), ALONE)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")
+@pytest.mark.filterwarnings("ignore")  # the compiler's own, of its card and of what it deprecates
+@pytest.mark.parametrize("choice", [{"compile": "off"}, {"compile": "on"}])
+def test_on_a_gpu_a_recorded_step_is_the_uncaptured_one(choice: dict[str, object]):
+    """The same weights from the same compiled code, but for atomic additions."""
+    found = []
+    for graph in ("off", "on"):
+        model = random_model(cuda_graph=graph, device="cuda", **DROPOUT, **choice).to(CUDA)
+        optimizers = make_optimizers(model, model.config)
+        window = MetricsWindow(["ko"], CUDA)
+        step = FastStep(model, optimizers, model.config, CUDA, window)
+        norms = [
+            float(step([batch_of(model, number).to(CUDA)], Step(number, 0))[1])
+            for number in range(NUM_STEPS)
+        ]
+        assert step.is_recorded == (graph == "on")
+        found.append((norms, window.read()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-2)
+    for name, value in found[0][1].items():
+        assert found[1][1][name] == pytest.approx(value, rel=1e-2, nan_ok=True), name

@@ -1,0 +1,301 @@
+"""Checkpoints at an address: whole or not there, and a fresh machine goes on from them."""
+
+import json
+import logging
+import os
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+import fsspec
+import pytest
+import torch
+from fsspec.implementations.memory import MemoryFileSystem
+from torch import nn
+
+from electrify.stage.folder import Stage, input_digest
+from electrify.stage.plan import checkpoint_step
+from electrify.stage.run import run_stage
+from model.pretrain import Trainer
+from model.train.checkpoint import checkpoints, load_latest, save_checkpoint
+from model.train.mirror import INPUTS, Mirror, fetch_checkpoint, fetch_inputs, upload_checkpoint
+
+# gcsfs asks nobody else for credentials and kinds of buckets
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+LOSSES = ("generator_loss", "rtd_loss", "rtd_auc", "gradient_norm")
+IDENTITY = {"objective": "electra", "options": {"seed": 7}}
+
+
+@pytest.fixture(scope="module")
+def emulator():
+    """A bucket `runs` that gs:// addresses reach, in a local emulator of Cloud Storage."""
+    import gcsfs  # when the environment is set, which it reads as it is imported
+    from gcp_storage_emulator.server import create_server
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
+    server = create_server("127.0.0.1", port, in_memory=True)
+    server.start()
+    patch = pytest.MonkeyPatch()
+    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
+    try:
+        gcsfs.GCSFileSystem.clear_instance_cache()
+        gcsfs.GCSFileSystem(token="anon").mkdir("runs")
+        yield
+    finally:
+        patch.undo()
+        gcsfs.GCSFileSystem.clear_instance_cache()
+        server.stop()
+
+
+@pytest.fixture(params=["folder", "memory", "gs"])
+def url(request, tmp_path: Path) -> str:
+    """An address without anything in it yet."""
+    if request.param == "folder":
+        return str(tmp_path / "mounted" / "run")
+    if request.param == "memory":
+        return f"memory://{uuid4().hex}/run"
+    request.getfixturevalue("emulator")
+    return f"gs://runs/{uuid4().hex}"
+
+
+@pytest.fixture
+def memory() -> str:
+    return f"memory://{uuid4().hex}/run"
+
+
+def model_of(step: int) -> nn.Module:
+    model = nn.Linear(5, 3)
+    nn.init.constant_(model.weight, step)
+    return model
+
+
+def save(folder: Path, url: str, *steps: int, keep: int = 2) -> None:
+    """Checkpoints here and there, and the metrics of the last."""
+    folder.mkdir(exist_ok=True)
+    for step in steps:
+        (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
+        path = save_checkpoint(folder, step, model_of(step), [], keep, identity=IDENTITY)
+        upload_checkpoint(path, url, keep)
+
+
+def resumed(folder: Path, url: str) -> int:
+    """The step that a run in `folder` goes on from; its weights are of that step."""
+    folder.mkdir(exist_ok=True)
+    fetch_checkpoint(folder, url, IDENTITY)
+    model = nn.Linear(5, 3)
+    step = load_latest(folder, model, [], identity=IDENTITY)
+    assert step == 0 or torch.equal(model.weight, model_of(step).weight)
+    return step
+
+
+def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
+    assert resumed(tmp_path / "first", url) == 0
+    save(tmp_path / "here", url, 4, 8, 12)
+    assert resumed(tmp_path / "there", url) == 12
+    assert Mirror(url).whole() == [12, 8]
+    assert [p.name for p in checkpoints(tmp_path / "there")] == ["checkpoint-12"]
+    for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        here, there = (tmp_path / at / "checkpoint-12" / name for at in ("here", "there"))
+        assert here.read_bytes() == there.read_bytes()
+    assert (tmp_path / "there" / "metrics.jsonl").read_text() == '{"step": 12}\n'
+
+
+def test_what_comes_after_the_one_saved_goes(tmp_path, url):
+    """It could not be read, or the run would have gone on from it."""
+    save(tmp_path / "here", url, 4, 8, 12)
+    save(tmp_path / "other", url, 6)
+    assert list(Mirror(url).steps()) == [6]
+    save(tmp_path / "other", url, 6, 10, keep=1)
+    assert list(Mirror(url).steps()) == [10]
+    assert resumed(tmp_path / "there", url) == 10
+
+
+def test_some_stay_for_learning_curves(tmp_path, url):
+    """Of each 10 steps the first checkpoint, here and there, beside the newest two."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for step in range(4, 40, 4):
+        path = save_checkpoint(folder, step, model_of(step), [], 2, 10, identity=IDENTITY)
+        upload_checkpoint(path, url, 2, 10)
+    kept = [12, 20, 32, 36]
+    assert [checkpoint_step(path) for path in checkpoints(folder)] == kept
+    assert list(Mirror(url).steps()) == kept
+
+
+def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, memory):
+    save(tmp_path / "here", memory, 4, 8)
+    save_checkpoint(tmp_path / "here", 12, model_of(12), [], 2, identity=IDENTITY)
+    (tmp_path / "here" / "metrics.jsonl").write_text("mine")
+    assert resumed(tmp_path / "here", memory) == 12
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"
+
+
+def test_a_damaged_local_one_is_replaced_from_there(tmp_path, memory):
+    save(tmp_path / "here", memory, 4, 8)
+    (tmp_path / "here" / "checkpoint-8" / "model.safetensors").write_bytes(b"torn")
+    assert resumed(tmp_path / "here", memory) == 8
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 8}\n'
+
+
+def test_a_machine_that_was_overtaken_takes_the_metrics_too(tmp_path, memory):
+    """Else those between its own last checkpoint and the newest would be missing for good."""
+    save(tmp_path / "here", memory, 4)
+    save(tmp_path / "other", memory, 8, 12)
+    assert resumed(tmp_path / "here", memory) == 12
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 12}\n'
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_one_there_is_passed_over(tmp_path, memory, name, caplog):
+    save(tmp_path / "here", memory, 4, 8)
+    with fsspec.open(f"{memory}/checkpoint-8/{name}", "wb") as file:
+        file.write(b"torn")
+    assert resumed(tmp_path / "there", memory) == 4
+    assert "checkpoint-8 in memory" in caplog.text
+    assert "damaged" in caplog.text
+    assert sorted(p.name for p in (tmp_path / "there").iterdir()) == [
+        "checkpoint-4",
+        "metrics.jsonl",
+    ]
+
+
+def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, memory, caplog, monkeypatch):
+    """Neither of a new step nor in place of the one of that step before."""
+    original, allowed = MemoryFileSystem.put_file, 0
+
+    def put_file(self, source, target, **options):
+        nonlocal allowed
+        allowed -= 1
+        if allowed < 0:
+            raise OSError("the line is cut")  # what may pass is tried again: test_remote_run.py
+        return original(self, source, target, **options)
+
+    save(tmp_path / "here", memory, 4, 8)
+    monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
+    for number in range(5):  # files of a checkpoint with metrics
+        for step in (8, 12):
+            allowed = number
+            save(tmp_path / "here", memory, step)
+            assert "the line is cut" in caplog.text
+            assert Mirror(memory).whole() == [4]
+    assert [p.name for p in checkpoints(tmp_path / "here")] == ["checkpoint-8", "checkpoint-12"]
+    assert resumed(tmp_path / "there", memory) == 4
+    allowed = 5
+    save(tmp_path / "here", memory, 16)
+    assert list(Mirror(memory).steps()) == [4, 16]  # and what was left of the others is gone
+
+
+def test_the_checkpoints_of_another_run_are_refused(tmp_path, memory):
+    save(tmp_path / "here", memory, 4)
+    other = {"objective": "mlm", "options": {"seed": 7}}
+    (tmp_path / "there").mkdir()
+    words = r"checkpoint-4 is of another run: its objective is 'electra', this run's is 'mlm'"
+    with pytest.raises(ValueError, match=words):
+        fetch_checkpoint(tmp_path / "there", memory, other)
+    assert checkpoints(tmp_path / "there") == []
+
+
+def test_the_runs_own_folder_is_no_mirror(tmp_path):
+    """However it is written: an upload begins by taking away what is there."""
+    for name in ("pretrain", "pretrain.partial"):
+        for address in (f"{tmp_path / name}", f"{tmp_path / name}/", f"file://{tmp_path / name}"):
+            with pytest.raises(ValueError, match="where the run keeps its checkpoints anyway"):
+                fetch_checkpoint(tmp_path / "pretrain.partial", address)
+
+
+def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, memory):
+    """Weights to the bit, and every figure of the steps before."""
+    pretrain = config.pretrain.model_copy(update={"checkpoint_dir": memory})
+    config = config.model_copy(update={"pretrain": pretrain})
+    ends = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        Trainer(config, tmp_path / name).run()
+        lines = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
+        figures = [{k: v for k, v in m.items() if k in ("kind", "step", *LOSSES)} for m in lines]
+        ends.append((checkpoints(tmp_path / name)[-1], figures))
+        assert Mirror(memory).whole() == [12, 8]
+        Mirror(memory).remove(12)  # as if the machine had died before
+    (first, figures), (second, other_figures) = ends
+    for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        assert (first / file).read_bytes() == (second / file).read_bytes()
+    assert figures == other_figures
+    assert {m["step"] for m in figures} >= {2, 4, 8, 12}
+    assert [p.name for p in checkpoints(second.parent)] == ["checkpoint-8", "checkpoint-12"]
+
+
+def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory, monkeypatch):
+    with pytest.raises(ValueError, match=r"pretrain\.checkpoint_dir = 'gopher9://a' cannot be op"):
+        fetch_checkpoint(tmp_path, "gopher9://a")
+
+    def find(self, path, **options):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(MemoryFileSystem, "find", find)
+    with pytest.raises(ValueError, match=r"cannot be read \(PermissionError: not yours\)"):
+        fetch_checkpoint(tmp_path, memory)
+
+
+# --- inputs at an address -------------------------------------------------------------------------
+
+
+def make_inputs(run: Path) -> None:
+    """Finished `vocab/` and `shards/`, with folders inside."""
+    for verb, name in (("train-vocab", "vocab"), ("encode", "shards")):
+
+        def write(folder: Path, name: str = name) -> dict[str, object]:
+            (folder / "train" / "ko").mkdir(parents=True)
+            (folder / "train" / "ko" / "tokens-0.npy").write_bytes(name.encode() * 100)
+            (folder / "index.json").write_text("{}")
+            return {}
+
+        run_stage(Stage(verb, run / name, {}), write)
+
+
+def copy_to(url: str, run: Path) -> None:
+    files, root = fsspec.core.url_to_fs(url)
+    for path in sorted(p for p in run.rglob("*") if p.is_file()):
+        there = f"{root}/{path.relative_to(run).as_posix()}"
+        files.makedirs(there.rpartition("/")[0], exist_ok=True)
+        files.put_file(str(path), there)
+
+
+def test_a_fresh_machine_gets_its_inputs(tmp_path, url):
+    make_inputs(tmp_path / "run")
+    copy_to(url, tmp_path / "run")
+    fetch_inputs(tmp_path / "machine", url)
+    for name in INPUTS:
+        here, there = tmp_path / "machine" / name, tmp_path / "run" / name
+        assert input_digest(here, name) == input_digest(there, name)
+        files = [p.relative_to(there) for p in there.rglob("*") if p.is_file()]
+        assert len(files) == 3
+        assert all((here / path).read_bytes() == (there / path).read_bytes() for path in files)
+    assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(INPUTS)
+
+
+def test_inputs_that_are_there_stay(tmp_path, memory):
+    make_inputs(tmp_path / "run")
+    copy_to(memory, tmp_path / "run")
+    own = tmp_path / "machine" / "shards"
+    own.mkdir(parents=True)
+    fetch_inputs(tmp_path / "machine", memory)
+    assert list(own.iterdir()) == []
+    assert (tmp_path / "machine" / "vocab" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("lost", ["shards/manifest.json", "shards/train/ko/tokens-0.npy"])
+def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, memory, lost: str):
+    make_inputs(tmp_path / "run")
+    copy_to(memory, tmp_path / "run")
+    files, root = fsspec.core.url_to_fs(memory)
+    files.rm_file(f"{root}/{lost}")
+    with pytest.raises(ValueError, match=r"inputs_dir = .*: shards/ cannot be copied from there"):
+        fetch_inputs(tmp_path / "machine", memory)
+    assert [p.name for p in (tmp_path / "machine").iterdir()] == ["vocab"]
+    files.pipe_file(f"{root}/{lost}", b"cut")
+    with pytest.raises(ValueError, match="cannot be copied"):
+        fetch_inputs(tmp_path / "machine", memory)

@@ -1,0 +1,349 @@
+"""The optimiser equals a literal reference and torch's own; its groups are complete."""
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
+from model.batch import SpecialTokens
+from model.electra import ElectraPretrainer
+from model.train import optim
+from model.train.optim import AdamW, make_optimizers, set_learning_rate, split_parameters
+
+VOCAB_SIZE = 50
+TINY = SIZE_PRESETS["small"] | {
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "embedding_size": 16,
+    "generator_hidden_fraction": 0.5,
+    "max_position_embeddings": 20,
+}
+EQUAL = {"generator_hidden_fraction": 1.0}
+VARIANTS = {
+    "electra": {},
+    "bias-corrected": {"optimizer": "bias-corrected"},
+    "none": {"weight_sharing": "none"},
+    "all": EQUAL | {"weight_sharing": "all"},
+    "gdes": {"weight_sharing": "gdes"},
+    "uniform": {"generator": "uniform"},
+    "mlm": {"objective": "mlm"},
+    "replace-mlm": {"objective": "replace-mlm"},
+    "all-tokens-mlm": {"objective": "all-tokens-mlm"},
+    "adversarial": {"objective": "electra-adversarial"},
+    "two-stage": EQUAL | {"objective": "electra-two-stage", "weight_sharing": "none"},
+    "electric": {"objective": "electric"},
+    "decoupled": {"updates": "decoupled"},
+    "decoupled none": {"updates": "decoupled", "weight_sharing": "none"},
+    "decoupled gdes": {"updates": "decoupled", "weight_sharing": "gdes"},
+    "decoupled replace-mlm": {"updates": "decoupled", "objective": "replace-mlm"},
+}
+
+
+def pretrainer(name: str) -> tuple[ElectraPretrainer, PretrainConfig]:
+    config = PretrainConfig.model_validate(TINY | VARIANTS[name])
+    torch.manual_seed(0)
+    return ElectraPretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4)), config
+
+
+def group(parameters, **options: float) -> dict[str, object]:
+    return {"params": list(parameters), "weight_decay": 0.01, "lr": 0.005} | options
+
+
+def draw_gradients(parameters, step: int, seen=lambda number, step: True) -> None:
+    """The same for every copy of the parameters; some may have none."""
+    torch.manual_seed(step)
+    for number, p in enumerate(parameters):
+        gradient = torch.randn(p.shape) * 10.0 ** (number % 4 - 2)
+        p.grad = gradient if seen(number, step) else None
+
+
+def tensors() -> list[nn.Parameter]:
+    torch.manual_seed(1)
+    return [nn.Parameter(torch.randn(shape)) for shape in [(4, 3), (3,), (2, 3), ()]]
+
+
+class Literal:
+    """One tensor, one line of google-research/electra model/optimization.py:113-133 at a time."""
+
+    def __init__(self, parameters):
+        self.parameters = parameters
+        self.m = [torch.zeros_like(p) for p in parameters]
+        self.v = [torch.zeros_like(p) for p in parameters]
+
+    def step(self):
+        for i, p in enumerate(self.parameters):
+            if p.grad is None:
+                continue
+            self.m[i] = 0.9 * self.m[i] + (1 - 0.9) * p.grad
+            self.v[i] = 0.999 * self.v[i] + (1 - 0.999) * p.grad**2
+            update = self.m[i] / (self.v[i].sqrt() + 1e-6)
+            update = update + 0.01 * p.data
+            p.data = p.data - 0.005 * update
+
+
+SEEN = {
+    "always": lambda number, step: True,
+    # as of a discriminator that is trained after its generator, and of one stopped then
+    "late and stopped": lambda number, step: step < 12 if number % 2 else step >= 7,
+    "now and then": lambda number, step: (step + number) % 3 != 0,
+}
+
+
+@pytest.fixture(params=["in one pass", "in passes"])
+def way(request, monkeypatch) -> str:
+    """By the kernel of this device, and as on a device that has none."""
+    if request.param == "in passes":
+        monkeypatch.setattr(optim, "_FUSED_DEVICES", ())
+    return request.param
+
+
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_twenty_steps_equal_the_reference(bias_correction: bool, seen: str, way: str):
+    """The literal formula without bias correction, torch's AdamW with it."""
+    ours, theirs = tensors(), tensors()
+    optimizer = AdamW([group(ours)], (0.9, 0.999), 1e-6, bias_correction)
+    reference = (
+        torch.optim.AdamW(theirs, lr=0.005, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01)
+        if bias_correction
+        else Literal(theirs)
+    )
+    for step in range(20):
+        for parameters, updating in ((ours, optimizer), (theirs, reference)):
+            draw_gradients(parameters, step, SEEN[seen])
+            updating.step()
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    for number, parameter in enumerate(ours):
+        expected = sum(SEEN[seen](number, step) for step in range(20))
+        # without bias correction nothing asks for it
+        assert optimizer.state[parameter].get("num_steps") == (
+            expected if bias_correction else None
+        )
+
+
+def test_the_two_variants_differ_only_in_the_correction():
+    """Their first moves differ by (1 - b1) / sqrt(1 - b2), which decay and epsilon do not hide."""
+    moves = []
+    for corrected in (False, True):
+        (parameter, *_) = tensors()
+        before = parameter.detach().clone()
+        optimizer = AdamW([group([parameter], weight_decay=0.0)], (0.9, 0.999), 1e-12, corrected)
+        parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        moves.append(before - parameter.detach())
+    assert torch.allclose(moves[0], moves[1] * 0.1 / 0.001**0.5, rtol=1e-4)
+    assert torch.allclose(moves[1], torch.full_like(moves[1], 0.005), rtol=1e-4)
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_divisor_is_that_of_the_gradients(bias_correction: bool, way: str):
+    divided, alone = tensors(), tensors()
+    optimizers = [
+        AdamW([group(of)], (0.9, 0.999), 1e-6, bias_correction) for of in (divided, alone)
+    ]
+    for step in range(3):
+        for parameters in (divided, alone):
+            draw_gradients(parameters, step)
+        optimizers[0].step(torch.tensor(7.0))
+        for parameter in alone:
+            parameter.grad /= 7
+        optimizers[1].step()
+    for a, b in zip(divided, alone, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(a.grad, b.grad)  # clipped gradients are there to be looked at
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_step_reads_nothing_back_from_its_device(bias_correction: bool):
+    """There are no values on the device `meta`, so whoever asks for one fails."""
+    parameters = [nn.Parameter(torch.empty(shape, device="meta")) for shape in [(4, 3), (3,)]]
+    optimizer = AdamW([group(parameters)], (0.9, 0.999), 1e-6, bias_correction)
+    for _ in range(2):
+        for parameter in parameters:
+            parameter.grad = torch.empty_like(parameter)
+        set_learning_rate(optimizer, 0.1)
+        optimizer.step(torch.empty((), device="meta"))
+    with pytest.raises(RuntimeError):
+        optimizer.param_groups[0]["lr"].item()
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_compiled_step_is_one_graph_that_takes_each_new_rate(bias_correction: bool):
+    compiled, plain = tensors(), tensors()
+    steps = []
+    for parameters in (compiled, plain):
+        optimizer = AdamW([group(parameters)], (0.9, 0.999), 1e-6, bias_correction)
+        draw_gradients(parameters, 0)
+        optimizer.step()  # makes the moments
+        step = optimizer.step
+        if parameters is compiled:
+            step = torch.compile(step, fullgraph=True, backend="aot_eager")
+        steps.append((parameters, optimizer, step))
+    graphs = []
+    for number, rate in enumerate((0.1, 0.01, 0.0)):
+        for parameters, optimizer, step in steps:
+            draw_gradients(parameters, number)
+            set_learning_rate(optimizer, rate)
+            step()
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+        for a, b in zip(compiled, plain, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+    assert graphs[1] == graphs[2]
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_counts_of_a_checkpoint_go_on(bias_correction: bool, way: str):
+    """They were written as int64, for optimisers that ask for them and for those that do not."""
+    never, stopped = tensors(), tensors()
+    optimizers = [
+        AdamW([group(of)], (0.9, 0.999), 1e-6, bias_correction) for of in (never, stopped)
+    ]
+    for step in range(8):
+        if step == 4:
+            for number, parameter in enumerate(stopped):
+                count = torch.tensor(4 - (number % 2), dtype=torch.int64)
+                optimizers[1].state[parameter]["num_steps"] = count
+        for parameters, optimizer in zip((never, stopped), optimizers, strict=True):
+            draw_gradients(parameters, step, lambda number, step: step > 0 or number % 2 == 0)
+            optimizer.step()
+    for a, b in zip(never, stopped, strict=True):
+        assert torch.equal(a, b)
+        states = [optimizer.state[p] for optimizer, p in zip(optimizers, (a, b), strict=True)]
+        assert states[0].keys() == states[1].keys()
+
+
+def test_a_parameter_without_gradient_keeps_its_value_and_its_moments():
+    parameters = tensors()
+    optimizer = AdamW([group(parameters)], (0.9, 0.999), 1e-6, False)
+    draw_gradients(parameters, 0)
+    optimizer.step()
+    kept = copy.deepcopy((parameters[0], optimizer.state[parameters[0]]))
+    draw_gradients(parameters, 1, lambda number, step: number > 0)
+    optimizer.step()
+    assert torch.equal(parameters[0], kept[0])
+    assert all(torch.equal(optimizer.state[parameters[0]][k], v) for k, v in kept[1].items())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_parameter_is_in_one_group_of_an_optimizer_that_moves_it(name: str):
+    model, config = pretrainer(name)
+    optimizers = make_optimizers(model, config)
+    everything = dict(model.named_parameters())
+    names_of = {id(p): name for name, p in everything.items()}
+    moved = []
+    for optimizer in optimizers:
+        groups = [[names_of[id(p)] for p in g["params"]] for g in optimizer.param_groups]
+        members = [name for group in groups for name in group]
+        assert len(members) == len(set(members))
+        assert {id(p) for p in optimizer.parameters()} == {id(everything[n]) for n in members}
+        assert [g["weight_decay"] for g in optimizer.param_groups] == [config.weight_decay, 0]
+        # biases and LayerNorms are the vectors, all else are matrices
+        decayed, plain = groups
+        assert all(everything[n].ndim == 2 for n in decayed)
+        assert all(everything[n].ndim == 1 for n in plain)
+        assert optimizer.bias_correction == (config.optimizer == "bias-corrected")
+        moved.append(set(members))
+    assert set().union(*moved) == set(everything)
+    if config.updates == "joint":
+        assert len(moved) == 1
+        return
+    generator, main = moved
+    own = {"generator", "generator_head", "generator_embeddings"}
+    shared = {"embeddings"} if config.weight_sharing == "embeddings" else set()
+    assert {n.split(".")[0] for n in generator} <= own | shared
+    assert not {n.split(".")[0] for n in main} & own
+    assert {n.split(".")[0] for n in generator & main} == shared
+
+
+def test_groups_of_the_model_by_name():
+    decayed, plain = split_parameters(pretrainer("adversarial")[0])
+    assert {
+        "embeddings.word.weight",
+        "embeddings.position.weight",
+        "embeddings.token_type.weight",
+        "baseline.weight",
+        "discriminator.project.weight",
+        "discriminator_head.prediction.weight",
+    } <= set(decayed)
+    assert {"generator_head.bias", "generator_head.norm.weight", "baseline.bias"} <= set(plain)
+    assert {"embeddings.norm.weight", "embeddings.norm.bias"} <= set(plain)
+    towers, _ = split_parameters(pretrainer("electric")[0])
+    assert {f"generator.{side}.layers.1.query.weight" for side in ("left", "right")} <= set(towers)
+
+
+def test_clipping_is_by_the_norm_of_both_networks_together():
+    """The clipped gradient is the whole one scaled: no network's share of it changes."""
+    model, config = pretrainer("electra")
+    (optimizer,) = make_optimizers(model, config)
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    for parameter in model.discriminator.parameters():
+        parameter.grad *= 50
+    before = {name: p.grad.clone() for name, p in model.named_parameters()}
+    norm = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
+    found = torch.nn.utils.clip_grad_norm_(optimizer.parameters(), 1.0)
+    assert float(found) == pytest.approx(float(norm), rel=1e-5)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, before[name] / norm, rtol=1e-4, atol=1e-9)
+
+
+def test_decoupled_optimizers_move_shared_embeddings_with_moments_of_their_own():
+    model, config = pretrainer("decoupled")
+    generator, main = make_optimizers(model, config)
+    table = model.embeddings.word.weight
+    for number, optimizer in enumerate((generator, main)):
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, number + 1.0)
+        set_learning_rate(optimizer, 0.1)
+        optimizer.step()
+        mine = {id(p) for p in optimizer.parameters()}
+        for name, parameter in model.named_parameters():
+            assert torch.equal(parameter, before[name]) != (id(parameter) in mine), name
+    moments = [float(o.state[table]["first_moment"][0, 0]) for o in (generator, main)]
+    assert moments == pytest.approx([0.1, 0.2])
+
+
+@pytest.fixture
+def process_group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_wrapped_models_have_the_same_optimizers(process_group):
+    """DDP's copy is looked into; FSDP2's sharded weights and moments follow the same updates."""
+    model, config = pretrainer("decoupled gdes")
+    wrapped = DistributedDataParallel(model)
+    for bare, inside in zip(
+        make_optimizers(model, config), make_optimizers(wrapped, config), strict=True
+    ):
+        assert [id(p) for p in bare.parameters()] == [id(p) for p in inside.parameters()]
+
+    sharded = fully_shard(copy.deepcopy(model), mesh=init_device_mesh("cpu", (1,)))
+    for whole, parts in zip(
+        make_optimizers(model, config), make_optimizers(sharded, config), strict=True
+    ):
+        for optimizer in (whole, parts):
+            set_learning_rate(optimizer, 0.01)
+        for step in range(3):
+            draw_gradients(whole.parameters(), step)
+            for a, b in zip(whole.parameters(), parts.parameters(), strict=True):
+                b.grad = torch.distributed.tensor.distribute_tensor(
+                    a.grad, b.device_mesh, b.placements
+                )
+            whole.step()
+            parts.step()
+        for a, b in zip(whole.parameters(), parts.parameters(), strict=True):
+            assert type(parts.state[b]["first_moment"]).__name__ == "DTensor"
+            torch.testing.assert_close(a, b.full_tensor(), rtol=1e-6, atol=1e-7)

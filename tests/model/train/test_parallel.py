@@ -1,0 +1,332 @@
+"""A run of two processes, with whole copies or with parts, is the run of one."""
+
+import json
+import math
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from electrify.config.pretrain import Objective
+from electrify.config.run import RunConfig
+from electrify.stage.folder import read_manifest
+from electrify.stage.plan import TIMINGS, output_dir
+from model.devices.device import resolve_device
+from model.pretrain import Trainer
+from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
+from model.train.data import StepData, open_shards
+from model.train.processes import ALONE, Ranks, bare, processes, synchronised, trains_in_parts, wrap
+from tests.model.conftest import make_config, write_tiny_shards
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).parents[1].joinpath("ranks_program.py")
+SAVED, NUM_STEPS = 8, 12
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SHORT = NO_DROPOUT | {
+    "num_steps": NUM_STEPS,
+    "batch_size": 8,
+    "log_every_steps": 1,
+    "num_valid_batches": 2,
+    "checkpoint_every_steps": SAVED,
+    "valid_every_steps": 5,  # some without a checkpoint, which would gather the parts
+}
+EQUAL = {"generator_hidden_fraction": 1.0, "generator_layers_fraction": 1.0}
+CASES: dict[str, dict[str, object]] = {
+    "electra": {"num_steps": 20, "micro_batch_size": 2},
+    "decoupled": {"updates": "decoupled"},  # embeddings of two optimisers
+    "gdes": {"updates": "decoupled", "weight_sharing": "gdes", "micro_batch_size": 2},
+    "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
+    "one body": {"weight_sharing": "all", **EQUAL},  # layers run twice in a pass
+    "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
+    "compiled": {"compile": "on", "micro_batch_size": 2, "num_hidden_layers": 1},
+}
+COPIES = ("electra", "decoupled", "gdes", "two-stage", "all-tokens-mlm", "compiled")
+PARTS = ("electra", "gdes", "two-stage", "one body")
+RESUMED = "parts, then copies"
+# of the clock, or of the first process alone
+_OWN = {*TIMINGS, "data_fingerprint"}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves."""
+
+    records: list[dict[str, Any]]
+    tensors: dict[str, torch.Tensor]  # weights and moments
+
+    @classmethod
+    def read(cls, folder: Path) -> "Trained":
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        last = checkpoints(folder)[-1]
+        return cls(records, load_file(last / MODEL) | load_file(last / OPTIMIZER))
+
+    def check_equal(self, wanted: "Trained") -> None:
+        """All figures and tensors but clock times."""
+        assert len(self.records) == len(wanted.records)
+        for record, other in zip(self.records, wanted.records, strict=True):
+            assert record.keys() == other.keys()
+            for name in record.keys() - _OWN:
+                # a rank statistic: near ties change places
+                tolerance = 1e-3 if name == "rtd_auc" else 2e-6
+                same = record[name] == other[name] or math.isclose(
+                    record[name], other[name], rel_tol=1e-5, abs_tol=tolerance
+                )
+                assert same, (other["kind"], other["step"], name, record[name], other[name])
+        assert self.tensors.keys() == wanted.tensors.keys()
+        for name, tensor in self.tensors.items():
+            difference = (tensor - wanted.tensors[name]).abs().max().item()
+            assert difference < 1e-5, (name, difference)
+
+
+def with_padding(folder: Path, **pretrain: object) -> RunConfig:
+    """Sequences end with sentences: each process has another number of tokens."""
+    config = make_config(folder, **(SHORT | pretrain))
+    encode = config.encode.model_copy(update={"packing": "sentence"})
+    return config.model_copy(update={"encode": encode})
+
+
+def with_parallel(config: RunConfig, kind: str) -> RunConfig:
+    pretrain = config.pretrain.model_copy(update={"parallel": kind})
+    return config.model_copy(update={"pretrain": pretrain})
+
+
+def launch(
+    task: dict[str, Any], folder: Path
+) -> tuple[subprocess.CompletedProcess[str], list[Any]]:
+    """Two processes of PROGRAM; their output and what each found."""
+    path = folder / "task.pkl"
+    path.write_bytes(pickle.dumps(task))
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr",
+        "127.0.0.1",
+        "--nproc-per-node",
+        "2",
+        str(PROGRAM),
+        str(path),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    found = [Path(f"{path}.{rank}.json") for rank in range(2)]
+    return done, [json.loads(file.read_text()) for file in found if file.exists()]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """All that one start of two processes made."""
+
+    folder: Path
+    configs: dict[str, RunConfig]
+    found: list[Any]  # of each process
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
+    """Each case with copies and with parts, one that goes on with copies after parts, and
+    one that is stopped and continued."""
+    folder = tmp_path_factory.mktemp("parallel")
+    write_tiny_shards(folder / "shards")
+    configs = {name: with_padding(folder, **CASES[name]) for name in CASES}
+    runs: list[tuple[RunConfig, Path, Path | None]] = [
+        (with_parallel(configs[name], kind), folder / kind / name, None)
+        for kind, names in (("ddp", COPIES), ("fsdp", PARTS))
+        for name in names
+    ]
+    saved = folder / "fsdp" / "gdes" / f"checkpoint-{SAVED}"
+    runs.append((with_parallel(configs["gdes"], "ddp"), folder / RESUMED, saved))
+    task = {"runs": runs, "fails": False, "stopped": (configs["electra"], folder / "stopped")}
+    done, found = launch(task, folder)
+    assert done.returncode == 0, done.stderr
+    return Launched(folder, configs, found)
+
+
+@pytest.fixture(scope="module")
+def alone(launched: Launched) -> dict[str, Trained]:
+    """The same runs, by this process."""
+    trained = {}
+    for name, config in launched.configs.items():
+        pretrain = config.pretrain.model_copy(update={"compile": "off"})
+        config = config.model_copy(update={"pretrain": pretrain})
+        folder = launched.folder / "alone" / name
+        folder.mkdir(parents=True)
+        Trainer(config, folder).run()
+        trained[name] = Trained.read(folder)
+    return trained
+
+
+def copy_checkpoint(source: Path, folder: Path) -> Path:
+    """A run's folder with one checkpoint of another's."""
+    shutil.copytree(source, folder / source.name)
+    return folder
+
+
+def check_rest(found: Trained, wanted: Trained) -> None:
+    """Those of a run that began with the checkpoint at SAVED."""
+    later = [record for record in wanted.records if record["step"] > SAVED]
+    found.check_equal(Trained(later, wanted.tensors))
+
+
+# --- a run of several processes is the run of one -------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_train_as_one_process(launched, alone, name: str):
+    Trained.read(launched.folder / "ddp" / name).check_equal(alone[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_train_as_one_process(launched, alone, name: str):
+    Trained.read(launched.folder / "fsdp" / name).check_equal(alone[name])
+
+
+@pytest.mark.slow
+def test_processes_have_different_numbers_of_tokens(launched):
+    """Else the tests above would not tell a mean of means from the mean."""
+    config = launched.configs["electra"]
+    shards = open_shards(output_dir(config) / "shards", ["train"])
+    data = [StepData(config, shards, rank, 2) for rank in range(2)]
+    tokens = [int((d.micro_batches(0)[0].input_ids != d.last.special.pad).sum()) for d in data]
+    assert tokens[0] != tokens[1]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_copies_where_parts_stopped(launched, alone):
+    check_rest(Trained.read(launched.folder / RESUMED), alone["gdes"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path, kind: str):
+    saved = launched.folder / kind / "two-stage" / f"checkpoint-{SAVED}"
+    Trainer(launched.configs["two-stage"], copy_checkpoint(saved, tmp_path)).run()
+    check_rest(Trained.read(tmp_path), alone["two-stage"])
+
+
+# --- what processes agree on ----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_sums_and_flags_are_of_all_processes(launched):
+    first, second = (found["exchange"] for found in launched.found)
+    assert first["sum"] == second["sum"] == [3, 30, 300]
+    assert first["collected"] == [[3, 3], [3]]
+    assert second["collected"] == [[0, 0], [0]]  # a second `collect` counts nothing twice
+    assert first["gathered"] == second["gathered"] == [[1, 2, 2]]
+    assert first["any"] == second["any"] == [True, False]
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(launched, alone):
+    folder = launched.folder / "stopped"
+    for found in launched.found:
+        assert found["stopped"] == ["saved step 6 of 20", True, False]
+    assert read_manifest(folder)["counts"]["num_processes"] == 2
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-16", "checkpoint-20"]
+    Trained.read(folder).check_equal(alone["electra"])
+
+
+@pytest.mark.slow
+def test_the_error_of_one_process_ends_all(tmp_path):
+    write_tiny_shards(tmp_path / "shards")
+    config = with_padding(tmp_path)
+    done, found = launch({"runs": [(config, tmp_path / "run", None)], "fails": True}, tmp_path)
+    assert done.returncode == 1
+    assert "ValueError: a shard is gone" in done.stderr
+    assert "process 0 stops, as process 1 failed" in done.stderr
+    assert found == []
+
+
+# --- one process ----------------------------------------------------------------------------------
+
+
+def test_without_torchrun_there_is_one_process(config, model, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with processes(config.pretrain) as ranks:
+        assert ranks == ALONE
+        assert not torch.distributed.is_initialized()
+    assert wrap(model, config.pretrain, ALONE, torch.device("cpu")) is model
+    assert bare(model) is model
+    with synchronised(model, last=False):
+        pass
+    tensors = [torch.ones(2)]
+    ALONE.collect(tensors)
+    assert tensors[0].tolist() == [1, 1]
+    assert [ALONE.any_of(True), ALONE.any_of(False)] == [True, False]
+    assert ALONE.gather(tensors[0], dim=0).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [*CASES.values(), *({"objective": name} for name in get_args(Objective) if "two" not in name)],
+    ids=str,
+)
+def test_parameters_without_gradients_are_those_announced(tmp_path, options: dict[str, object]):
+    """DDP waits for ever for a gradient that does not come, unless it is told to look."""
+    write_tiny_shards(tmp_path / "shards")
+    config = with_padding(tmp_path, **options)
+    trainer = Trainer(config, tmp_path)
+    batch = trainer.train_data.micro_batches(0)[0]
+    stage = "generator" if trains_in_parts(config.pretrain) else "joint"
+    trainer.model(bare(trainer.model).mask(batch), stage).loss().backward()
+    missing = [n for n, p in trainer.model.named_parameters() if p.grad is None]
+    assert bool(missing) == trains_in_parts(config.pretrain)
+
+
+def test_each_process_of_a_machine_has_its_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda precision: None)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert resolve_device("cuda") == torch.device("cuda")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert resolve_device("auto") == torch.device("cuda", 1)
+    assert chosen == [1]
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(ValueError, match=r"process 3 of this machine has no GPU, torch sees 2"):
+        resolve_device("cuda")
+
+
+def test_several_processes_on_cuda_need_nccl(config, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(
+        "model.train.processes.resolve_device", lambda name: torch.device("cuda", 0)
+    )
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    with pytest.raises(ValueError, match='need NCCL, which this torch lacks: use device = "cpu"'):
+        processes(config.pretrain).__enter__()
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
+    """Also what cannot be shared evenly; and no process runs more passes than another."""
+    write_tiny_shards(tmp_path / "shards")
+    trainer = Trainer(with_padding(tmp_path, num_valid_batches=9, micro_batch_size=4), tmp_path)
+    counted, passes = [], set()
+    for rank in range(num_ranks):
+        trainer.ranks = Ranks(rank, num_ranks)
+        batches = list(trainer._valid_batches())
+        passes.add(len(batches))
+        counted += [batch.input_ids for batch, counts in batches if counts]
+    data = trainer.valid_data
+    wanted = data.batch(0, data.num_sequences).input_ids
+    assert sorted(torch.cat(counted).tolist()) == sorted(wanted.tolist())
+    assert len(passes) == 1

@@ -1,0 +1,390 @@
+"""One update does what the whole batch at once would, however it is cut, and in the right numbers.
+
+The reference is autograd on the loss of the whole batch.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from model.batch import Batch, Counts
+from model.devices.device import seed_dropout
+from model.electra import ElectraPretrainer
+from model.schedule import learning_rate, stage_at
+from model.train.optim import make_optimizers
+from model.train.processes import ALONE, Ranks
+from model.train.replay import compile_parts
+from model.train.step import AS_WRITTEN, Parts, Step, total_counts, train_step
+from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
+
+OBJECTIVES: dict[str, dict[str, object]] = {
+    "electra": {},
+    "electra-15": {},
+    "replace-mlm": {},
+    "all-tokens-mlm": {},
+    "mlm": {},
+    "electra-adversarial": {},
+    "electra-two-stage": {"generator_hidden_fraction": 1.0, "weight_sharing": "none"},
+    "electric": {},
+}
+NO_CLIPPING = {"max_gradient_norm": 1e9}
+STEP = 3  # of 12: the rate is not 0
+Gradients = dict[str, Tensor]
+
+
+def model_of(objective: str, **options: object) -> ElectraPretrainer:
+    return random_model(objective=objective, **(OBJECTIVES[objective] | NO_CLIPPING | options))
+
+
+def gradients_of(model: ElectraPretrainer) -> Gradients:
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def flat(gradients: Gradients) -> Tensor:
+    return torch.cat([gradients[name].flatten() for name in sorted(gradients)])
+
+
+def assert_equal(found: Gradients, expected: Gradients, tolerance: float = 1e-6) -> None:
+    """As vectors, and none of them missing."""
+    assert found.keys() == expected.keys()
+    difference = (flat(found) - flat(expected)).norm() / flat(expected).norm()
+    assert difference < tolerance
+
+
+def step_of(
+    model: ElectraPretrainer,
+    batches: Sequence[Batch],
+    number: int = STEP,
+    ranks: Ranks = ALONE,
+    parts: Parts = AS_WRITTEN,
+) -> Tensor:
+    optimizers, place = make_optimizers(model, model.config), Step(number, 0, ranks)
+    _, norm = train_step(model, optimizers, batches, model.config, place, parts)
+    return norm
+
+
+def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    assert ends[-1] == len(batch.input_ids)
+    return [batch.rows(slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+
+
+# --- micro-batches and processes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [STEP, 9])  # electra-two-stage: one of each stage
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, number: int):
+    """Of rows with anything from 6 to 24 tokens, cut into parts of 3, 1 and 4."""
+    check_micro_batches(model_of(objective), number)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler uses what torch deprecates
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_compiled_micro_batches_too(objective: str):
+    torch._dynamo.reset()
+    model = model_of(objective)
+    parts, _ = compile_parts(model, ALONE, "aot_eager")
+    check_micro_batches(model, STEP, parts)
+    torch._dynamo.reset()
+
+
+def check_micro_batches(model: ElectraPretrainer, number: int, parts: Parts = AS_WRITTEN) -> None:
+    batch = random_batch(model, rows=8, length=24, padded=True)
+    stage = stage_at(model.config, number)
+    weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+    model(model.mask(batch), stage).loss().backward()
+    expected = gradients_of(model)
+    norm = step_of(model, cut(batch, [3, 1, 4]), number, parts=parts)
+    assert_equal(gradients_of(model), expected)
+    assert norm.item() == pytest.approx(flat(expected).norm().item(), rel=1e-5)
+    for name, parameter in model.named_parameters():  # what has a gradient moves, nothing else
+        moved = not torch.equal(parameter, weights[name])
+        assert moved == (name in expected and bool(expected[name].any())), name
+
+
+def test_the_mean_of_micro_batches_means_is_something_else():
+    """So the test above can fail: this is what weighing by sequences would give."""
+    model = model_of("electra")
+    batch = random_batch(model, rows=8, length=24, padded=True)
+    model(model.mask(batch)).loss().backward()
+    whole = flat(gradients_of(model))
+    model.zero_grad()
+    for part in cut(batch, [3, 1, 4]):
+        (model(model.mask(part)).loss() * len(part.input_ids) / 8).backward()
+    assert (flat(gradients_of(model)) - whole).norm() / whole.norm() > 0.01
+
+
+@pytest.mark.parametrize("objective", ["electra", "all-tokens-mlm", "electra-adversarial"])
+def test_what_is_generated_does_not_depend_on_micro_batches(objective: str):
+    batch = random_batch(model_of(objective), rows=8, padded=True)
+    found = []
+    for sizes in ([8], [3, 1, 4], [1] * 8):
+        model = model_of(objective)
+        outputs, _ = train_step(
+            model,
+            make_optimizers(model, model.config),
+            cut(batch, sizes),
+            model.config,
+            Step(STEP, 0),
+        )
+        found.append(
+            [
+                torch.cat([getattr(out, name) for out in outputs])
+                for name in ("sampled", "corrupted_ids", "labels")
+            ]
+        )
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@dataclass(frozen=True)
+class KnownTotal(Ranks):
+    """A process that has been told what all together count."""
+
+    total: Counts | None = None
+
+    def sum(self, counts: Counts) -> Counts:
+        assert self.total is not None
+        return self.total
+
+
+@pytest.mark.parametrize("objective", ["electra", "electra-15", "electric"])
+def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str):
+    """Which is what DDP makes of them."""
+    model = model_of(objective)
+    batch = random_batch(model, rows=6, length=24, padded=True)
+    model(model.mask(batch)).loss().backward()
+    expected = gradients_of(model)
+    total = total_counts([model.mask(batch)])
+    sums: Gradients = {}
+    for rank in range(3):
+        part = model_of(objective)
+        ranks = KnownTotal(rank, 3, total)
+        step_of(part, cut(batch.rows(slice(rank, None, 3)), [1, 1]), ranks=ranks)
+        for name, gradient in gradients_of(part).items():
+            sums[name] = sums.get(name, 0) + gradient / 3
+    assert_equal(sums, expected)
+
+
+# --- the update -----------------------------------------------------------------------------------
+
+
+def test_gradients_of_all_networks_are_clipped_together():
+    model = model_of("electra")
+    batch = random_batch(model)
+    norm = step_of(model, [batch]).item()
+    whole = gradients_of(model)
+    limit = norm / 4
+    clipped = model_of("electra", max_gradient_norm=limit)
+    assert step_of(clipped, [batch]).item() == pytest.approx(norm, rel=1e-6)  # before clipping
+    expected = {name: gradient * limit / norm for name, gradient in whole.items()}
+    assert_equal(gradients_of(clipped), expected, 1e-5)
+    assert flat(gradients_of(clipped)).norm().item() == pytest.approx(limit, rel=1e-4)
+
+
+def test_the_weights_move_by_the_step_s_rate():
+    """The original's first update from zero moments: m = 0.1 g, v = 0.001 g^2, then decay."""
+    options = {"adam_epsilon": 1e-8, "weight_decay": 0.02}
+    model = model_of("electra", **options)
+    before = {name: p.detach().clone().double() for name, p in model.named_parameters()}
+    step_of(model, [random_batch(model)])
+    rate = learning_rate(STEP, model.config)
+    assert rate == pytest.approx(2e-3 * (1 - STEP / 12))
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad.double()
+        update = 0.1 * gradient / ((0.001 * gradient**2).sqrt() + 1e-8)
+        if "norm" not in name and not name.endswith("bias"):
+            update += 0.02 * before[name]
+        expected = before[name] - rate * update
+        torch.testing.assert_close(parameter.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["electra", "electra-15", "replace-mlm", "electric"])
+def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objective: str):
+    batches = cut(random_batch(model_of(objective), rows=8, padded=True), [5, 3])
+    ends, losses = [], []
+    for updates in ("joint", "decoupled"):
+        model = model_of(objective, weight_sharing="none", updates=updates)
+        outputs, norm = train_step(
+            model, make_optimizers(model, model.config), batches, model.config, Step(STEP, 0)
+        )
+        ends.append(dict(model.named_parameters()) | {"norm": norm})
+        losses.append([out.terms for out in outputs])
+        for out in outputs:
+            assert out.generator_losses is not None
+            assert out.sampled is not None
+    for name, joint in ends[0].items():
+        torch.testing.assert_close(ends[1][name], joint, rtol=1e-5, atol=1e-7)
+    for joint, decoupled in zip(*losses, strict=True):
+        assert joint.keys() == decoupled.keys()
+        for name in joint:
+            assert decoupled[name].total.item() == pytest.approx(joint[name].total.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_update(
+    objective: str, sharing: str
+):
+    options = {"updates": "decoupled", "weight_sharing": sharing, "learning_rate": 0.5}
+    model = model_of(objective, **options)
+    batch = random_batch(model)
+    before = model(model.mask(batch), "generator").sampled
+    outputs, _ = train_step(
+        model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
+    )
+    assert torch.equal(outputs[0].sampled, before)
+    after = model(model.mask(batch), "generator").sampled
+    assert not torch.equal(after, before)  # with this rate the update changes everything
+
+
+def test_in_two_stages_what_is_not_trained_stays_as_it_is():
+    model = model_of("electra-two-stage")
+    optimizers = make_optimizers(model, model.config)
+    batch = random_batch(model)
+    of_generator = ("generator.", "generator_head.", "generator_embeddings.")
+    assert model.config.generator_steps == 6
+    for number in range(1, 12):
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        train_step(model, optimizers, [batch], model.config, Step(number, 0))
+        for name, parameter in model.named_parameters():
+            # each stage has its own warm-up, which begins with rate 0
+            moves = name.startswith(of_generator) == (number < 6) and number != 6
+            assert torch.equal(parameter, before[name]) != moves or not parameter.grad.any(), name
+
+
+# --- randomness -----------------------------------------------------------------------------------
+
+
+def test_dropout_depends_on_where_in_the_run_and_on_nothing_else():
+    places = [
+        (seed, step, micro, rank)
+        for seed in (0, 1)
+        for step in (0, 1, 2**31, 10**6)
+        for micro in (0, 1)
+        for rank in (0, 1, 7)
+    ]
+    drawn = []
+    for place in places:
+        seed_dropout(*place)
+        drawn.append(tuple(torch.rand(4).tolist()))
+        torch.rand(100)
+    assert len(set(drawn)) == len(places)  # no two have the same
+    seed_dropout(*places[5])
+    assert tuple(torch.rand(4).tolist()) == drawn[5]
+
+
+def test_with_dropout_a_step_can_be_done_again():
+    dropout = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
+    norms = []
+    for number in (STEP, STEP, STEP + 1):
+        model = model_of("electra", **dropout)
+        batch = random_batch(model)
+        torch.rand(number)  # whatever was drawn before
+        norms.append(step_of(model, [batch], number).item())
+    assert norms[0] == norms[1] != norms[2]
+
+
+# --- precision ------------------------------------------------------------------------------------
+
+
+class DtypesOf(TorchDispatchMode):
+    """Which types the operations of losses and of sampling were given."""
+
+    watched = (
+        "_softmax",
+        "_log_softmax",
+        "binary_cross_entropy_with_logits",
+        "log_sigmoid_forward",
+        "logaddexp",
+        "cumsum",
+        "searchsorted",
+        "nll_loss_forward",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, set[torch.dtype]] = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.split(".")[0]
+        if name in self.watched:
+            floating = {a.dtype for a in args if isinstance(a, Tensor) and a.is_floating_point()}
+            self.found.setdefault(name, set()).update(floating)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(objective: str):
+    model = model_of(objective, precision="bf16")
+    optimizers = make_optimizers(model, model.config)
+    inputs: list[torch.dtype] = []
+    watched = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    for module in watched:
+        module.register_forward_hook(lambda _, __, output: inputs.append(output.dtype))
+    batch = random_batch(model, padded=True)
+    number = 9 if objective == "electra-two-stage" else STEP
+    with DtypesOf() as dtypes:
+        outputs, norm = train_step(model, optimizers, [batch], model.config, Step(number, 0))
+    assert set(inputs) == {torch.bfloat16}  # so it is really on
+    assert {"_softmax"} <= dtypes.found.keys()  # of attention at least
+    if objective != "mlm":
+        assert {"searchsorted", "cumsum"} <= dtypes.found.keys()
+    for name, found in dtypes.found.items():
+        assert found <= {torch.float32, torch.float64}, name
+    for term in outputs[0].terms.values():
+        assert term.total.dtype == torch.float32
+    for name, value in vars(outputs[0]).items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            assert value.dtype == torch.float32, name
+    for parameter in model.parameters():
+        assert parameter.dtype == torch.float32
+        assert parameter.grad is None or parameter.grad.dtype == torch.float32
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            assert state["first_moment"].dtype == state["second_moment"].dtype == torch.float32
+    assert math.isfinite(norm.item())
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_bf16_changes_a_loss_by_no_more_than_rounding(objective: str):
+    losses = []
+    for precision in ("fp32", "bf16"):
+        model = model_of(objective, precision=precision)
+        batch = random_batch(model, rows=20)
+        outputs, _ = train_step(
+            model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
+        )
+        losses.append(
+            {name: t.mean(outputs[0].counts).item() for name, t in outputs[0].terms.items()}
+        )
+    for name, exact in losses[0].items():
+        assert losses[1][name] == pytest.approx(exact, rel=0.1, abs=0.02), name
+
+
+# --- corners --------------------------------------------------------------------------------------
+
+
+def test_a_batch_with_nothing_to_choose_has_a_finite_gradient():
+    model = model_of("electra")
+    batch = random_batch(model, rows=2)
+    batch.input_ids[:, 1:-1] = 3  # nothing but [SEP]
+    outputs, norm = train_step(
+        model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
+    )
+    assert outputs[0].weights.sum() == 0
+    assert torch.equal(outputs[0].corrupted_ids, batch.input_ids)
+    assert outputs[0].terms["generator"].mean(outputs[0].counts).item() == 0
+    assert math.isfinite(norm.item())
+    assert (outputs[0].sampled < VOCAB_SIZE).all()

@@ -1,0 +1,261 @@
+"""The record of a run goes on after a stop as if there had been none, on disk and on the boards."""
+
+import json
+import math
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from model.train import log as watch
+from model.train.log import MetricsFile, Speed, Work
+from model.watch.alarms import RunFacts
+from model.watch.flops import Flops, peak_flops, run_flops
+
+FACTS = RunFacts("electra", 10, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def no_tensorboard(monkeypatch):
+    """Its import takes seconds; its own test below has it."""
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+
+
+def place(step: int) -> dict[str, float]:
+    return {"step": step, "tokens": 100 * step, "seconds": 30.0 * step}
+
+
+def records(folder) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def write_steps(metrics: MetricsFile, first: int, last: int) -> None:
+    """Speed collapses from step 40 on, for ten steps."""
+    for step in range(first, last + 1):
+        speed = 10.0 if 40 < step <= 50 else 1000.0
+        figures = {"loss": 1 / step, "ko/rtd_auc": step / 100, "tokens_per_second": speed}
+        metrics.write("train", place(step), figures)
+        if step % 10 == 0:
+            metrics.write("valid", place(step), {"loss": 2 / step})
+
+
+@pytest.mark.parametrize("stopped", [5, 40, 43, 45, 62])
+def test_a_resumed_file_is_that_of_one_run(tmp_path, stopped):
+    """Alarms and their ends are written again as they were."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    write_steps(MetricsFile(whole, 0, FACTS), 1, 70)
+    write_steps(MetricsFile(parts, 0, FACTS), 1, stopped + 6)
+    with (parts / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "st')  # killed while writing
+    resumed = MetricsFile(parts, stopped, FACTS)
+    assert resumed.last_seconds == 30 * stopped
+    assert all(record["step"] <= stopped for record in records(parts))
+    write_steps(resumed, stopped + 1, 70)
+    assert (parts / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    alarms = [record for record in records(whole) if record["kind"] == "alarm"]
+    assert [(a["alarm"], a["state"], a["step"]) for a in alarms] == [
+        ("slow-data", "raised", 43),
+        ("slow-data", "over", 60),
+    ]
+    assert "text" in alarms[0]
+
+
+def test_figures_are_written_for_programs(tmp_path):
+    figures = {
+        "loss": 1.23456789012,
+        "rtd_auc": math.nan,
+        "learning_rate": 1.5e-7,
+        "flops_paper": 1.25e19,
+        "data_fingerprint": 4294967295,
+        "ko/rtd_auc": 0.75,
+        "zh-Hant/rtd_auc": math.inf,
+    }
+    MetricsFile(tmp_path, 0).write("valid", place(4), figures)
+    assert records(tmp_path) == [
+        {
+            "kind": "valid",
+            "step": 4,
+            "tokens": 400,
+            "seconds": 120.0,
+            "loss": 1.2345679,
+            "rtd_auc": None,
+            "learning_rate": 1.5e-7,
+            "flops_paper": 1.25e19,
+            "data_fingerprint": 4294967295,
+            "languages": {"ko": {"rtd_auc": 0.75}, "zh-Hant": {"rtd_auc": None}},
+        }
+    ]
+
+
+def test_other_processes_write_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    metrics = MetricsFile(tmp_path, 0, FACTS)
+    write_steps(metrics, 1, 50)
+    metrics.close()
+    assert not list(tmp_path.iterdir())
+
+
+class Wandb:
+    """What is used of the library: one server that keeps runs by their id."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.runs: dict[str, list[dict[str, float]]] = {}
+        self.started: list[dict[str, object]] = []
+        self.alerts: list[str] = []
+        self.fails = fails
+
+    def init(self, **options):
+        if self.fails == "init":
+            raise ConnectionError("no network")
+        self.started.append(options)
+        logged = self.runs.setdefault(options["id"], [])
+
+        def log(figures):
+            if self.fails == "log":
+                raise ConnectionError("no network")
+            logged.append(figures)
+
+        return SimpleNamespace(
+            log=log,
+            define_metric=lambda *a, **k: None,
+            finish=lambda: None,
+            alert=lambda title, text: self.alerts.append(title),
+        )
+
+
+def test_weights_and_biases_goes_on_with_the_same_run(tmp_path, monkeypatch):
+    wandb = Wandb()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    for first in (1, 31):
+        metrics = MetricsFile(tmp_path, first - 1, FACTS, "korean", {"name": "ko-small", "seed": 7})
+        write_steps(metrics, first, first + 29)
+        metrics.close()
+    [logged] = wandb.runs.values()
+    steps = [figures["step"] for figures in logged if "train/loss" in figures]
+    assert steps == list(range(1, 61))
+    assert logged[0] == {
+        "step": 1,
+        "train/loss": 1,
+        "train/ko/rtd_auc": 0.01,
+        "train/tokens_per_second": 1000,
+    }
+    assert [start["resume"] for start in wandb.started] == ["allow"] * 2
+    assert wandb.started[0]["project"] == "korean"
+    assert wandb.started[0]["config"] == {"name": "ko-small", "seed": 7}
+    assert wandb.alerts == ["slow-data"] * 2  # raised, and over
+
+
+@pytest.mark.parametrize("fails", ["init", "log"])
+def test_weights_and_biases_never_stops_a_run(tmp_path, monkeypatch, caplog, fails):
+    monkeypatch.setitem(sys.modules, "wandb", Wandb(fails))
+    metrics = MetricsFile(tmp_path, 0, FACTS, "korean")
+    write_steps(metrics, 1, 30)
+    metrics.close()
+    assert len([r for r in records(tmp_path) if r["kind"] == "train"]) == 30
+    told = [message for message in caplog.messages if "Weights & Biases failed" in message]
+    assert len(told) == 1
+    assert "no network" in told[0]
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_weights_and_biases_not_installed_is_told_at_the_start(tmp_path, monkeypatch, rank):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setenv("RANK", rank)
+    with pytest.raises(ValueError, match=r"wandb_project = 'korean'.*pip install wandb"):
+        MetricsFile(tmp_path, 0, wandb_project="korean")
+
+
+def test_tensorboard_has_every_figure(tmp_path, monkeypatch):
+    drawn: list[tuple[object, ...]] = []
+    writer = SimpleNamespace(
+        add_scalar=lambda *a: drawn.append(a),
+        add_text=lambda *a: drawn.append(a),
+        close=lambda: drawn.append(("closed",)),
+    )
+    opened: list[tuple[str, int]] = []
+
+    def open_writer(folder, purge_step):
+        opened.append((folder, purge_step))
+        return writer
+
+    module = SimpleNamespace(SummaryWriter=open_writer)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    metrics = MetricsFile(tmp_path, 12, FACTS)
+    figures = {"loss": 0.5, "ko/loss": 0.25, "data_fingerprint": 7}
+    for step in (13, 14, 15):
+        metrics.write("train", place(step), figures)
+    metrics.close()
+    assert opened == [(str(tmp_path / "tensorboard"), 13)]
+    assert drawn[:2] == [("train/loss", 0.5, 13), ("train/ko/loss", 0.25, 13)]
+    assert (drawn[-2][0], drawn[-2][2]) == ("alarm/same-batch", 15)
+    assert drawn[-1] == ("closed",)
+
+
+def test_speed_counts_training_alone(monkeypatch):
+    """Between `pause` and `start` the clock runs for nobody."""
+    clock = [100.0]
+    monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
+
+    def work(positions: int) -> Work:
+        return Work(positions, Flops(1e9 * positions, 2e9 * positions, 3e9 * positions))
+
+    speed = Speed(torch.device("cpu"), work(5000), seconds=20.0, peak_flops=1e12)
+    clock[0] += 2
+    speed.pause(work(6000))
+    found = speed.lap(900.0, waited_seconds=0.5)
+    assert found == pytest.approx(
+        {
+            "tokens_per_second": 450,
+            "positions_per_second": 500,
+            "mfu": 0.5,
+            "data_wait_fraction": 0.25,
+            "flops_matmul": 6e12,
+            "flops_paper": 1.2e13,
+            "flops_6nd": 1.8e13,
+        }
+    )
+    clock[0] += 60  # validation
+    speed.start()
+    clock[0] += 4
+    speed.pause(work(7000))
+    assert speed.lap(1000.0, 0.0)["positions_per_second"] == pytest.approx(250)
+    assert speed.seconds == pytest.approx(26)
+    assert speed.positions_per_second == pytest.approx(7000 / 26)
+    assert math.isnan(Speed(torch.device("cpu"), work(0)).lap(0.0, 0.0)["mfu"])
+
+
+def test_work_is_that_of_all_phases(config):
+    length, steps = config.encode.sequence_length, config.pretrain.num_steps
+    work = Work.until(config, 60, steps)
+    assert work.positions == steps * config.pretrain.batch_size * length
+    assert work.flops == run_flops(config.pretrain, 60, length)
+    assert Work.until(config, 60, 0) == Work()
+
+
+@pytest.mark.parametrize(
+    ("device", "bf16", "fp32"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989.5, 494.5),
+        ("NVIDIA H100 PCIe", 756.5, 378),
+        ("NVIDIA H200", 989.5, 494.5),
+        ("NVIDIA A100-SXM4-80GB", 312, 156),
+        ("NVIDIA A100 80GB PCIe", 312, 156),
+        ("NVIDIA L4", 121, 60),
+        ("NVIDIA L40S", 362, 183),
+        ("NVIDIA GeForce RTX 4090", 165.2, 82.6),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", math.nan, math.nan),
+        ("NVIDIA GeForce RTX 3090 Ti", math.nan, math.nan),
+        ("Tesla V100-SXM2-16GB", math.nan, 15.7),
+        ("Tesla T4", math.nan, 8.1),
+        ("TPU v4", 275, 275),
+        ("TPU v5 lite", 197, 197),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", math.nan, math.nan),
+        ("CPU, 2 threads", math.nan, math.nan),
+    ],
+)
+def test_peaks_by_the_name_a_device_gives_itself(device, bf16, fp32):
+    found = [peak_flops(device, "bf16") / 1e12, peak_flops(device, "fp32") / 1e12]
+    assert found == pytest.approx([bf16, fp32], nan_ok=True)

@@ -1,0 +1,493 @@
+"""A run on XLA is the run on the CPU, on any number of devices, and compiles a step once.
+
+These tests run XLA's own CPU backend in processes of their own: `make test-tpu`.
+"""
+
+import json
+import math
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage
+from electrify.stage.plan import TIMINGS
+from electrify.stage.run import run_stage
+from model import pretrain as pretrain_module
+from model.pretrain import Trainer
+from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
+from model.watch.flops import flops_per_token
+from tests.model.conftest import NO_DROPOUT, VOCAB_SIZE, make_config, write_tiny_shards
+from tests.model.xla_program import Run, Task, unit_starts
+
+pytestmark = [
+    pytest.mark.xla,
+    pytest.mark.skipif(
+        find_spec("torch_xla") is None, reason="torch_xla is not installed here: make test-tpu"
+    ),
+]
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).parents[1].joinpath("xla_program.py")
+NUM_STEPS, SAVED, KILLED_AT = 50, 25, 9
+ONE_LAYER = {"num_hidden_layers": 1, "batch_size": 8, "warmup_steps": 2}
+PLAIN = (
+    NO_DROPOUT
+    | ONE_LAYER
+    | {
+        "learning_rate": 5e-4,  # at four times that a difference of rounding becomes one of samples
+        "num_steps": NUM_STEPS,
+        "log_every_steps": 5,
+        "valid_every_steps": 20,
+        "checkpoint_every_steps": SAVED,
+        "num_valid_batches": 3,
+    }
+)
+BF16 = PLAIN | {"precision": "bf16"}
+WITH_DROPOUT = ONE_LAYER | {
+    "num_steps": 12,
+    "log_every_steps": 3,
+    "valid_every_steps": 6,
+    "checkpoint_every_steps": 4,
+    "keep_checkpoints": 3,
+}
+SHORT = (
+    NO_DROPOUT
+    | ONE_LAYER
+    | {
+        "num_steps": 6,
+        "log_every_steps": 2,
+        "valid_every_steps": 3,
+        "checkpoint_every_steps": 6,
+        "num_valid_batches": 2,
+    }
+)
+EQUAL = {"generator_hidden_fraction": 1.0, "generator_layers_fraction": 1.0}
+# each has operators that no other one has
+CASES: dict[str, dict[str, object]] = {
+    "adversarial": {"objective": "electra-adversarial", "masking": "bernoulli"},
+    "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
+    "electric": {"objective": "electric", "attention": "document"},
+    "decoupled": {"updates": "decoupled", "weight_sharing": "gdes", "disallow_correct": True},
+    "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
+    "unigram": {"objective": "electra-15", "generator": "unigram", "masking": "with-replacement"},
+    "words": {"objective": "replace-mlm", "mask_unit": "word"},
+}
+# a validation whose last batch is not full, sentences with padding behind them, two passes a step
+PADDED = SHORT | {"micro_batch_size": 4, "num_valid_batches": 30, "batch_size": 12}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves."""
+
+    records: list[dict[str, Any]]
+    tensors: dict[str, torch.Tensor]  # weights and moments
+
+    @classmethod
+    def read(cls, folder: Path) -> "Trained":
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        last = checkpoints(folder)[-1]
+        tensors = load_file(last / MODEL) | load_file(last / OPTIMIZER)
+        return cls([json.loads(line) for line in lines], tensors)
+
+    def after(self, step: int) -> "Trained":
+        return Trained([r for r in self.records if r["step"] > step], self.tensors)
+
+    def check_equal(self, wanted: "Trained", figures: float = 1e-5, weights: float = 1e-5) -> None:
+        """All but clock times, to a relative and an absolute difference."""
+        assert len(self.records) == len(wanted.records)
+        for record, other in zip(self.records, wanted.records, strict=True):
+            assert record.keys() == other.keys()
+            for name in record.keys() - TIMINGS:
+                # a rank statistic: near ties change places
+                tolerance = 2e-3 if name == "rtd_auc" else figures
+                same = record[name] == other[name] or math.isclose(
+                    record[name], other[name], rel_tol=tolerance, abs_tol=tolerance
+                )
+                assert same, (other["kind"], other["step"], name, record[name], other[name])
+        for name in self.tensors.keys() | wanted.tensors.keys():
+            # of what has no gradient yet XLA has moments, all 0, and the CPU none
+            own, its = self.tensors.get(name), wanted.tensors.get(name)
+            own, its = own if own is not None else its * 0, its if its is not None else own * 0
+            assert (own - its).abs().max().item() <= weights, name
+
+
+def launch(
+    task: Task, folder: Path, devices: int = 1, flags: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """PROGRAM with so many devices; what it found is in `task.pkl.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "task.pkl"
+    path.write_bytes(pickle.dumps(task))
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "PJRT_DEVICE": "CPU",
+        "CPU_NUM_DEVICES": str(devices),
+        "OMP_NUM_THREADS": "1",
+        # quickly compiled, not quickly run
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 "
+        f"--xla_llvm_disable_expensive_passes=true {flags}",
+    }
+    command = [sys.executable, str(PROGRAM), str(path)]
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900
+    )
+
+
+def found_by(task: Task, folder: Path, devices: int = 1, flags: str = "") -> Any:
+    done = launch(task, folder, devices, flags)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((folder / "task.pkl.json").read_text())
+
+
+def on(device: str, folder: Path, **pretrain: object) -> RunConfig:
+    return make_config(folder, **(pretrain | {"device": device}))
+
+
+def with_padding(config: RunConfig) -> RunConfig:
+    """Sequences end with sentences."""
+    encode = config.encode.model_copy(update={"packing": "sentence"})
+    return config.model_copy(update={"encode": encode})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with shards."""
+    made = tmp_path_factory.mktemp("xla")
+    write_tiny_shards(made / "shards")
+    return made
+
+
+@pytest.fixture(scope="module")
+def on_cpu(folder: Path) -> dict[str, Trained]:
+    """Runs by this process, whose torch is the same."""
+    configs = {"plain": on("cpu", folder, **PLAIN), "bf16": on("cpu", folder, **BF16)}
+    configs |= {name: on("cpu", folder, **(SHORT | options)) for name, options in CASES.items()}
+    configs["padded"] = with_padding(on("cpu", folder, **PADDED))
+    trained = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrain_module, "read_unit_starts", unit_starts)
+        for name, config in configs.items():
+            target = folder / "cpu" / name
+            target.mkdir(parents=True)
+            Trainer(config, target).run()
+            trained[name] = Trained.read(target)
+    return trained
+
+
+@pytest.fixture(scope="module")
+def one_device(folder: Path, on_cpu: dict[str, Trained]) -> dict[str, Any]:
+    """What one process of one device found, a run a name; the last is killed with it."""
+    from_cpu = folder / "cpu" / "plain" / f"checkpoint-{SAVED}"
+    runs = {
+        "plain": Run(on("xla", folder, **PLAIN), folder / "one" / "plain"),
+        "from cpu": Run(on("xla", folder, **PLAIN), folder / "one" / "from cpu", from_cpu),
+        "bf16": Run(on("xla", folder, **BF16), folder / "one" / "bf16"),
+        "dropout": Run(on("xla", folder, **WITH_DROPOUT), folder / "one" / "dropout"),
+    }
+    return dict(zip(runs, found_by(Task([*runs.values()]), folder / "one")["runs"], strict=True))
+
+
+@pytest.fixture(scope="module")
+def cases(folder: Path) -> dict[str, Any]:
+    """What one process of two devices found of other objectives."""
+    runs = {
+        name: Run(on("xla", folder, **(SHORT | options)), folder / "cases" / name)
+        for name, options in CASES.items()
+    }
+    found = found_by(Task([*runs.values()]), folder / "cases", 2, dumped_to(folder / "hlo"))
+    return dict(zip(runs, found["runs"], strict=True))
+
+
+def dumped_to(folder: Path) -> str:
+    """The flags that have compiled programs written."""
+    return f"--xla_dump_to={folder} --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=spmd.*"
+
+
+def programs(folder: Path) -> list[str]:
+    """Those written, as one of several devices runs them."""
+    return [path.read_text() for path in folder.glob("*.after_spmd-partitioning.*.txt")]
+
+
+@pytest.fixture(scope="module")
+def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
+    """What one process of four devices found."""
+    saved = folder / "one" / "dropout" / "checkpoint-4"
+    runs = [
+        Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
+        Run(with_padding(on("xla", folder, **PADDED)), folder / "four" / "padded"),
+        Run(on("xla", folder, **WITH_DROPOUT), folder / "four" / "dropout", saved),
+    ]
+    refused = [
+        on("xla", folder, **(PLAIN | {"batch_size": 6})),
+        on("xla", folder, **(PLAIN | {"batch_size": 12, "micro_batch_size": 6})),
+    ]
+    return found_by(Task(runs, refused=refused), folder / "four", devices=4)
+
+
+# --- a run on XLA is the run on the CPU -----------------------------------------------------------
+
+
+def test_the_curve_is_that_of_the_cpu(folder, one_device, on_cpu):
+    Trained.read(folder / "one" / "plain").check_equal(on_cpu["plain"])
+
+
+def test_the_curve_in_bf16_is_that_of_the_cpu(folder, one_device, on_cpu):
+    """Their sums are rounded otherwise; one sample that then differs, of 24 sequences, moves the
+    discriminator's loss by 2 %. And it is not the curve in fp32."""
+    found = Trained.read(folder / "one" / "bf16")
+    for record, other in zip(found.records, on_cpu["bf16"].records, strict=True):
+        where = other["kind"], other["step"]
+        assert record["generator_loss"] == pytest.approx(other["generator_loss"], rel=2e-3), where
+        assert record["rtd_loss"] == pytest.approx(other["rtd_loss"], rel=0.05), where
+    with pytest.raises(AssertionError):
+        found.check_equal(on_cpu["plain"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_other_objectives_are_those_of_the_cpu(folder, cases, on_cpu, name: str):
+    Trained.read(folder / "cases" / name).check_equal(on_cpu[name])
+
+
+# --- one compilation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["plain", "bf16"])
+def test_a_step_is_compiled_once_and_so_is_a_validation(one_device, name: str):
+    """And nothing else, where figures are read or a checkpoint is written."""
+    compiled = compilations_of(one_device[name]["notes"])
+    assert compiled == {"before step 0": 1, "before validation 20": 1}
+
+
+def test_so_they_are_on_several_devices_and_with_padding(four_devices):
+    plain, padded, dropout = (compilations_of(run["notes"]) for run in four_devices["runs"])
+    assert plain == {"before step 0": 1, "before validation 20": 1}
+    assert padded == {"before step 0": 1, "before validation 3": 1}
+    assert dropout == {"before step 4": 1}  # its validation is that of the first
+
+
+def test_a_run_that_goes_on_has_the_programs_of_the_one_before(one_device):
+    assert compilations_of(one_device["from cpu"]["notes"]) == {}
+
+
+def compilations_of(notes: list[tuple[str, int, int]]) -> dict[str, int]:
+    """How many programs were compiled behind which note."""
+    return {
+        when: after - before
+        for (when, before, _), (_, after, _) in pairwise(notes)
+        if after != before
+    }
+
+
+def test_nothing_is_read_but_where_figures_are(one_device):
+    """A number that the host reads stops it until the device has come there."""
+    notes = one_device["plain"]["notes"]
+    logged = {f"before step {step - 1}" for step in range(5, NUM_STEPS + 1, 5)}
+    saved = {f"before step {step - 1}" for step in range(SAVED, NUM_STEPS + 1, SAVED)}
+    for (when, _, before), (_, _, after) in pairwise(notes):
+        assert after == before or when in logged | saved, when
+    assert notes[-1][2] > 0  # else this would see nothing
+
+
+def test_no_operator_is_computed_on_the_host(one_device, cases, four_devices):
+    for run in (*one_device.values(), *cases.values(), *four_devices["runs"]):
+        assert run["fallbacks"] == []
+
+
+def test_a_tpu_has_the_operators_on_64_bit_numbers(folder, cases):
+    """It computes them by pairs of 32-bit ones, in operators on each element by itself; those that
+    it cannot (windows, scatters, exchanges and powers of fp64 among them) fail when they are
+    compiled, there alone. This reads the programs of all objectives, cut for two devices."""
+    kinds: dict[str, set[str]] = {"f64": set(), "s64": set()}
+    found_programs = programs(folder / "hlo")
+    assert len(found_programs) > len(CASES)
+    for program in found_programs:
+        for line in program.splitlines():
+            if found := re.match(r"\s*(?:ROOT )?\S+ = (\([^=]*?\)|\S+) ([\w-]+)\(", line):
+                for kind, operators in kinds.items():
+                    if f"{kind}[" in found[1]:
+                        operators.add(found[2])
+    moved = {"broadcast", "concatenate", "copy", "parameter", "reshape", "select", "slice", "tuple"}
+    computed = {"add", "constant", "convert", "divide", "multiply", "subtract"}
+    assert kinds["f64"] <= moved | computed | {"gather", "get-tuple-element"}
+    assert not kinds["s64"] & {"scatter", "sort", "reduce-window", "power", "dot"}
+    exchanges = {"all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"}
+    assert kinds["s64"] & exchanges <= {"all-gather"}
+    assert {"add", "multiply"} <= kinds["f64"]  # else this would see nothing
+
+
+# --- several devices ------------------------------------------------------------------------------
+
+
+def test_four_devices_train_as_one(folder, four_devices, one_device):
+    assert four_devices["devices"] == 4
+    assert four_devices["device"] == "XLA on the CPU, 4 devices"
+    wanted = Trained.read(folder / "one" / "plain")
+    Trained.read(folder / "four" / "plain").check_equal(wanted)
+
+
+def test_each_of_four_devices_does_a_quarter_of_the_work(folder, tmp_path):
+    """Equal results alone would not show it: each could compute them all."""
+    config = on("xla", folder, **(SHORT | {"num_steps": 2}))
+    found_by(Task([Run(config, tmp_path / "run")]), tmp_path, 4, dumped_to(tmp_path / "hlo"))
+    tokens = config.pretrain.batch_size * config.encode.sequence_length
+    whole = flops_per_token(config.pretrain, VOCAB_SIZE, 32, "joint").matmul * tokens
+    step = max(map(flops_of_products, programs(tmp_path / "hlo")))
+    assert step == pytest.approx(whole / 4, rel=0.01)
+
+
+def flops_of_products(program: str) -> int:
+    """Two for each factor of each sum in its matrix products."""
+    shapes = dict(re.findall(r"(%\S+) = \w+\[([\d,]*)\]", program))
+    products = r"= \w+\[([\d,]*)\]\S* dot\((%[\w.-]+),.*?lhs_contracting_dims=\{(\d+)\}"
+    total = 0
+    for result, left, summed in re.findall(products, program):
+        sizes = [int(size) for size in result.split(",")]
+        total += 2 * math.prod(sizes) * int(shapes[left].split(",")[int(summed)])
+    return total
+
+
+def test_nor_has_a_device_all_rows_with_another_objective(folder, cases):
+    rows = 8 * 32  # positions of a batch, no other size of the model
+    results = [
+        {int(size) for size in found.split(",")}
+        for program in programs(folder / "hlo")
+        for found in re.findall(r"= \w+\[([\d,]+)\]\S* dot\(", program)
+    ]
+    assert not [sizes for sizes in results if rows in sizes]
+    assert [sizes for sizes in results if rows // 2 in sizes]
+
+
+def test_padding_and_a_batch_that_is_not_full_count_for_nothing(folder, four_devices, on_cpu):
+    Trained.read(folder / "four" / "padded").check_equal(on_cpu["padded"])
+
+
+def test_a_batch_that_the_devices_cannot_share_is_refused(four_devices):
+    whole, part = four_devices["refused"]
+    assert "pretrain.batch_size = 6 must divide by the devices (XLA on the CPU, 4" in whole
+    assert "set 4 or 8" in whole
+    assert "pretrain.micro_batch_size = 6 must divide" in part
+
+
+# --- stopping and going on ------------------------------------------------------------------------
+
+
+def test_killed_and_continued_ends_bit_identical(folder, one_device):
+    """Dropout included, in processes of their own."""
+    config = on("xla", folder, **WITH_DROPOUT)
+    target = folder / "killed"
+    done = launch(Task([Run(config, target, killed_at=KILLED_AT)]), target)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    assert checkpoints(target)[-1].name == "checkpoint-8"
+    found_by(Task([Run(config, target)]), target)
+    whole = Trained.read(folder / "one" / "dropout")
+    Trained.read(target).check_equal(whole, figures=0, weights=0)
+
+
+def test_a_run_of_one_device_goes_on_with_four(folder, four_devices, one_device):
+    """With the same dropout masks."""
+    whole = Trained.read(folder / "one" / "dropout")
+    Trained.read(folder / "four" / "dropout").check_equal(whole.after(4))
+
+
+def test_a_run_of_the_cpu_goes_on_on_xla(folder, one_device, on_cpu):
+    found = Trained.read(folder / "one" / "from cpu")
+    found.check_equal(on_cpu["plain"].after(SAVED))
+    assert found.records[0]["step"] > SAVED
+
+
+def test_a_run_of_xla_goes_on_on_the_cpu(folder, one_device, on_cpu):
+    target = folder / "back"
+    saved = folder / "one" / "plain" / f"checkpoint-{SAVED}"
+    shutil.copytree(saved, target / saved.name)
+    Trainer(on("cpu", folder, **PLAIN), target).run()
+    found = Trained.read(target)
+    found.check_equal(on_cpu["plain"].after(SAVED))
+    assert found.records[0]["step"] > SAVED
+
+
+def test_a_fresh_machine_needs_the_addresses_alone(folder, one_device, tmp_path):
+    """Inputs and checkpoints in a bucket; the run's own folder is lost between two steps."""
+    bucket = tmp_path / "bucket"
+    run_stage(Stage("encode", bucket / "shards", {}), shards_of(folder))
+    run_stage(Stage("train-vocab", bucket / "vocab", {}), vocabulary)
+    options = WITH_DROPOUT | {
+        "inputs_dir": "memory://bucket/inputs",
+        "checkpoint_dir": "memory://bucket/checkpoints",
+    }
+    config = on("xla", tmp_path / "machine", **options)
+    found = found_by(Task(moved=config, inputs=bucket), tmp_path)
+    assert found["moved"] == ["checkpoint-12", "checkpoint-4", "checkpoint-8"]
+    moved = Trained.read(tmp_path / "machine" / "pretrain")
+    whole = Trained.read(folder / "one" / "dropout")
+    moved.check_equal(whole, figures=0, weights=0)
+
+
+def shards_of(folder: Path):
+    def copy(target: Path) -> dict[str, object]:
+        shutil.copytree(folder / "shards", target, dirs_exist_ok=True)
+        return {}
+
+    return copy
+
+
+def vocabulary(target: Path) -> dict[str, object]:
+    (target / "vocab.txt").write_text("[PAD]\n")
+    return {}
+
+
+# --- where there is no TPU ------------------------------------------------------------------------
+
+
+NO_TPU = pytest.mark.skipif(
+    any([*Path("/dev").glob("accel[0-9]*"), *Path("/dev/vfio").glob("[0-9]*")]),
+    reason="this machine has what may be a TPU",
+)
+
+
+@NO_TPU
+def test_without_a_tpu_the_error_names_the_fix(folder, tmp_path):
+    done = command(tmp_path, "xla")
+    assert done.returncode == 1
+    assert 'device = "xla": no TPU found on this machine' in done.stderr
+    assert "PJRT_DEVICE=CPU" in done.stderr
+
+
+@NO_TPU
+def test_auto_is_the_cpu_where_there_is_no_tpu(four_devices, tmp_path):
+    assert four_devices["auto"] == "cpu"  # where PJRT_DEVICE says CPU
+    done = command(tmp_path, "auto")
+    assert done.returncode == 1
+    assert "run first: electrify encode CONFIG" in done.stderr  # it has got past the device
+
+
+def command(folder: Path, device: str) -> subprocess.CompletedProcess[str]:
+    """`electrify pretrain` on this machine as it is."""
+    config = folder / "config.toml"
+    config.write_text(
+        f'name = "none"\noutput_dir = "{folder}"\n[clean]\nsources = [{{ kind = "text", '
+        f'language = "ko", path = "none.txt" }}]\n[pretrain]\nsize = "small"\n'
+        f'device = "{device}"\n'
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PJRT_DEVICE"}
+    return subprocess.run(
+        [sys.executable, "-m", "electrify", "pretrain", str(config)],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )

@@ -1,0 +1,259 @@
+"""Figures equal those counted token by token in plain Python, and scikit-learn's."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from model.batch import Counts, Outputs, Term
+from model.watch.metrics import MetricsWindow, area_under_roc, fingerprint
+from tests.model.conftest import random_batch, random_model
+
+LANGUAGES = ("ko", "en", "ja")
+WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
+
+
+@dataclass(frozen=True)
+class Full(Outputs):
+    """Outputs with all that may be watched."""
+
+    sample_hits: Tensor | None = None
+
+
+def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[str, float]:
+    """All figures over some forward passes."""
+    window = MetricsWindow(languages)
+    window.add(outputs)
+    return window.read()
+
+
+def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int = 4) -> Full:
+    """Random figures with padding and unused slots."""
+    rng = torch.Generator().manual_seed(seed)
+    size = len(languages)
+
+    def rand(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=rng)
+
+    tokens = torch.arange(length) < (3 + rand(size, 1) * (length - 3)).long()
+    weights = (rand(size, slots) < 0.7).float()
+    labels = ((rand(size, length) < 0.3) & tokens).float()
+    logits = (rand(size, length) * 4 - 2).round(decimals=1)  # ties
+    bce = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    losses = rand(size, slots).masked_fill(weights == 0, math.inf)
+    counts = Counts(weights.sum(), tokens.sum().float(), tokens.sum().float() - 2 * size)
+    terms = {
+        "generator": Term((rand(size, slots) * weights).sum(), "chosen", WEIGHTS["generator"]),
+        "discriminator": Term((bce * tokens).sum(), "tokens", WEIGHTS["discriminator"]),
+    }
+    hidden = weights * (rand(size, slots) < 0.8)
+    return Full(
+        terms,
+        counts,
+        torch.tensor(languages),
+        tokens,
+        weights,
+        hidden,
+        generator_losses=losses,
+        generator_hits=rand(size, slots) < 0.4,
+        language_losses=losses * 2,
+        language_hits=rand(size, slots) < 0.5,
+        labels=labels,
+        discriminator_logits=logits,
+        discriminator_losses=bce,
+        sample_hits=rand(size, slots) < 0.2,
+    )
+
+
+BATCHES = [make_outputs(seed, rows) for seed, rows in enumerate([[0, 1, 0], [1, 1, 0], [0, 0, 1]])]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def plain_figures(outputs: list[Full], language: int | None = None) -> dict[str, float]:
+    """Every figure by a loop over rows, slots and tokens."""
+    slots: dict[str, list[float]] = {}
+    tokens: list[tuple[float, bool, float]] = []  # logit, replaced, loss
+    for output in outputs:
+        for row, own in enumerate(output.languages.tolist()):
+            if language not in (None, own):
+                continue
+            for name, field in {
+                "generator_loss": output.generator_losses,
+                "generator_accuracy": output.generator_hits,
+                "language_loss": output.language_losses,
+                "language_accuracy": output.language_hits,
+                "sample_hit_fraction": output.sample_hits,
+            }.items():
+                # where the token could be read, naming it is no guess
+                weights = output.hidden if name.endswith("_accuracy") else output.weights
+                for slot, weight in enumerate(weights[row].tolist()):
+                    if weight and field is not None:
+                        slots.setdefault(name, []).append(float(field[row, slot]))
+            judged = output.discriminator_logits, output.labels, output.discriminator_losses
+            for place in output.tokens[row].nonzero().flatten().tolist():
+                logit, label, loss = (
+                    float(part[row, place]) for part in judged if part is not None
+                )
+                tokens += [(logit, label > 0, loss)]
+    figures = {name: mean(values) for name, values in slots.items()}
+    called = [(logit > 0, replaced) for logit, replaced, _ in tokens]
+    return figures | {
+        "replaced_fraction": mean([replaced for _, replaced in called]),
+        "rtd_loss": mean([loss for _, _, loss in tokens]),
+        "rtd_accuracy": mean([call == replaced for call, replaced in called]),
+        "rtd_precision": mean([replaced for call, replaced in called if call]),
+        "rtd_recall": mean([call for call, replaced in called if replaced]),
+        "rtd_auc": roc_auc_score([r for _, r, _ in tokens], [logit for logit, _, _ in tokens]),
+    }
+
+
+def test_figures_equal_those_of_a_plain_loop():
+    found = batch_metrics(BATCHES, LANGUAGES)
+    expected = plain_figures(BATCHES)
+    for language in (0, 1):
+        own = plain_figures(BATCHES, language)
+        own["tokens"] = sum(int(o.tokens[o.languages == language].sum()) for o in BATCHES)
+        expected |= {f"{LANGUAGES[language]}/{name}": value for name, value in own.items()}
+    expected["ja/tokens"] = 0.0  # a language that did not come up has no figure
+    for name in WEIGHTS:
+        total = sum(float(o.terms[name].total) for o in BATCHES)
+        unit = BATCHES[0].terms[name].per
+        expected[f"{name} term"] = total / sum(float(getattr(o.counts, unit)) for o in BATCHES)
+    expected["discriminator_loss"] = expected.pop("discriminator term")
+    expected["loss"] = expected.pop("generator term") + 50 * expected["discriminator_loss"]
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert found["rtd_loss"] == pytest.approx(found["discriminator_loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
+@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "all-tokens-mlm", "mlm"])
+def test_to_read_a_token_that_is_shown_is_no_guess(objective: str, masking: str):
+    """A network that copies what it is shown, and knows nothing else, guesses nothing right."""
+    model = random_model(objective=objective, masking=masking, mask_token_fraction=0.6)
+    masked = model.mask(random_batch(model, rows=20, padded=True))
+    with torch.no_grad():
+        outputs = model(masked)
+    copied = masked.masked_ids.gather(1, masked.positions) == masked.originals
+    assert (copied & (masked.weights > 0)).any()
+    hits = {
+        name: copied
+        for name in ("generator_hits", "language_hits")
+        if getattr(outputs, name) is not None
+    }
+    assert hits
+    figures = batch_metrics([replace(outputs, **hits)], ["ko"])
+    named = [figures[name.replace("_hits", "_accuracy")] for name in hits]
+    assert named == [0.0] * len(hits)
+
+
+def test_the_towers_of_electric_never_read_the_token():
+    model = random_model(objective="electric")
+    masked = model.mask(random_batch(model, rows=4))
+    assert torch.equal(masked.hidden, masked.weights)
+
+
+def test_the_loss_of_one_pass_is_the_trained_one():
+    for output in BATCHES:
+        assert batch_metrics([output], LANGUAGES)["loss"] == pytest.approx(float(output.loss()))
+
+
+def test_sums_of_micro_batches_processes_and_one_batch_agree():
+    """One window over all, two windows summed, and one resumed between the batches."""
+    whole, first, second = (MetricsWindow(LANGUAGES) for _ in range(3))
+    whole.add(BATCHES)
+    first.add(BATCHES[:1])
+    second.add(BATCHES[1:])
+    scores = [found for w in (first, second) if (found := w.detections()) is not None]
+    for mine, other in zip(first.tensors(), second.tensors(), strict=True):
+        mine += other
+    assert first.num_tokens == sum(int(o.tokens.sum()) for o in BATCHES)
+    assert first.read(torch.cat(scores, dim=1)) == pytest.approx(whole.read(), nan_ok=True)
+
+    resumed = MetricsWindow(LANGUAGES)
+    resumed.add(BATCHES[:1])
+    state = {name: tensor.clone() for name, tensor in resumed.state().items()}
+    resumed = MetricsWindow(LANGUAGES)
+    resumed.load_state(state)
+    later = [replace(o, terms={"discriminator": o.terms["discriminator"]}) for o in BATCHES[1:]]
+    resumed.add(later)  # as in the second of two stages, where the generator is trained no more
+    steps = MetricsWindow(LANGUAGES)
+    steps.add(BATCHES[:1])
+    steps.add(later)
+    assert resumed.read() == pytest.approx(steps.read(), nan_ok=True, rel=1e-12)
+
+
+def test_only_the_area_is_of_the_last_step_alone():
+    window = MetricsWindow(LANGUAGES)
+    for output in BATCHES:
+        window.add([output])
+    found, expected = window.read(), plain_figures(BATCHES)
+    last = plain_figures(BATCHES[-1:])["rtd_auc"]
+    for name, value in (expected | {"rtd_auc": last}).items():
+        assert found[name] == pytest.approx(value, rel=1e-5), name
+    assert last != pytest.approx(expected["rtd_auc"])
+    window.reset()
+    window.add(BATCHES[:1])
+    assert window.read() == pytest.approx(batch_metrics(BATCHES[:1], LANGUAGES), nan_ok=True)
+
+
+def test_one_language_is_not_told_twice():
+    one = [replace(o, languages=torch.zeros_like(o.languages)) for o in BATCHES]
+    assert not [name for name in batch_metrics(one, ["ko"]) if "/" in name]
+
+
+def test_what_an_objective_lacks_is_absent():
+    mlm = replace(
+        BATCHES[0],
+        generator_losses=None,
+        generator_hits=None,
+        labels=None,
+        sample_hits=None,
+        discriminator_logits=None,
+        discriminator_losses=None,
+        terms={"discriminator": Term(torch.tensor(9.0), "chosen", 1.0)},
+    )
+    found = batch_metrics([mlm], ["all"] * 2)
+    names = {"loss", "discriminator_loss", "language_loss", "language_accuracy"}
+    assert {name for name in found if "/" not in name} == names
+    replace_mlm = replace(mlm, labels=BATCHES[0].labels)
+    assert set(batch_metrics([replace_mlm], ["a", "b"])) >= {*names, "replaced_fraction"}
+    # a window over the two stages of a run: each figure over the passes that have it
+    window = MetricsWindow(LANGUAGES)
+    window.add([replace(BATCHES[0], labels=None, discriminator_logits=None)])
+    window.add([BATCHES[1]])
+    assert window.read()["rtd_recall"] == pytest.approx(plain_figures(BATCHES[1:2])["rtd_recall"])
+
+
+def test_undefined_figures_are_nan_not_zero():
+    never = replace(
+        BATCHES[0], labels=torch.zeros(3, 11), discriminator_logits=torch.full((3, 11), -1.0)
+    )
+    found = batch_metrics([never], LANGUAGES)
+    assert {name for name, value in found.items() if math.isnan(value) and "/" not in name} == {
+        "rtd_auc",
+        "rtd_precision",
+        "rtd_recall",
+    }
+    assert np.isnan(area_under_roc(np.array([-1.0, -2.0], np.float32), np.array([True, True])))
+
+
+def test_a_loss_that_is_no_number_is_seen():
+    losses = torch.full_like(BATCHES[0].weights, math.nan)
+    assert math.isnan(
+        batch_metrics([replace(BATCHES[0], generator_losses=losses)], LANGUAGES)["generator_loss"]
+    )
+
+
+def test_the_fingerprint_is_that_of_the_ids():
+    ids = torch.arange(24).reshape(4, 6)
+    assert fingerprint(ids) == fingerprint(ids.clone())
+    assert fingerprint(ids.t()) == fingerprint(ids.t().contiguous())
+    assert len({fingerprint(ids.roll(shift)) for shift in range(24)}) == 24

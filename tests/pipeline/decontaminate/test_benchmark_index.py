@@ -1,0 +1,206 @@
+"""Benchmark texts are found, whole or slightly edited; other texts stay as they are."""
+
+import json
+import random
+
+import pytest
+
+from pipeline.decontaminate.index import write_index
+from pipeline.decontaminate.letters import read_letters
+from pipeline.decontaminate.match import LONG_LETTERS, BenchmarkIndex
+
+SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
+WORDS = [
+    "harbour",
+    "lantern",
+    "copper",
+    "meadow",
+    "whisper",
+    "granite",
+    "velvet",
+    "thunder",
+    "orchard",
+    "compass",
+    "ribbon",
+    "saddle",
+    "pepper",
+    "canvas",
+    "marble",
+    "walnut",
+    "feather",
+    "anchor",
+    "candle",
+    "mirror",
+    "basket",
+    "hollow",
+    "summer",
+    "winter",
+]
+
+
+def _korean(rng, num_words):
+    return " ".join("".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(num_words))
+
+
+def _english(rng, num_words):
+    return " ".join(rng.choices(WORDS, k=num_words))
+
+
+def _page(rng, make, num_sentences=40):
+    return "\n".join(f"{make(rng, rng.randint(8, 14)).capitalize()}." for _ in range(num_sentences))
+
+
+RNG = random.Random(7)
+ITEMS = {
+    "ko-short": [_korean(RNG, 7) for _ in range(60)],
+    "ko-long": [_korean(RNG, 80) for _ in range(10)],
+    "en-short": [_english(RNG, 9) for _ in range(60)],
+    "en-long": [_english(RNG, 80) for _ in range(10)],
+}
+MAKERS = {"ko": _korean, "en": _english}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmarks")
+    for task, texts in ITEMS.items():
+        rows = (json.dumps({"task": task, "split": "dev", "text": text}) for text in texts)
+        (folder / f"{task}.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    write_index(folder, folder / "index")
+    return BenchmarkIndex.load(folder / "index")
+
+
+def _planted(rng, language, sentence):
+    """A page with the sentence on a line in its middle."""
+    before, after = _page(rng, MAKERS[language]), _page(rng, MAKERS[language])
+    return f"{before}\n{sentence}\n{after}", f"{before}\n{after}"
+
+
+def _share(one, other, length):
+    """Whether both have the same `length` letters in a row."""
+    return any(one[i : i + length] in other for i in range(len(one) - length + 1))
+
+
+@pytest.mark.parametrize("task", ITEMS)
+def test_a_verbatim_text_goes_from_a_page_and_nothing_else(index, task):
+    rng = random.Random(1)
+    for item in ITEMS[task]:
+        page, rest = _planted(rng, task[:2], item)
+        found = index.decontaminate(page)
+        assert [(m.task, m.kind) for m in found.matches] == [(task, "sentence")]
+        assert found.drop is None
+        assert found.text == rest
+        assert found.num_lines_removed == 1
+
+
+@pytest.mark.parametrize("task", ITEMS)
+def test_a_short_document_with_a_text_goes_whole(index, task):
+    for item in ITEMS[task]:
+        found = index.decontaminate(f"{item}!!")
+        assert found.drop is not None
+        assert found.drop.reason == "contaminated"
+        assert found.drop.detail.startswith(f"{task}: sentence: {item[:20]}")
+        assert found.text == f"{item}!!"
+
+
+@pytest.mark.parametrize("task", ITEMS)
+def test_case_spacing_and_punctuation_do_not_hide_a_text(index, task):
+    rng = random.Random(2)
+    for item in ITEMS[task]:
+        spaced = "".join(c + rng.choice(["", "", " ", ", ", "-", "’"]) for c in item)
+        for other in (item.upper(), item.replace(" ", ""), spaced):
+            (match,) = index.decontaminate(other).matches
+            assert (match.task, match.kind) == (task, "sentence")
+
+
+@pytest.mark.parametrize("task", ITEMS)
+def test_one_edited_word_end_does_not_hide_a_text(index, task):
+    num_found = 0
+    for item in ITEMS[task]:
+        middle = item.index(" ", len(item) // 2)
+        edited = f"{item[: middle - 1]}뷁{item[middle:]}"
+        matches = index.decontaminate(edited).matches
+        num_found += [match.task for match in matches] == [task]
+    assert num_found >= 0.95 * len(ITEMS[task])
+
+
+@pytest.mark.parametrize("task", ["ko-long", "en-long"])
+def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
+    rng = random.Random(3)
+    kinds = []
+    for item in ITEMS[task]:
+        letters = "".join(map(chr, read_letters(item)[0]))
+        for length in (LONG_LETTERS - 8, LONG_LETTERS, LONG_LETTERS + 30):
+            start = rng.randrange(len(letters) - length)
+            stretch = letters[start : start + length]
+            page, _ = _planted(rng, task[:2], stretch)
+            shares = _share(letters, "".join(map(chr, read_letters(page)[0])), LONG_LETTERS)
+            assert shares == (length >= LONG_LETTERS)
+            found = index.decontaminate(page)
+            assert bool(found.matches) == shares
+            assert (stretch in found.text) != shares
+            kinds += [match.kind for match in found.matches]
+    assert set(kinds) == {"ngram"}
+    assert len(kinds) >= 2 * len(ITEMS[task])
+
+
+@pytest.mark.parametrize("language", MAKERS)
+def test_other_texts_stay_as_they_are(index, language):
+    rng = random.Random(4)
+    for _ in range(20):
+        page = _page(rng, MAKERS[language])
+        found = index.decontaminate(page)
+        assert (found.text, found.drop, found.matches) == (page, None, ())
+
+
+def test_a_page_of_benchmark_texts_goes_whole(index):
+    rng = random.Random(5)
+    page = "\n".join([*ITEMS["ko-short"][:40], _korean(rng, 100)])
+    found = index.decontaminate(page)
+    assert found.drop is not None
+    assert len(found.matches) == 40
+
+
+def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
+    rng = random.Random(6)
+    item = ITEMS["en-short"][0]
+    page = f"{_page(rng, _english)}\nFirst of three. {item.capitalize()}. The third one.\n더 있다"
+    found = index.decontaminate(page)
+    assert "First of three. The third one.\n더 있다" in found.text
+    assert item not in found.text.lower()
+
+
+def test_a_phrase_within_another_sentence_stays(index, tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"task": "a", "text": "I don't know what you're talking about."})
+    )
+    write_index(tmp_path, tmp_path / "index")
+    index = BenchmarkIndex.load(tmp_path / "index")
+    idiom = "She said that honestly I don't know what you're talking about today, my dear friend."
+    assert index.decontaminate(idiom).matches == ()
+    assert index.decontaminate("I don't know what you're talking about!").drop is not None
+
+
+def test_company_does_not_matter(index):
+    rng = random.Random(8)
+    texts = ["", "\n", "aaa", "\0\0\0", "a\0b", *ITEMS["ko-short"][:5], *ITEMS["en-long"][:3]]
+    texts += [_planted(rng, task[:2], items[0])[0] for task, items in ITEMS.items()]
+    # halves of an item, which beside one another are no item
+    half = len(ITEMS["ko-short"][9]) // 2
+    texts += [ITEMS["ko-short"][9][:half], ITEMS["ko-short"][9][half:]]
+    alone = [index.decontaminate(text) for text in texts]
+    assert [found.drop is None for found in alone[-2:]] == [True, True]
+    for _ in range(5):
+        order = rng.sample(range(len(texts)), len(texts))
+        together = index.decontaminate_all([texts[i] for i in order])
+        assert together == [alone[i] for i in order]
+    assert index.decontaminate_all([]) == []
+
+
+def test_what_is_left_has_no_benchmark_text(index):
+    rng = random.Random(9)
+    for task, items in ITEMS.items():
+        page = "\n".join(_planted(rng, task[:2], item)[0] for item in rng.sample(items, 5))
+        left = index.decontaminate(page).text
+        again = index.decontaminate(left)
+        assert (again.text, again.matches) == (left, ())

@@ -1,0 +1,120 @@
+"""Repeated lines against a plain count over the whole corpus."""
+
+import random
+from collections import Counter, defaultdict
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.dedup.lines import (
+    LineCounter,
+    find_repeated_lines,
+    remove_repeated_lines,
+    unpack_quotas,
+)
+
+MIN, MOST = 4, 2
+
+
+def _run(groups, order, most=MOST):
+    """What the pipeline does: the texts of each group without repeated lines, and lines removed."""
+    shards = defaultdict(list)
+    seen = set()
+    for index, texts in enumerate(groups):
+        counter = LineCounter(MIN, most)
+        for text in texts:
+            counter.add(text, hash(text) & 0xFFFFFFFF)
+        for shard, packed in counter.pack().items():
+            shards[shard].append((index, packed))
+    found = [pair for parts in shards.values() for pair in find_repeated_lines(order(parts), most)]
+    cleaned = []
+    for index, texts in enumerate(groups):
+        quotas = unpack_quotas([packed for group, packed in found if group == index])
+        for text in texts:
+            if text not in seen:  # exact duplicates are removed before
+                seen.add(text)
+                cleaned.append(remove_repeated_lines(text, MIN, quotas))
+    return cleaned
+
+
+def _expected(groups, most=MOST):
+    texts = list(dict.fromkeys(text for group in groups for text in group))
+    documents = Counter()
+    lines_of = []
+    for text in texts:
+        lines = text.split("\n")
+        held = {line.casefold() for line in lines if len(line) >= MIN}
+        held = held if sum(map(bool, lines)) > 1 else set()
+        documents.update(held)
+        lines_of.append((lines, held))
+    met = Counter()
+    cleaned = []
+    for lines, held in lines_of:
+        met.update(held)
+        gone = {line for line in held if documents[line] > most and met[line] > most}
+        left = [line for line in lines if line.casefold() not in gone]
+        text = "\n".join(left)
+        while gone and "\n\n\n" in text:
+            text = text.replace("\n\n\n", "\n\n")
+        cleaned.append((text.strip("\n") if gone else text, len(lines) - len(left)))
+    return cleaned
+
+
+_line = st.sampled_from(
+    ["메뉴 열기", "MENU", "menu", "짧다", "", "저작권 안내", "본문 하나", "본문 둘째"]
+)
+_document = st.lists(_line, min_size=1, max_size=5).map(lambda lines: "\n".join(lines).strip("\n"))
+
+
+@given(st.lists(st.lists(_document, max_size=6), max_size=4), st.randoms(use_true_random=False))
+@settings(max_examples=400, deadline=None)
+def test_equals_a_plain_count_whatever_the_order_of_arrival(groups, rng):
+    assert _run(groups, lambda parts: rng.sample(parts, len(parts))) == _expected(groups)
+
+
+def test_a_single_line_is_never_changed():
+    groups = [["같은 한 줄짜리 글이다"] * 5 + [f"같은 한 줄짜리 글이다\n{i}" for i in range(4)]]
+    cleaned = _run(groups, list)
+    assert cleaned[0] == ("같은 한 줄짜리 글이다", 0)
+    assert cleaned[1:] == [
+        ("같은 한 줄짜리 글이다\n0", 0),
+        ("같은 한 줄짜리 글이다\n1", 0),
+        ("2", 1),
+        ("3", 1),
+    ]
+
+
+def test_copies_of_one_document_count_once():
+    copies = [["머리말 줄이다\n같은 글"] * 9, ["머리말 줄이다\n같은 글"] * 9]
+    assert _run([*copies, ["머리말 줄이다\n다른 글"]], list) == [
+        ("머리말 줄이다\n같은 글", 0),
+        ("머리말 줄이다\n다른 글", 0),
+    ]
+
+
+def test_a_line_of_every_document_sends_few_records():
+    counter = LineCounter(MIN, 20)
+    for number in range(5000):
+        counter.add(f"저작권 안내문\n{number % 1000:03d}", number)
+    assert sum(map(len, counter.pack().values())) == 21 * 12
+
+
+def test_nothing_may_be_left():
+    groups = [[f"앞선 안내문\n글 {i}" for i in range(2)], ["앞선 안내문\n\n앞선 안내문"]]
+    assert _run(groups, list)[-1] == ("", 2)
+
+
+def test_empty_groups():
+    assert LineCounter(MIN, MOST).pack() == {}
+    assert unpack_quotas([]) == {}
+
+
+def test_many_groups_and_lines():
+    rng = random.Random(1)
+    lines = [f"{i}번째 줄이다" for i in range(40)]
+    groups = [
+        ["\n".join(rng.sample(lines, rng.randrange(1, 8))) for _ in range(rng.randrange(30))]
+        for _ in range(7)
+    ]
+    for most in (1, 3, 10):
+        assert _run(groups, lambda parts: parts[::-1], most) == _expected(groups, most)

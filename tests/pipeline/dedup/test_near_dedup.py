@@ -1,0 +1,277 @@
+"""Near duplicates against brute force, whatever the order of arrival and however many there are."""
+
+import random
+import time
+from collections import defaultdict
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.dedup import near as near_dedup
+from pipeline.dedup import near as representatives
+from pipeline.dedup.groups import unpack_clusters
+from pipeline.dedup.minhash import band_keys, shingle
+from pipeline.dedup.near import (
+    Candidate,
+    add_edges,
+    choose,
+    estimate,
+    find_near_duplicates,
+    is_small,
+    join_edges,
+    pack_bands,
+    pack_candidates,
+    pack_members,
+    sketch_size,
+    star_edges,
+    unpack_edges,
+    unpack_members,
+)
+
+BANDS, ROWS, SIMILARITY = 25, 5, 0.7
+
+
+def _rank(group, row):
+    return group << 40 | row
+
+
+def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS):
+    """What the graph does with groups of texts, arrays arriving in `order`: (kept_of, size_of)."""
+    shards = defaultdict(list)
+    hashed = [shingle(texts) for texts in groups]
+    keys = [band_keys(shingles, bands, ROWS) for shingles in hashed]
+    for group, of_group in enumerate(keys):
+        small = is_small(np.diff(hashed[group].offsets), similarity)
+        for shard, packed in pack_bands(of_group, np.arange(len(of_group)), small).items():
+            shards[shard].append((group, packed))
+    parts = []
+    for packed in order(list(shards.values())):
+        for edges in star_edges(order(packed)):
+            parts = add_edges(parts, unpack_edges(edges))
+    to_compare = defaultdict(list)
+    for group, packed in order(pack_members(join_edges(parts))):
+        candidates = []
+        for row, (component, size) in order(list(unpack_members([packed]).items())):
+            hashes = hashed[group].distinct(row)
+            candidates.append(
+                Candidate(
+                    component,
+                    _rank(group, row),
+                    len(groups[group][row]),
+                    len(hashes),
+                    keys[group][row].astype("u4"),
+                    hashes[: sketch_size(size)],
+                )
+            )
+        for shard, sketches in pack_candidates(candidates).items():
+            to_compare[shard].append((group, sketches))
+    found = [
+        pair
+        for pairs in order(list(to_compare.values()))
+        for pair in find_near_duplicates(order(pairs), similarity)
+    ]
+    clusters = unpack_clusters([packed for _, packed in found])
+    for group, packed in found:
+        assert all(rank >> 40 == group for rank in unpack_clusters([packed]).kept_of)
+    return clusters.kept_of, clusters.size_of
+
+
+def _word(number):
+    """A word for each number; digits would not tell them apart."""
+    return chr(0xAC00 + number // 150) + chr(0xAC00 + number % 150)
+
+
+def _text(seed, words=30):
+    rng = random.Random(seed)
+    return [_word(rng.randrange(3000)) for _ in range(words)]
+
+
+def _corpus(seed, num_originals=12, most=4):
+    """Groups of texts with copies that differ in one word, at the end or in the middle, or more."""
+    rng = random.Random(seed)
+    texts = []
+    for number in range(num_originals):
+        words = _text(f"{seed} {number}")
+        for _ in range(rng.randrange(1, most)):
+            copy = words.copy()
+            for _ in range(rng.choice([0, 1, 1, 2, 8])):
+                copy[rng.randrange(len(copy))] = _word(3000 + rng.randrange(100))
+            texts.append(" ".join(copy + ["끝"] * rng.randrange(2)))
+    rng.shuffle(texts)
+    return [texts[: len(texts) // 3], texts[len(texts) // 3 :]]
+
+
+def _jaccard(one, other):
+    sets = [set(shingle([text]).hashes.tolist()) for text in (one, other)]
+    return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+
+
+def _brute_force(groups, similarity):
+    """The rule of the docstring over all pairs; the kept one is any that is similar enough."""
+    texts = {_rank(g, r): t for g, group in enumerate(groups) for r, t in enumerate(group)}
+    kept, removed = [], {}
+    for rank in sorted(texts, key=lambda rank: (-len(texts[rank]), rank)):
+        similar = [k for k in kept if _jaccard(texts[rank], texts[k]) >= similarity]
+        if similar:
+            removed[rank] = similar
+        else:
+            kept.append(rank)
+    return removed
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equals_brute_force(seed):
+    groups = _corpus(seed)
+    kept_of, size_of = _deduplicate(groups, list)
+    expected = _brute_force(groups, SIMILARITY)
+    assert kept_of.keys() == expected.keys()
+    for rank, (kept, similarity) in kept_of.items():
+        assert kept in expected[rank]
+        texts = [groups[r >> 40][r & (1 << 40) - 1] for r in (rank, kept)]
+        assert similarity == pytest.approx(_jaccard(*texts))
+    assert sum(size_of.values()) == len(kept_of) + len(size_of)
+    assert size_of.keys() == {kept for kept, _ in kept_of.values()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_arrival_does_not_matter(seed, monkeypatch):
+    groups = _corpus(seed, num_originals=60, most=6)
+    expected = _deduplicate(groups, list)
+    assert _deduplicate(groups, lambda items: items[::-1]) == expected
+    monkeypatch.setattr(near_dedup, "MAX_WAITING_EDGES", 3)
+    rng = random.Random(seed)
+    assert _deduplicate(groups, lambda items: rng.sample(items, len(items))) == expected
+
+
+def test_a_chain_does_not_remove_what_is_unlike_every_kept_text():
+    words = _text("chain", 60)
+    chain = [" ".join(words[i : i + 40]) for i in range(0, 20, 4)]  # neighbours: 32 of 40 shingles
+    assert _jaccard(chain[0], chain[1]) > 0.7 > 0.5 > _jaccard(chain[0], chain[4])
+    kept_of, _ = _deduplicate([chain], list)
+    assert kept_of
+    for rank, (kept, _) in kept_of.items():
+        assert _jaccard(chain[rank], chain[kept]) >= SIMILARITY
+    assert kept_of.keys() == _brute_force([chain], SIMILARITY).keys()
+
+
+@pytest.mark.parametrize("similarity", [0.7, 0.8, 0.95])
+def test_short_texts_equal_brute_force(similarity):
+    """Of a few words each; most send one band only."""
+    rng = random.Random(1)
+    groups = [
+        [" ".join(_word(rng.randrange(2)) for _ in range(rng.randrange(1, 9))) for _ in range(40)]
+        for _ in range(3)
+    ]
+    kept_of, _ = _deduplicate(groups, list, similarity, bands=64)
+    assert kept_of.keys() == _brute_force(groups, similarity).keys()
+
+
+def test_the_longest_is_kept_and_of_equal_length_the_first():
+    words = _text("a", 50)
+    short, long = " ".join(words), " ".join([*words, "끝"])
+    kept_of, size_of = _deduplicate([[short, long], [long.upper() + "!", long + "?"]], list)
+    assert set(kept_of) == {_rank(0, 0), _rank(0, 1), _rank(1, 1)}
+    assert {kept for kept, _ in kept_of.values()} == {_rank(1, 0)}
+    assert size_of == {_rank(1, 0): 4}
+
+
+@given(st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25)), max_size=40), st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_components_equal_those_of_a_plain_search(pairs, limit):
+    around = defaultdict(set)
+    for a, b in pairs:
+        around[a].add(b)
+        around[b].add(a)
+    expected = {}
+    for start in sorted(around):
+        stack = [start]
+        while stack:
+            if (node := stack.pop()) not in expected:
+                expected[node] = start
+                stack += around[node]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near_dedup, "MAX_WAITING_EDGES", limit)
+        parts = []
+        for pair in pairs:
+            parts = add_edges(parts, np.array([pair], dtype=np.uint64))
+    joined = join_edges(parts)
+    assert {int(b): int(a) for a, b in joined} == expected
+    sizes = {a: list(expected.values()).count(a) for a in expected.values()}
+    members = [unpack_members([packed]) for _, packed in pack_members(joined)]
+    assert members == ([{n: (c, sizes[c]) for n, c in expected.items()}] if expected else [])
+
+
+def test_a_band_that_all_documents_share_costs_no_more_than_another():
+    """5,000 texts with the same words but one; then as many that share a band and nothing else."""
+    num = 5_000
+    words = _text("hot", 60)
+    start = time.process_time()
+    texts = [" ".join([*words, _word(i)]) for i in range(num)]
+    kept_of, size_of = _deduplicate([texts], list)
+    assert len(kept_of) == num - 1
+    assert size_of == {0: num}
+    keys = np.arange(1, num + 1, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
+    keys = np.hstack([keys, np.full((num, 1), 77, dtype=np.uint64)])
+    shards = pack_bands(keys, np.arange(num), np.zeros(num, dtype=bool)).values()
+    edges = [part for packed in shards for part in star_edges([(0, packed)])]
+    assert sum(map(len, edges)) == 16 * (num - 1)
+    unlike = [
+        Candidate(1, i, 100, 5, keys[i].astype("u4"), np.arange(i * 5, i * 5 + 5, dtype="u4"))
+        for i in range(num)
+    ]
+    assert list(choose(unlike, SIMILARITY)) == []
+    assert time.process_time() - start < 8  # all pairs: 12 million
+
+
+def test_a_pair_is_found_among_many_unlike_texts_of_one_component():
+    """More kept texts than one is compared with: shared bands lead to the right one."""
+    num = 3 * representatives.MAX_COMPARED
+    rng = np.random.default_rng(0)
+    bands = rng.integers(0, 1 << 32, (num, 8), dtype=np.uint32)
+    bands[:, 0] = 5  # what holds the component together
+    hashes = rng.integers(0, 1 << 32, (num, 50), dtype=np.uint32)
+    hashes.sort()
+    candidates = [Candidate(1, i, 90, 50, bands[i], hashes[i]) for i in range(num)]
+    copies = [Candidate(1, num + i, 80, 50, bands[i], hashes[i]) for i in range(num)]
+    found = list(choose([*candidates, *copies], SIMILARITY))
+    assert found == [(num + i, i, 1.0) for i in range(num)]
+
+
+def test_sketches_estimate_without_bias_and_are_exact_while_whole():
+    rng = np.random.default_rng(0)
+    errors = []
+    for _ in range(60):
+        values = np.unique(rng.integers(0, 1 << 32, 12_000, dtype=np.uint32))
+        rng.shuffle(values)
+        one, other = np.sort(values[:9000]), np.sort(values[2000:])
+        true = len(np.intersect1d(one, other)) / len(values)
+        whole, sketched = (
+            [Candidate(0, 0, 1, len(h), np.zeros(1, "u4"), h[:size]) for h in (one, other)]
+            for size in (1 << 20, 1024)
+        )
+        assert estimate(*whole) == true
+        assert estimate(*reversed(sketched)) == estimate(*sketched)
+        errors.append(estimate(*sketched) - true)
+    assert abs(np.mean(errors)) < 0.006
+    assert np.std(errors) < 0.022  # sqrt(J (1 - J) / 1024) = 0.0154
+
+
+@pytest.mark.parametrize(("first", "second"), [*combinations([10, 60, 1000, 5000], 2)])
+def test_sizes_that_rule_similarity_out(first, second):
+    """J is at most small / large; the early answer must not differ from the true one."""
+    large = np.arange(second, dtype="u4")
+    pair = [Candidate(0, 0, 1, n, np.zeros(1, "u4"), large[:n]) for n in (first, second)]
+    true = first / second
+    assert estimate(*pair) == true
+    assert estimate(*pair, at_least=true) == true
+    assert estimate(*pair, at_least=true + 0.01) == 0
+
+
+def test_the_largest_components_send_smaller_sketches():
+    assert sketch_size(2) == sketch_size(16_000) == 2048
+    assert sketch_size(1 << 17) == 256
+    assert sketch_size(1 << 15) == 1024
+    assert sketch_size(10**9) == 256

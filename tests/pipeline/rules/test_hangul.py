@@ -1,0 +1,89 @@
+"""Hangul characters in one form, Hanja dropped."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.rules.hangul import drop_hanja, normalise_hangul
+
+_CHARACTERS = st.sampled_from(
+    [
+        *map(chr, range(0x1100, 0x1200)),
+        *map(chr, range(0xFFA0, 0xFFDD)),
+        *"가각ㄱㅏㆍ・‧Ａ１！，a1 ㅤ",
+        "ᇹ",
+    ]
+)
+
+
+@given(st.lists(_CHARACTERS | st.characters(), max_size=20).map("".join))
+@settings(max_examples=1000, deadline=None)
+def test_twice_is_once_and_composed(text):
+    once = normalise_hangul(text)
+    assert normalise_hangul(once) == once
+    assert unicodedata.is_normalized("NFC", once)
+
+
+@pytest.mark.parametrize("character", [chr(code) for code in range(0x1100, 0x1113)])
+def test_a_lead_by_itself_is_what_unicode_maps_the_letter_to(character):
+    letter = normalise_hangul(character)
+    assert unicodedata.normalize("NFKC", letter) == character
+    assert 0x3131 <= ord(letter) <= 0x3163
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in range(0xFFA1, 0xFFDD) if unicodedata.category(chr(code)) == "Lo"]
+)
+def test_half_width_jamo_are_what_unicode_says(code):
+    expected = chr(int(unicodedata.decomposition(chr(code)).split()[1], 16))
+    assert normalise_hangul(chr(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"),
+        ("ᄏᄏᄏ", "ㅋㅋㅋ"),
+        ("가\u11a8\u11a8", "각ㄱ"),
+        ("ᄀ\u1160", "ㄱ"),  # with the filler of the missing vowel
+        ("ＡＢＣ１２３", "ABC123"),
+        ("안녕！！ 정말？", "안녕!! 정말?"),
+        ("시ㆍ도지사 3ㆍ1운동", "시·도지사 3·1운동"),
+        ("국어・영어‧수학", "국어·영어·수학"),
+        ("가\u3164나", "가 나"),
+    ],
+)
+def test_one_form(text, expected):
+    assert normalise_hangul(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ᄒᆞᆫ글",  # Old Korean: a vowel that has no syllable
+        "ㅎㆍㄴ",  # the same in compatibility letters: no dot
+        "你好！，？",
+        "カラオケ・バー",
+        "句読点、。！？",
+        "plain text",
+    ],
+)
+def test_stays(text):
+    assert normalise_hangul(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("법률(法律)에", "법률에"),
+        ("이순신(李舜臣, 1545~1598)", "이순신(1545~1598)"),
+        ("大韓民國 만세", " 만세"),
+        ("한글(가나)만", "한글(가나)만"),
+        ("정의 (正義)", "정의"),
+        ("豈", ""),  # a compatibility ideograph
+    ],
+)
+def test_hanja(text, expected):
+    assert drop_hanja(text) == expected

@@ -1,0 +1,122 @@
+"""Which lines are of a language, by script and by models."""
+
+import pickle
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.rules.language import (
+    foreign_language,
+    foreign_lines,
+    language_fraction,
+    remove_foreign_lines,
+)
+from pipeline.rules.language_codes import family_of, scripts_of
+
+SENTENCES = {
+    "ko": "오늘은 날씨가 맑아서 친구와 강가를 따라 오래 걸었고 저녁에는 국수를 먹었다.",
+    "en": "The weather was fine, so we walked along the river and had noodles in the evening.",
+    "ja": "今日は天気が良かったので、友だちと川沿いを長く歩いて、夜は温かいうどんを食べました。",
+    "zh": "今天天气很好，我和朋友沿着河边走了很久，晚上一起吃了热腾腾的面条。",
+    "ru": "Сегодня была хорошая погода, мы долго гуляли вдоль реки, а вечером ели горячую лапшу.",
+    "fr": "Il faisait beau aujourd'hui, nous avons marché le long de la rivière et dîné le soir.",
+    "es": "Hoy hizo buen tiempo, caminamos mucho rato junto al río y por la noche cenamos fideos.",
+    "de": "Heute war das Wetter schön, wir gingen lange am Fluss entlang und aßen abends Nudeln.",
+    "vi": "Hôm nay trời đẹp nên chúng tôi đi bộ rất lâu dọc bờ sông và buổi tối ăn mì nóng.",
+    "ar": "كان الطقس جميلا اليوم فمشينا طويلا على ضفة النهر ثم أكلنا في المساء طبقا من المعكرونة.",
+    "hi": "आज मौसम अच्छा था इसलिए हम नदी के किनारे बहुत देर तक चले और शाम को गरम खाना खाया।",
+    "th": "วันนี้อากาศดีมาก เราเดินเล่นริมแม่น้ำเป็นเวลานานและตอนเย็นก็กินก๋วยเตี๋ยว",
+}
+_CODE = "for (int i = 0; i < values.size(); ++i) { total += weight[i] * value_of(values[i]); }"
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+@pytest.mark.parametrize("other", SENTENCES)
+def test_a_text_is_of_its_own_language_alone(language, other):
+    text = "\n".join([SENTENCES[other]] * 4)
+    fraction = language_fraction(text, language)
+    assert fraction == (1.0 if language == other else 0.0)
+    drop = foreign_language(text, language, 0.5)
+    assert (drop is None) == (language == other)
+    if drop:
+        assert drop.reason == "foreign_language"
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_half_and_half(language):
+    other = "en" if language != "en" else "ko"
+    text = "\n".join([SENTENCES[language], SENTENCES[other]] * 3)
+    assert 0.3 < language_fraction(text, language) < 0.7
+    assert foreign_lines(text, language) == [1, 3, 5]
+    kept, num = remove_foreign_lines(text, language)
+    assert kept == "\n".join([SENTENCES[language]] * 3)
+    assert num == 3
+
+
+def test_code_counts_as_no_language():
+    text = "\n".join([SENTENCES["ko"], *[_CODE] * 30])
+    assert language_fraction(text, "ko") == 1.0
+    assert foreign_language(text, "ko", 0.5) is None
+
+
+def test_sentences_about_code_are_of_their_language():
+    line = "`tf.keras.layers.Dense`와 `tf.keras.layers.Dropout`을 `tf.keras.Sequential`에 넣습니다."
+    assert language_fraction("\n".join([line] * 5), "ko") == 1.0
+
+
+def test_short_texts_are_dropped_only_without_a_letter_of_the_script():
+    assert foreign_language("good", "ko", 0.5) is None
+    assert foreign_language("this is a very good movie 굿", "ko", 0.5) is None
+    assert foreign_language("this is a very good movie", "ko", 0.5) is not None
+    assert (
+        foreign_language("한국어 문장이지만 영어 말뭉치에 들어 있는 짧은 글", "en", 0.5) is not None
+    )
+
+
+def test_a_language_that_nothing_knows_is_never_dropped():
+    for code in ("nv", "qaa", "zxx"):
+        for text in SENTENCES.values():
+            assert foreign_language("\n".join([text] * 5), code, 1.0) is None
+
+
+def test_languages_that_models_do_not_know_are_judged_by_script():
+    assert family_of("kv") == frozenset()  # Komi
+    assert scripts_of("kv") == {"Cyrl"}
+    assert foreign_language("\n".join([SENTENCES["ru"]] * 4), "kv", 0.5) is None
+    assert foreign_language("\n".join([SENTENCES["ko"]] * 4), "kv", 0.5) is not None
+
+
+def test_no_limit_looks_at_nothing():
+    assert foreign_language("\n".join([SENTENCES["en"]] * 4), "ko", 0.0) is None
+
+
+@given(
+    st.lists(st.sampled_from([*SENTENCES.values(), _CODE, "", "제목", "Title"]), max_size=12),
+    st.sampled_from(sorted(SENTENCES)),
+)
+@settings(max_examples=60, deadline=None)
+def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
+    text = "\n".join(lines)
+    once, num = remove_foreign_lines(text, language)
+    assert remove_foreign_lines(once, language) == (once, 0)
+    assert num == len(lines or [""]) - len(once.split("\n")) or not once
+
+
+def test_of_a_long_text_pieces_are_looked_at():
+    text = "\n".join([SENTENCES["en"]] * 40_000)
+    start = time.process_time()
+    assert foreign_language(text, "ko", 0.5) is not None
+    assert language_fraction(text, "en") == 1.0
+    assert time.process_time() - start < 2  # whole it would be 10 s
+
+
+def test_a_drop_says_what_the_text_is():
+    drop = foreign_language("\n".join([SENTENCES["fr"]] * 4), "ru", 0.5)
+    assert drop is not None
+    assert "no letter of ru" in drop.detail
+    drop = foreign_language("\n".join([SENTENCES["fr"]] * 4), "en", 0.5)
+    assert drop is not None
+    assert "the rest fr" in drop.detail
+    assert pickle.loads(pickle.dumps(drop)) == drop

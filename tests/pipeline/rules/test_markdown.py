@@ -1,0 +1,119 @@
+"""Markdown goes, prose, chat and code that only look like it stay."""
+
+import time
+
+import pytest
+
+from pipeline.rules.markdown import remove_markdown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("---\ntitle: 첫 글\nms.date: 1\nkeys:\n- a\n---\n본문", "첫 글\n\n본문"),
+        ("---\ntitle: '첫 글'\n---\n# 첫 글\n본문", "첫 글\n본문"),
+        ('+++\ntitle = "글"\n+++\n본문', "글\n\n본문"),
+        ("# 제목\n### 작은 제목 ###\n글", "제목\n작은 제목\n글"),
+        ("제목\n=====\n글\n\n---\n\n끝", "제목\n\n글\n\n\n\n끝"),
+        ("```python\nx = 1\n```", "\nx = 1\n"),
+        ("[문서](../a.md)를 [보라](b.md#c 'x')", "문서를 보라"),
+        ("![그림](a.png)[![딱지](b.svg)](http://a.kr)", "그림딱지"),
+        ('[글][a]과 [b]\n\n[a]: http://a.kr "x"\n[b]: /b.md', "글과 b\n\n"),
+        ("말[^1]이다\n[^1]: 뜻", "말이다\n뜻"),
+        ("**굵게**는 *기울게* ***둘 다***", "굵게는 기울게 둘 다"),
+        ("**①** 국가는 **1.** 말", "① 국가는 1. 말"),
+        ("_두 단어_로 __두 단어__", "두 단어로 두 단어"),
+        ("|이름|값|\n|---|:-:|\n|가|1|", "이름 값\n\n가 1"),
+        ("> 따온 말\n> 둘째", "따온 말\n둘째"),
+        ("> [!NOTE]\n> 알림", "\n알림"),
+        ("[!INCLUDE [이름](../x.md)]글 [!VIDEO http://a.kr]", "글 "),
+        (':::image type="x" source="a.png" alt-text="그림":::', "그림"),
+        ('{{JSxRef("Array")}} {{domxref("A.b()", "b()")}}{{Compat}}{{Page("x")}}', "Array b()"),
+        ('{{HTMLElement("a")}} {{RFC(2606)}}', "a RFC 2606"),
+        ("{{< ref >}}{% include a.html %}글", "글"),
+        ("## 제목 {#id}\n글{: .external}", "제목\n글"),
+        (".. note:: 알림 글\n.. code-block:: python\n   :linenos:\n\n   x", "알림 글\n\n\nx"),
+        (":ref:`글 <a>` :class:`~torch.nn.Module` :math:`x^2`", "글 torch.nn.Module x^2"),
+        ("`글 <http://a.kr>`_ 끝", "글 끝"),
+        ("1\\. 가\nfoo\\_bar \\<map.h>", "1. 가\nfoo_bar <map.h>"),
+        ("# %%\n#@title 제목", "\n 제목"),
+        ("제목\n~~~~\n글\n^^^^\n끝", "제목\n\n글\n\n끝"),
+        ("+---+----+\n| 가 | 나 |\n+===+====+", "\n가 나\n"),
+        ("=====  ===\n가      나\n=====  ===", "\n가      나\n"),
+        ("||첫 칸이 빈 줄|값|\n|||둘|", "첫 칸이 빈 줄 값\n둘"),
+        ("``Map``\\ 을 도표\\ (위)\\ 로 그린 API\\ 이다", "``Map``을 도표(위)로 그린 API이다"),
+        ("**굵은 말**은 *기운 말*이고 **긴 말**이다", "굵은 말은 기운 말이고 긴 말이다"),
+        ("**긴 " + "말 " * 50 + "끝** 뒤", "긴 " + "말 " * 50 + "끝 뒤"),
+    ],
+)
+def test_marks_go(text, expected):
+    assert remove_markdown(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a * b * c, a*b*c, 2**3**4, f(**kwargs, **other)",
+        "#1 #태그 #include <a>",
+        "_이름_ _private __init__ __두__ foo_bar_baz",
+        "a[i](x), f[0](x.y), a[i][j], regex [^1] [^a]",
+        "*p = *q; int *a, *b; **pp",
+        "*^^* (*_*) *.* >_< -_-; ㅡ_ㅡ",
+        "김*수 박*희, 장** 장**",
+        "****병원의 **동 이야기와 김**씨 이야기",
+        "** 최** 대표의 이야기",
+        "*** 대표와 **전자의 이야기, 한**",
+        "**시장에서 " + "있었던 일 " * 20 + "이라고 김**씨가 말했다",
+        "Item *p = (Item*)q; /* 주석 */ int *r = &s; // 끝",
+        "f\\ (x), a\\ b, 가 \\ 나, D:\\ LIBS",
+        "제1조 (목적) [전문개정 2009.1.30]",
+        "a || b\n|| c",
+        "`*code*` 와 `__x__`",
+        "{{ name }} {{user}} '{:.2f}'.format(x) {:d}",
+        "... 그리고 :) ::std::string a::b",
+        "- 하나\n* 둘\n1. 셋",
+        "C:\\new\\x \\n",
+        "-",
+        "",
+    ],
+)
+def test_what_only_looks_like_it_stays(text):
+    assert remove_markdown(text) == text
+
+
+def test_prose_between_rules_is_no_front_matter():
+    text = "---\n그날 밤 비가 왔다.\n말이 없었다.\n---\n끝"
+    assert remove_markdown(text) == "\n그날 밤 비가 왔다.\n말이 없었다.\n\n끝"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[",
+        "[a](",
+        "![",
+        "[a]: ",
+        "**",
+        "*a",
+        "_a ",
+        "{{a(",
+        "[!a",
+        ":::image ",
+        "|a",
+        "> ",
+        "# ",
+        ".. a::\n",
+        "`a <",
+        ":a:`",
+        "\\",
+        "{: a",
+        "[a][",
+        "---\n",
+        "a: b\n",
+        "***",
+    ],
+)
+def test_time_is_linear(piece):
+    start = time.process_time()
+    remove_markdown("---\n" + piece * 20_000)
+    assert time.process_time() - start < 4  # quadratic would be minutes

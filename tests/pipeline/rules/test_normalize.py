@@ -1,0 +1,292 @@
+"""The text rules: examples of each, and the laws of their fixed point."""
+
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electrify.config.clean import CleanRules, Source
+from pipeline.rules.filters import Drop, too_short, undecodable
+from pipeline.rules.normalize import (
+    clean_text,
+    compose,
+    remove_control_characters,
+    remove_csv_quotes,
+    remove_lost_characters,
+    remove_urls,
+    rules_for,
+    squeeze_whitespace,
+)
+
+
+def _chosen(language="ko", profile="none", **options):
+    source = Source(kind="jsonl", language=language, path="x", profile=profile)
+    return rules_for(CleanRules(**options), source)
+
+
+ALL_RULES = _chosen()
+CHOICES = (
+    ALL_RULES,
+    _chosen("ja"),
+    _chosen("en", max_repeats=0),
+    _chosen("ko", "comments", hanja="drop"),
+    _chosen("ko", max_repeats=1, hanja="drop"),
+)
+# pieces that meet each other badly, between any characters at all
+_PIECES = st.sampled_from(
+    [
+        "<b>",
+        "</b>",
+        "<",
+        ">",
+        "&lt;",
+        "&amp;",
+        "&#60;",
+        "script",
+        "<script>",
+        "</script>",
+        "<!--",
+        "-->",
+        "http://",
+        "www.",
+        "a.kr/",
+        "한글",
+        "ㅎ",
+        "ᅡ",
+        "ᆫ",
+        "\u200b",
+        "\u200d",
+        "\u0301",
+        "e",
+        "\r\n",
+        "\n",
+        "\t",
+        "\u3000",
+        "\u2028",
+        "\x85",
+        "\x00",
+        "\ufffd",
+        "\ud83d",
+        "(",
+        ")",
+        "](",
+        "\\",
+        "`",
+        "&nbsp;",
+        "&#x958;",
+        "\u0958",
+        ".",
+        "!",
+        " ",
+        "*",
+        "**",
+        "_",
+        "__",
+        "[",
+        "]",
+        "]:",
+        "](/a)",
+        "[^1]",
+        "![",
+        "[!",
+        "[[",
+        "]]",
+        "|",
+        "||",
+        "---",
+        "# ",
+        "> ",
+        "```",
+        "{{",
+        "}}",
+        "{{a|",
+        "{:",
+        "}",
+        "{%",
+        "%}",
+        ":::",
+        ":ref:`",
+        "`_",
+        ".. a::",
+        "= ",
+        "==",
+        "''",
+        "a",
+        "title: a",
+        "ㅋㅋㅋ",
+        "하하하",
+        "ㅋㅎ",
+        "漢",
+        "(漢)",
+        "ㆍ",
+        "・",
+        "Ａ",
+        "！",
+        "ﾡ",
+        "\u1160",
+        "\u119e",
+        "ì•ˆ",
+        "ë…•",
+        "Ã",
+        "©",
+        "¾È³ç",
+        "@가나",
+        "OOO",
+        "《か》",
+        "｜",
+        "［＃",
+        "］",
+        "底本：",
+        "青空文庫",
+        "<ref>",
+        "</ref>",
+        "\ud83d\udc4d",
+        "....",
+        "〇",
+    ]
+)
+_TEXTS = st.lists(_PIECES | st.characters(codec=None), max_size=25).map("".join)
+
+
+@given(_TEXTS, st.sampled_from(CHOICES))
+@settings(max_examples=2000, deadline=None)
+def test_cleaning_twice_is_cleaning_once(text, chosen):
+    once = clean_text(text, chosen).text
+    again = clean_text(once, chosen)
+    assert again.text == once
+    assert again.altered == ()
+
+
+@given(_TEXTS)
+@settings(max_examples=500, deadline=None)
+def test_cleaned_text_is_composed_storable_and_squeezed(text):
+    cleaned = clean_text(text, ALL_RULES).text
+    assert unicodedata.is_normalized("NFC", cleaned)
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+    assert cleaned == cleaned.strip()
+    assert "  " not in cleaned
+    assert "\n\n\n" not in cleaned
+    assert not {c for c in cleaned if unicodedata.category(c) == "Cc"} - {"\n"}
+
+
+@given(_TEXTS)
+@settings(max_examples=300, deadline=None)
+def test_altered_is_empty_only_if_nothing_changed(text):
+    cleaned = clean_text(text, ALL_RULES)
+    assert (cleaned.text == text) == (not cleaned.altered)
+
+
+def test_rules_are_chosen_by_option():
+    text = "<b>글</b> http://a.kr"
+    assert clean_text(text, ALL_RULES).text == "글"
+    assert clean_text(text, _chosen(remove_html=False)).text == "<b>글</b>"
+    assert clean_text(text, _chosen(remove_urls=False)).text == "글 http://a.kr"
+
+
+def test_names_of_the_rules_that_changed_a_text():
+    cleaned = clean_text("<i>가\u200b</i>  \u1112\u1161\u11ab\ufffd", ALL_RULES)
+    assert cleaned.text == "가 한"
+    assert cleaned.altered == (
+        "lost_characters_removed",
+        "control_characters_removed",
+        "whitespace_squeezed",
+        "html_removed",
+        "unicode_composed",
+    )
+
+
+def test_an_entity_may_hide_a_tag():
+    assert clean_text("&amp;lt;b&amp;gt;굵게&amp;lt;/b&amp;gt;", ALL_RULES).text == "굵게"
+
+
+def test_jamo_become_syllables():
+    assert compose("\u1112\u1161\u11ab\u1100\u1173\u11af") == "한글"
+
+
+def test_lost_characters():
+    assert remove_lost_characters("안\ufffd녕\ud83d\uffff") == "안녕"
+    assert remove_lost_characters("👍") == "👍"
+
+
+def test_control_and_zero_width_characters():
+    assert remove_control_characters("가\x00\u200b나\ufeff\u00ad다\u202e\x9f\x1f") == "가나다"
+    assert remove_control_characters("가\t나\n") == "가\t나\n"
+
+
+def test_joiners_stay_where_they_are_spelling():
+    for text in ("می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧"):
+        assert remove_control_characters(text) == text
+    assert remove_control_characters("한\u200d국\u200c어 a\u200db") == "한국어 ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("보기: https://a.kr/x?y=1&z=%20#top.", "보기: ."),
+        ("http://example.com에서 봅니다", "에서 봅니다"),
+        ("https://www.law.go.kr/법령/민법 참고", " 참고"),
+        ("https://ko.wikipedia.org/wiki/A_(B)!", "!"),
+        ("(https://a.kr)", ""),
+        ("www.naver.com, WWW.A.KR", ", "),
+        ("[문서](https://a.kr/b) 참고", "[문서] 참고"),
+        ('[문서](https://a.kr/b "제목") 참고', "[문서] 참고"),
+        ("<https://a.kr>", ""),
+        ("`https://a.kr`로, ``http://b.kr/c`` 에서", "로,  에서"),
+        ("ftp://a.kr/f.zip", ""),
+        ("naver.com은 이름이다", "naver.com은 이름이다"),
+        ("xhttp://a.kr", "xhttp://a.kr"),
+        ("www. 는 셋", "www. 는 셋"),
+    ],
+)
+def test_urls(text, expected):
+    assert remove_urls(text) == expected
+
+
+@pytest.mark.parametrize("piece", ["http://", "www.a", "](http://a ", "https://a.kr/(", "/가", "."])
+def test_time_of_urls_is_linear(piece):
+    start = time.process_time()
+    remove_urls("http://a.kr" + piece * 100_000)
+    assert time.process_time() - start < 3  # quadratic would be minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"가수, ""새 노래"" 내다"', '가수, "새 노래" 내다'),
+        ('"""끝"" 이라고 했다"', '"끝" 이라고 했다'),
+        ('"따온 말"', '"따온 말"'),
+        ('"하나" 그리고 "둘"', '"하나" 그리고 "둘"'),
+        ('"하나 ""둘" 셋', '"하나 ""둘" 셋'),
+        ('"하나.""둘."', '"하나.""둘."'),
+        ('"""\n설명\n"""', '"""\n설명\n"""'),
+        ('x = ""', 'x = ""'),
+        ("", ""),
+    ],
+)
+def test_quotes_of_a_csv_file(text, expected):
+    assert remove_csv_quotes(text) == expected
+
+
+def test_whitespace():
+    text = " \t가  나\u3000다\xa0라 \r\n 마\n\n\n\n바\u2028사\x85아 "
+    assert squeeze_whitespace(text) == "가 나 다 라\n마\n\n바\n사\n아"
+
+
+def test_too_short():
+    assert too_short("가" * 10, min_characters=10) is None
+    drop = too_short("가" * 9, min_characters=10)
+    assert drop == Drop("too_short", "9 characters; clean.min_characters = 10")
+    empty = too_short("", min_characters=0)
+    assert empty is not None
+    assert empty.reason == "empty"
+
+
+def test_undecodable():
+    assert undecodable("") is None
+    assert undecodable("가" * 199 + "\ufffd") is None
+    assert undecodable("가" * 9 + "\ud83d") == Drop(
+        "undecodable", "1 of 10 characters are lost (U+FFFD)"
+    )
+    assert undecodable("\ufffd" * 3) is not None

@@ -1,0 +1,158 @@
+"""Statistics of quality against brute force, and rules against texts made to break them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electrify.config.clean import QualityLimits
+from pipeline.rules.quality import RULES, has_no_letters, quality
+from pipeline.rules.quality_limits import limits_for
+from pipeline.rules.text_parts import Parts, most_in_a_bin, repeated_fraction, top_fraction
+
+_WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
+
+
+def _runs(words, size):
+    return [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
+
+
+def _keys(words):
+    parts = Parts(" ".join(words), "en")
+    return parts.units
+
+
+@given(_WORDS, st.integers(1, 6))
+@settings(max_examples=300)
+def test_repeated_fraction_is_that_of_a_set_of_runs(words, size):
+    seen: set[tuple[str, ...]] = set()
+    inside = np.zeros(len(words), dtype=bool)
+    for index, run in enumerate(_runs(words, size)):
+        if run in seen:
+            inside[index : index + size] = True
+        seen.add(run)
+    total = sum(map(len, words)) or 1
+    expected = sum(len(word) for word, is_in in zip(words, inside, strict=True) if is_in) / total
+    assert repeated_fraction(*_keys(words), size) == pytest.approx(expected)
+
+
+@given(_WORDS, st.integers(1, 6))
+@settings(max_examples=300)
+def test_top_fraction_is_that_of_a_counter(words, size):
+    counts = Counter(_runs(words, size))
+    highest = max(counts.values(), default=0)
+    assert most_in_a_bin(_keys(words)[0], size) >= highest
+    longest = max((sum(map(len, run)) for run, n in counts.items() if n == highest), default=0)
+    expected = min(1.0, longest * highest / sum(map(len, words))) if highest > 1 else 0.0
+    assert top_fraction(*_keys(words), size) == pytest.approx(expected)
+
+
+_ANY_WORDS = st.lists(
+    st.sampled_from(
+        ["가", "나다", "THE", "the", "of", "3.", "x1", "!", "privacy policy\n", "쿠키를 사용\n"]
+    )
+    | st.text(max_size=6),
+    max_size=150,
+)
+
+
+@given(_ANY_WORDS, st.sampled_from(["en", "ko", "ja"]), st.sampled_from([0.0, 0.1, 0.3, 0.6, 1, 2]))
+@settings(max_examples=400, deadline=None)
+def test_a_text_that_a_bound_lets_pass_keeps_the_limit(words, language, limit):
+    parts = Parts(" ".join(words), language)
+    for rule in RULES:
+        if rule.bound and rule.num_words <= parts.num_words and rule.bound(parts, limit):
+            value = rule.statistic(parts)
+            assert value is None or (value >= limit if rule.limit[:3] == "min" else value <= limit)
+
+
+@given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja", "th", "ceb"]))
+@settings(max_examples=200, deadline=None)
+def test_no_text_makes_a_rule_fail(text, language):
+    for profile in ("web", "comments", "encyclopaedia", "documentation", "speech"):
+        quality(text, language, limits_for(language, profile))
+    assert quality(text, language, limits_for(language, "none")) is None
+
+
+PROSE = {
+    "ko": (
+        "어제는 비가 많이 내려서 하루 종일 집에 있었다. 오래된 책을 꺼내 다시 읽었는데"
+        " 예전과는 느낌이 전혀 달랐다. 주인공이 고향을 떠나는 장면에서 나는 한참을"
+        " 멈추었다.\n그때는 몰랐던 마음을 이제 조금 알 것 같다. 저녁에 어머니께 전화를 드렸고,"
+        " 마당에 심은 감나무 이야기를 오래 들었다."
+    ),
+    "en": (
+        "It rained heavily yesterday and I stayed at home for the day. I took an old book from"
+        " the shelf and read it again, but the feeling was different from before.\nWhen the hero"
+        " left the village I stopped for a while. In the evening I called my mother, and she told"
+        " me about the tree that she had planted in the yard."
+    ),
+    "ja": (
+        "昨日は雨が強く降ったので、一日中家にいた。古い本を取り出して読み返したが、"
+        "以前とは全く違う気持ちになった。\n主人公が故郷を離れる場面で、しばらく手を止めた。夜は母に電話をかけ、庭に植えた柿の"
+        "木の話を長いあいだ聞いた。"
+    ),
+}
+
+
+@pytest.mark.parametrize("language", PROSE)
+@pytest.mark.parametrize(
+    "profile", ["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
+)
+def test_prose_passes_every_profile(language, profile):
+    assert quality(PROSE[language], language, limits_for(language, profile)) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "language", "text"),
+    [
+        ("few_words", "ko", "짧은 글입니다"),
+        ("long_words", "ko", "띄어쓰기를전혀하지않은아주긴문장을웹문서로볼수는없습니다 " * 12),
+        ("short_words", "en", "a b c d e f g h i j k l m n o p q r s t u v w x y z"),
+        ("long_word", "en", PROSE["en"] * 60 + " " + "A" * 1200),
+        ("not_alphabetic", "en", "price 1234 5678 9012 3456 " * 8),
+        ("function_words", "en", "alpha beta gamma delta epsilon zeta kappa lambda sigma " * 6),
+        ("particles", "ko", "서울 맛집 강남 추천 부산 여행 할인 쿠폰 의류 가방 도시락 마트 " * 6),
+        ("bullet_lines", "en", "- this is one of the points that we have to make\n" * 12),
+        ("ellipsis_lines", "en", "this is one of the lines that never come to an end ...\n" * 12),
+        ("policy_lines", "en", "This page of the site uses cookies and that is it.\n" * 12),
+        ("duplicate_lines", "en", PROSE["en"] + "\nthe same line of text again.\n" * 12),
+        ("symbols", "en", "#this is #one of #the tags #that we #have to #make for you " * 6),
+        ("script_letters", "ko", "가 " + PROSE["en"] * 3),
+        ("lorem_ipsum", "en", PROSE["en"] + " lorem ipsum dolor sit amet"),
+    ],
+)
+def test_web_pages_that_break_a_rule(reason, language, text):
+    drop = quality(text, language, limits_for(language, "web"))
+    assert drop is not None
+    assert drop.reason == reason
+
+
+def test_repetition_is_found_between_other_words():
+    fresh = [f"word{index} and" for index in range(100)]
+    loop = "buy the cheap watch from our shop today "
+    text = " ".join(fresh[:50]) + " " + loop * 20 + " ".join(fresh[50:])
+    drop = quality(text, "en", limits_for("en", "web"))
+    assert drop is not None
+    assert drop.reason in {"top_2gram", "top_3gram", "top_4gram", "duplicate_ngrams"}
+
+
+def test_a_detail_names_value_and_limit():
+    drop = quality("짧은 글", "ko", limits_for("ko", "web"))
+    assert drop is not None
+    assert drop.detail == "2; min_words = 10"
+
+
+def test_no_letters():
+    assert has_no_letters("12:30 ~ 13:00 !!! ㅠ") is None
+    assert has_no_letters("ok") is None
+    for text in ("12 + 3 = 15 ____", "★★★★★", "👍👍👍", "..."):
+        drop = has_no_letters(text)
+        assert drop is not None
+        assert drop.reason == "no_letters"
+
+
+def test_every_limit_has_its_rule():
+    assert {rule.limit for rule in RULES} == set(QualityLimits.model_fields)

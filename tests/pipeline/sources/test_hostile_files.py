@@ -1,0 +1,145 @@
+"""Bombs and traps in raw files: a counted fault in bounded memory and time, nothing fetched."""
+
+import bz2
+import gzip
+import time
+import tracemalloc
+import zipfile
+
+import pyarrow as pa
+import pytest
+
+from electrify.config.clean import Source
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+from pipeline.sources.wikitext import plain_text
+
+LINE_BYTES = 1_000_000
+BOMB_BYTES = 64_000_000  # unpacked; a thousandth of it packed
+
+
+def _read(path, kind, **options):
+    source = Source(kind=kind, language="ko", path=str(path), **options)
+    return list(read_file(InputFile(str(path), path.stat().st_size, 0, 0), source, LINE_BYTES))
+
+
+def _traced(read):
+    tracemalloc.start()
+    try:
+        return read(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _zstd(data):
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", _zstd)]
+)
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("jsonl", b'{"text": "%s"}'),
+        ("text", b"%s"),
+        (
+            "wikipedia",
+            b"<mediawiki><page><ns>0</ns><revision><text>%s</text></revision></page></mediawiki>",
+        ),
+    ],
+)
+def test_a_packed_bomb_is_one_long_row_read_in_bounded_memory(
+    tmp_path, ending, pack, kind, document
+):
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(pack(document % (b"a" * BOMB_BYTES)))
+    assert path.stat().st_size < BOMB_BYTES / 500
+    (fault,), peak = _traced(lambda: _read(path, kind))
+    assert fault.reason == "line_too_long"
+    assert peak < 25 * LINE_BYTES
+
+
+def test_a_bomb_in_a_bomb_is_unpacked_once(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(gzip.compress(b"a" * BOMB_BYTES)))
+    assert {item.reason for item in _read(path, "text")} <= {"invalid_utf8", "line_too_long"}
+
+
+def test_an_archive_is_no_packing_and_its_names_are_never_used(tmp_path):
+    path = tmp_path / "in" / "a.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../../evil.txt", "text")
+    before = sorted(tmp_path.rglob("*"))
+    _read(path, "text")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def _laughs(depth):
+    entities = "".join(
+        f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' if n else '<!ENTITY a0 "ha">' for n in range(depth)
+    )
+    return f"<!DOCTYPE mediawiki [{entities}]>", f"&a{depth - 1};"
+
+
+@pytest.mark.parametrize(
+    ("declared", "used"),
+    [
+        _laughs(12),
+        (f'<!DOCTYPE mediawiki [<!ENTITY a "{"x" * 100_000}">]>', "&a;" * 100_000),
+        ('<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "file:///etc/hostname">]>', "&a;"),
+        ('<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "http://a.example/x">]>', "&a;"),
+        ('<!DOCTYPE mediawiki [<!ENTITY % a SYSTEM "file:///etc/hostname">%a;]>', ""),
+    ],
+    ids=["billion laughs", "quadratic", "file", "address", "parameter"],
+)
+def test_a_dump_that_declares_entities_is_refused(tmp_path, declared, used):
+    path = tmp_path / "a.xml"
+    page = f"<page><title>{used}</title><ns>0</ns><revision><text>{used}</text></revision></page>"
+    path.write_text(f"<?xml version='1.0'?>{declared}<mediawiki>{page}</mediawiki>")
+    start = time.process_time()
+    (fault,), peak = _traced(lambda: _read(path, "wikipedia"))
+    assert fault.reason == "unreadable_file"
+    assert "declares the entity" in fault.detail
+    assert peak < 25 * LINE_BYTES
+    assert time.process_time() - start < 5
+
+
+def test_a_doctype_that_is_elsewhere_is_not_fetched(tmp_path):
+    path = tmp_path / "a.xml"
+    page = "<page><title>t</title><ns>0</ns><revision><text>x</text></revision></page>"
+    doctype = '<!DOCTYPE mediawiki SYSTEM "http://a.example/a.dtd">'
+    path.write_text(f"{doctype}<mediawiki>{page}</mediawiki>")
+    (raw,) = _read(path, "wikipedia")
+    assert isinstance(raw, Raw)
+
+
+@pytest.mark.parametrize("opening", ["<!-- ", '<page a="', "<?x "])
+def test_a_tag_without_end_is_not_held_whole(tmp_path, opening):
+    path = tmp_path / "a.xml.gz"
+    path.write_bytes(gzip.compress(b"<mediawiki>" + opening.encode() + b"a" * BOMB_BYTES))
+    (fault,) = _read(path, "wikipedia")
+    assert fault.reason == "unreadable_file"
+    assert "a tag or comment of more than" in fault.detail
+
+
+def test_a_reference_of_too_many_digits_is_no_character():
+    assert plain_text(f"a&#{'1' * 5000};b &#65;") == "a\ufffdb A"
+
+
+def test_a_parquet_file_with_damaged_statistics_does_not_end_the_process(tmp_path):
+    """Arrow aborts where it is asked for the size of such a column."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": ["a", "b"], "other": [["x"], None]})
+    pq.write_table(table, path)
+    data = bytearray(path.read_bytes())
+    source = Source(kind="parquet", language="ko", path=str(path))
+    for place in range(len(data) - 610, len(data) - 530):  # statistics of columns
+        damaged = bytes(data[:place]) + bytes([data[place] ^ 0x04]) + bytes(data[place + 1 :])
+        path.write_bytes(damaged)
+        for item in read_file(InputFile(str(path), len(data), 0, 0), source, LINE_BYTES):
+            assert isinstance(item, Raw | Fault)

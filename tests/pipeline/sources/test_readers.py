@@ -1,0 +1,291 @@
+"""Rows of raw files: every kind and packing, every fault, bounded memory."""
+
+import bz2
+import gzip
+import json
+import lzma
+import random
+import tracemalloc
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from electrify.config.clean import Source
+from pipeline.sources.files import expand_sources
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.readers import Fault, Raw, TooLong, read_file, read_lines
+
+LINE_BYTES = 1_000_000
+
+
+def _source(kind="jsonl", **options):
+    return Source(kind=kind, language="ko", path="*", **options)
+
+
+def _read(path, source=None, max_line_bytes=LINE_BYTES):
+    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    return list(read_file(file, source or _source(), max_line_bytes))
+
+
+@given(
+    st.binary(max_size=60).map(lambda b: b.replace(b"\0", b"\n")),
+    st.integers(1, 7),
+    st.integers(1, 20),
+)
+def test_lines_are_those_of_split_whatever_the_chunks(data, chunk_bytes, max_bytes):
+    chunks = [data[i : i + chunk_bytes] for i in range(0, len(data), chunk_bytes)]
+    expected = data.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    lines = list(read_lines(chunks, max_bytes))
+    assert len(lines) == len(expected)
+    for line, whole in zip(lines, expected, strict=True):
+        if len(whole) > max_bytes:
+            assert isinstance(line, TooLong)
+            assert line.num_bytes == len(whole)
+            assert whole.startswith(line.head)
+        else:
+            assert line == whole
+
+
+_PACKERS = {
+    ".jsonl": bytes,
+    ".jsonl.gz": gzip.compress,
+    ".jsonl.bz2": bz2.compress,
+    ".jsonl.xz": lambda data: lzma.compress(data, preset=0),
+    ".jsonl.zst": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("ending", _PACKERS)
+def test_packed_files_of_several_parts(tmp_path, ending):
+    rows = [json.dumps({"text": f"글 {i}"}).encode() + b"\n" for i in range(2000)]
+    path = tmp_path / f"a{ending}"
+    pack = _PACKERS[ending]
+    # two packed parts one after the other are one file, as `cat a.gz b.gz` makes
+    path.write_bytes(pack(b"\xef\xbb\xbf" + b"".join(rows[:900])) + pack(b"".join(rows[900:])))
+    assert _read(path) == [Raw(i + 1, f"글 {i}") for i in range(2000)]
+
+
+@pytest.mark.parametrize("ending", [e for e in _PACKERS if e != ".jsonl"])
+def test_truncated_file_keeps_what_came_before(tmp_path, ending):
+    # numbers, so that it does not pack into one block
+    number = random.Random(0)
+    rows = [json.dumps({"text": str(number.getrandbits(200))}) for _ in range(30_000)]
+    packed = _PACKERS[ending]("\n".join(rows).encode())
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(packed[: len(packed) // 2])
+    *documents, fault = _read(path)
+    assert [document.text for document in documents] == [
+        json.loads(row)["text"] for row in rows[: len(documents)]
+    ]
+    assert len(documents) > 5_000
+    assert isinstance(fault, Fault)
+    assert (fault.reason, fault.row) == ("unreadable_file", len(documents) + 1)
+
+
+def test_file_that_is_not_what_its_name_says(tmp_path):
+    for ending in (".jsonl.gz", ".jsonl.bz2", ".jsonl.xz", ".jsonl.zst", ".parquet"):
+        path = tmp_path / f"a{ending}"
+        path.write_bytes(b"no such thing\n" * 10)
+        (fault,) = _read(path, _source("parquet" if ending == ".parquet" else "jsonl"))
+        assert (fault.reason, fault.row) == ("unreadable_file", 1)
+
+
+@pytest.mark.parametrize("ending", [*_PACKERS, ".txt"])
+def test_empty_file(tmp_path, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(b"")
+    assert _read(path, _source("text" if ending == ".txt" else "jsonl")) == []
+
+
+def test_fields_of_a_row(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"body": "가", "source": "s", "url": "u", "licence": "l", "id": "x"}\r\n'
+        "\n"
+        '{"body": "나", "source": 3, "url": null, "license": "m"}',
+        encoding="utf-8",
+    )
+    assert _read(path, _source(text_field="body")) == [
+        Raw(1, "가", "s", "u", "l", source_id="x"),
+        Raw(3, "나", None, None, "m"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "detail"),
+    [
+        (b'{"text": "a"', "malformed_json", "line 1 column"),
+        (b"[1, 2]", "malformed_json", "a list, not an object"),
+        (b'"text"', "malformed_json", "a str, not an object"),
+        (b"[" * 100_000, "malformed_json", ""),
+        (b'{"body": "a", "n": 1}', "missing_field", "no field 'text' (there are: body, n)"),
+        (b'{"text": null}', "wrong_type", "NoneType"),
+        (b'{"text": ["a"]}', "wrong_type", "list"),
+        (b'{"text": "\xff\xfe"}', "invalid_utf8", "can't decode byte 0xff"),
+        (b'{"text": "' + b"a" * LINE_BYTES + b'"}', "line_too_long", "1,000,012 bytes"),
+    ],
+)
+def test_a_bad_line_is_a_fault_and_the_rest_is_read(tmp_path, line, reason, detail):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "first"}\n' + line + b'\n{"text": "last"}\n')
+    first, fault, last = _read(path)
+    assert (first, last) == (Raw(1, "first"), Raw(3, "last"))
+    assert (fault.row, fault.reason) == (2, reason)
+    assert detail in fault.detail
+    assert fault.text.startswith(line[:5].decode())
+
+
+def test_lone_surrogates_and_nan_are_read(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "가\\ud83d", "score": NaN}\n', encoding="utf-8")
+    assert _read(path) == [Raw(1, "가\ud83d")]
+
+
+def test_max_documents_counts_documents_alone(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\nbroken\n{"text": "b"}\n{"text": "c"}\n', encoding="utf-8")
+    items = _read(path, _source(max_documents=2))
+    assert [item.row for item in items] == [1, 2, 3]
+
+
+def test_long_line_is_not_held(tmp_path):
+    path = tmp_path / "a.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"text": "first"}\n')
+        for _ in range(50):
+            file.write(b"a" * 1_000_000)
+        file.write(b'\n{"text": "last"}\n')
+    tracemalloc.start()
+    first, fault, last = _read(path, max_line_bytes=2_000_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (first.text, fault.reason, last.text) == ("first", "line_too_long", "last")
+    assert "50,000,000 bytes" in fault.detail
+    assert peak < 12_000_000
+
+
+TEXT = "하나\n둘\n\n  \r\n셋\r\n넷\n\n\n다섯"
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("line", [(1, "하나"), (2, "둘"), (5, "셋\r"), (6, "넷"), (9, "다섯")]),
+        ("block", [(1, "하나\n둘"), (5, "셋\r\n넷"), (9, "다섯")]),
+        ("file", [(1, TEXT)]),
+    ],
+)
+def test_text_documents(tmp_path, document, expected):
+    path = tmp_path / "a.txt"
+    path.write_bytes(TEXT.encode())
+    assert _read(path, _source("text", document=document)) == [Raw(*e) for e in expected]
+
+
+@pytest.mark.parametrize(("document", "row"), [("line", 3), ("block", 3), ("file", 1)])
+def test_text_that_is_no_utf8(tmp_path, document, row):
+    path = tmp_path / "a.txt"
+    path.write_bytes("가\n\n".encode() + "나".encode("cp949") + b"\n\n")
+    items = _read(path, _source("text", document=document))
+    assert [(i.row, i.reason) for i in items if isinstance(i, Fault)] == [(row, "invalid_utf8")]
+    assert len(items) == (1 if document == "file" else 2)
+
+
+@pytest.mark.parametrize("document", ["line", "block", "file"])
+def test_text_document_that_is_too_long(tmp_path, document):
+    path = tmp_path / "a.txt"
+    separator = b"" if document == "line" else b"b\n" * 30
+    path.write_bytes(b"first\n\n" + b"a" * 60 + b"\n" + separator + b"\nlast\n")
+    items = _read(path, _source("text", document=document), max_line_bytes=50)
+    expected = ["line_too_long"] if document == "file" else ["first", "line_too_long", "last"]
+    assert [i.reason if isinstance(i, Fault) else i.text for i in items] == expected
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "a.parquet"
+    texts = [f"글 {i}" for i in range(700)]
+    table = pa.table(
+        {
+            "text": texts,
+            "source": [None, "s"] * 350,
+            "url": list(range(700)),
+            "licence": ["l"] * 700,
+        }
+    )
+    pq.write_table(table, path, row_group_size=300)
+    items = _read(path, _source("parquet"))
+    assert items == [Raw(i + 1, t, "s" if i % 2 else None, None, "l") for i, t in enumerate(texts)]
+
+
+def test_parquet_with_dictionary_and_large_strings(tmp_path):
+    path = tmp_path / "a.parquet"
+    text = pa.array(["가", "나", "가"]).dictionary_encode()
+    pq.write_table(pa.table({"text": text, "url": pa.array(["u"] * 3, pa.large_string())}), path)
+    assert _read(path, _source("parquet")) == [
+        Raw(1, "가", None, "u"),
+        Raw(2, "나", None, "u"),
+        Raw(3, "가", None, "u"),
+    ]
+
+
+def test_parquet_faults(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"body": ["가"], "n": [1]}), path)
+    (fault,) = _read(path, _source("parquet"))
+    assert fault.reason == "unreadable_file"
+    assert "no column 'text' (there are: body, n)" in fault.detail
+    (fault,) = _read(path, _source("parquet", text_field="n"))
+    assert fault.reason == "unreadable_file"
+    assert "column 'n' is int64, not a string" in fault.detail
+
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xff")]
+    )
+    column = pa.chunked_array([pa.array(["가", None]), bad, pa.array(["나" * 30])])
+    pq.write_table(pa.table({"text": column}), path)
+    items = _read(path, _source("parquet"), max_line_bytes=50)
+    assert items[0] == Raw(1, "가")
+    assert [(i.row, i.reason) for i in items[1:]] == [
+        (2, "wrong_type"),
+        (3, "invalid_utf8"),
+        (4, "line_too_long"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow", "files"])
+def test_the_id_of_a_row(tmp_path, kind):
+    """`id` where the rows have it, or the field that `id_field` names, which must be there."""
+    rows = [{"text": "가", "id": 3, "key": "a"}, {"text": None, "id": None, "key": "b"}]
+    path, source = tmp_path / f"a.{kind}", {"kind": kind, "language": "ko"}
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        source["kind"] = "huggingface"
+        path.mkdir()
+        table = datasets.Dataset.from_list(rows)
+        if kind == "arrow":
+            table.save_to_disk(path)
+        else:
+            table.to_parquet(path / "a.parquet")
+
+    def read(**options):
+        one = Source(path=str(path), **source, **options)
+        return [item for f in expand_sources([one]) for item in read_file(f, one, LINE_BYTES)]
+
+    assert [item.source_id for item in read()] == ["3", None]
+    assert [item.source_id for item in read(id_field="key")] == ["a", "b"]
+    if kind == "files":
+        with pytest.raises(ValueError, match="has no field 'none'"):
+            read(id_field="none")
+    else:
+        what = "field" if kind == "jsonl" else "column"
+        assert all(f"no {what} 'none'" in fault.detail for fault in read(id_field="none"))

@@ -1,0 +1,274 @@
+"""A storage that fails is an error that names the file, never a row that was bad."""
+
+import bz2
+import gzip
+import json
+import logging
+import lzma
+import random
+import shutil
+from dataclasses import replace
+from typing import ClassVar
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+
+from electrify.config.clean import Source
+from electrify.config.load import parse_config
+from pipeline.clean import clean
+from pipeline.sources.files import expand_sources, fingerprints
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+from pipeline.sources.source_bytes import SourceError
+
+LINE_BYTES = 1_000_000
+_NUMBERS = random.Random(0)
+TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(2000)]  # no packing makes it small
+
+
+class _FaultyFile(MemoryFile):
+    """Breaks off half way: by an error of a type that no reader knows, or as if it were all."""
+
+    error: Exception | None = None
+
+    def read(self, size=-1):
+        """Bytes of the first half."""
+        place, half = self.tell(), len(self.getbuffer()) // 2
+        if size < 0 or place + size > half:
+            if self.error is not None:
+                raise self.error
+            size = max(0, half - place)
+        return super().read(size)
+
+
+class _FaultyFileSystem(MemoryFileSystem):
+    protocol = "faulty"
+    store: ClassVar = {}
+    pseudo_dirs: ClassVar = [""]
+    breaks = False
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return MemoryFileSystem._strip_protocol(path.removeprefix("faulty://"))
+
+    def _open(self, path, mode="rb", **options):
+        opened = super()._open(path, mode, **options)
+        if self.breaks and mode == "rb":
+            opened.__class__ = _FaultyFile
+        return opened
+
+
+@pytest.fixture
+def faulty():
+    """A file system whose files break off once `breaks` is set."""
+    fsspec.register_implementation("faulty", _FaultyFileSystem, clobber=True)
+    filesystem = fsspec.filesystem("faulty")
+    filesystem.store.clear()
+    filesystem.breaks, _FaultyFile.error = False, None
+    return filesystem
+
+
+def _lines():
+    return "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
+
+
+def _xml():
+    pages = "".join(
+        f"<page><title>{i}</title><ns>0</ns><revision><text>{text}</text></revision></page>"
+        for i, text in enumerate(TEXTS)
+    )
+    return f"<mediawiki>{pages}</mediawiki>".encode()
+
+
+def _wet():
+    head = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: "
+    records = (f"{head}{len(text.encode())}\r\n\r\n{text}" for text in TEXTS)
+    return "\r\n\r\n".join(records).encode()
+
+
+def _table():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": TEXTS}), sink, row_group_size=500, use_dictionary=False)
+    return sink.getvalue().to_pybytes()
+
+
+def _arrow():
+    table, sink = pa.table({"text": TEXTS}), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table, max_chunksize=500)
+    return sink.getvalue().to_pybytes()
+
+
+def _zstd(data):
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+FILES = {
+    "a.jsonl": _lines,
+    "a.jsonl.gz": lambda: gzip.compress(_lines()),
+    "a.jsonl.bz2": lambda: bz2.compress(_lines()),
+    "a.jsonl.xz": lambda: lzma.compress(_lines()),
+    "a.jsonl.zst": lambda: _zstd(_lines()),
+    "a.parquet": _table,
+    "a.arrow": _arrow,
+    "a.xml.bz2": lambda: bz2.compress(_xml()),
+    "a.wet.gz": lambda: gzip.compress(_wet()),
+}
+KINDS = {"parquet": "parquet", "xml": "wikipedia", "wet": "wet", "arrow": "huggingface"}
+
+
+def _source(faulty, name):
+    kind = KINDS.get(name.split(".")[1], "jsonl")
+    faulty.pipe(f"/set/{name}", FILES[name]())
+    path = f"faulty://set/{name}"
+    if kind == "huggingface":  # a folder that `save_to_disk` wrote
+        faulty.pipe("/set/state.json", json.dumps({"_data_files": [{"filename": name}]}).encode())
+        path = "faulty://set"
+    return Source(kind=kind, language="ko", path=path)
+
+
+def _read(files, source):
+    return [item for file in files for item in read_file(file, source, LINE_BYTES)]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), RuntimeError("closed"), None])
+def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
+    source = _source(faulty, name)
+    files = expand_sources([source])
+    items = _read(files, source)
+    assert all(isinstance(item, Raw) for item in items)
+    assert len(items) == len(TEXTS)
+    faulty.breaks, _FaultyFile.error = True, error
+    reason = rf"{type(error).__name__}: {error}" if error else "EOFError: it ends after .* bytes"
+    with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: {reason}"):
+        _read(files, source)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_went_away_is_an_error(faulty, name):
+    source = _source(faulty, name)
+    files = expand_sources([source])
+    faulty.rm(f"/set/{name}")
+    with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: FileNotFoundError"):
+        _read(files, source)
+    with pytest.raises(SourceError, match="cannot be read: FileNotFoundError"):
+        fingerprints(files)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_a_local_file_that_is_cut_short_after_it_was_listed_is_an_error(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(FILES[name]())
+    source = Source(kind="jsonl", language="ko", path=str(path))
+    files = expand_sources([source])
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(SourceError, match="it ends after 1,000 of"):
+        _read(files, source)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
+def test_relative_paths_are_read_from_where_they_were_listed(tmp_path, monkeypatch, kind):
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = f"data/a.{kind}"
+    if kind == "jsonl":
+        (tmp_path / path).write_bytes(_lines())
+    elif kind == "parquet":
+        (tmp_path / path).write_bytes(_table())
+    else:
+        datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        rows = datasets.Dataset.from_dict({"text": TEXTS})
+        (tmp_path / path).mkdir()
+        if kind == "saved":
+            rows.save_to_disk(path)
+        else:
+            rows.to_json(f"{path}/part.jsonl")
+    kind = kind if kind in ("jsonl", "parquet") else "huggingface"
+    source = Source(kind=kind, language="ko", path=path)
+    files = expand_sources([source])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert [item.text for item in _read(files, source)] == TEXTS
+    assert all(file.where(1).startswith(path) for file in files)  # the same wherever it runs
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(ValueError, match=r"cannot be read: .*FileNotFoundError"):
+        _read(files, source)
+
+
+def _config(tmp_path, path, **options):
+    sources = [{"kind": "jsonl", "language": "ko", "path": str(path)}]
+    clean_options = {"sources": sources, "near_dedup": {"enabled": False}} | options
+    return parse_config({"name": "a", "output_dir": str(tmp_path / "out"), "clean": clean_options})
+
+
+def test_the_stage_stops_with_the_file_and_its_error(tmp_path, faulty):
+    _source(faulty, "a.jsonl.gz")
+    config = _config(tmp_path, "faulty://set/a.jsonl.gz")
+    faulty.breaks, _FaultyFile.error = True, TimeoutError("no answer")
+    message = "^faulty://.*/a.jsonl.gz cannot be read: TimeoutError: no answer"
+    with pytest.raises(ValueError, match=message):
+        clean(config, [], overwrite=False)
+    assert not (tmp_path / "out" / "clean").exists()
+
+
+def test_a_worker_that_cannot_open_a_local_file_stops_the_stage(tmp_path, monkeypatch):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(_lines())
+    listed = fingerprints
+
+    def forget(files):
+        found = listed(files)
+        path.unlink()
+        return found
+
+    monkeypatch.setattr("pipeline.clean.fingerprints", forget)
+    with pytest.raises(ValueError, match=r"a\.jsonl cannot be read: FileNotFoundError"):
+        clean(_config(tmp_path, path), ["--direct_num_workers=2"], overwrite=False)
+
+
+def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(FILES["a.jsonl.gz"]()[:80_000])
+    (tmp_path / "b.jsonl").write_text('{"text": "온전한 글 하나가 여기에 있다."}\n')
+    globbed = tmp_path / "*.jsonl*"
+    message = r'a\.jsonl\.gz:\d+: EOFError: .*clean\.damaged_files = "keep"'
+    with pytest.raises(ValueError, match=message):
+        clean(_config(tmp_path, globbed), [], overwrite=False)
+    options = {"strict": True, "damaged_files": "keep"}  # strict is about rows
+    clean(_config(tmp_path, globbed, **options), [], overwrite=False)
+    manifest = json.loads((tmp_path / "out" / "clean" / "manifest.json").read_text())
+    assert manifest["counts"]["malformed"] == 1
+    assert "1 damaged file(s) were read up to the damage" in caplog.text
+    assert 500 < manifest["counts"]["documents_in"] < len(TEXTS)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_was_read_is_told_in_stored_bytes(faulty, name):
+    source = _source(faulty, name)
+    told = []
+    files = [replace(file, on_read=told.append) for file in expand_sources([source])]
+    _read(files, source)
+    size = len(faulty.cat(f"/set/{name}"))
+    if name == "a.parquet":  # its footer is read first, and parts of it again
+        assert size <= sum(told) < 2 * size
+    else:
+        assert sum(told) == size
+
+
+def test_bytes_read_say_nothing_of_their_contents(tmp_path):
+    """Junk of the listed size is a fault of the data."""
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(b"junk" * 1000)
+    source = Source(kind="jsonl", language="ko", path=str(path))
+    (fault,) = _read(expand_sources([source]), source)
+    assert isinstance(fault, Fault)
+    assert fault.reason == "unreadable_file"

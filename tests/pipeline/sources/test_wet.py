@@ -1,0 +1,145 @@
+"""Common Crawl's WET files."""
+
+import gzip
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from electrify.config.clean import Source
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+
+SOURCE = Source(kind="wet", language="ko", path="*")
+
+
+def _record(text, url="https://a.example/1", kind="conversion", length=None):
+    body = text.encode() if isinstance(text, str) else text
+    length = len(body) if length is None else length
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
+    )
+    return head.encode() + body + b"\r\n\r\n"
+
+
+INFO = _record("Software-Info: x\r\n", kind="warcinfo")
+
+
+def _read(path, max_line_bytes=1_000_000):
+    return list(read_file(InputFile(str(path), 0, 0, 0), SOURCE, max_line_bytes))
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads records, each packed as a member of its own, as Common Crawl does."""
+
+    def read_records(*records, max_line_bytes=1_000_000):
+        path = tmp_path / "CC-MAIN.warc.wet.gz"
+        path.write_bytes(b"".join(gzip.compress(record) for record in records))
+        return _read(path, max_line_bytes)
+
+    return read_records
+
+
+def test_conversion_records_with_text(read):
+    items = read(
+        INFO,
+        _record("첫 쪽\n둘째 줄\n"),
+        _record(" \n\n", "https://a.example/empty"),
+        _record("WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", "https://a.example/2"),
+        _record("요청", kind="request"),
+        _record("끝", "https://a.example/3"),
+    )
+    assert items == [
+        Raw(2, "첫 쪽\n둘째 줄\n", url="https://a.example/1"),
+        # the length tells where a record ends, not what its text looks like
+        Raw(4, "WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", url="https://a.example/2"),
+        Raw(6, "끝", url="https://a.example/3"),
+    ]
+
+
+@given(st.lists(st.text(alphabet="a\n\r W글/"), max_size=8))
+def test_texts_come_back_whatever_is_in_them(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("wet") / "a.warc.wet"
+    path.write_bytes(b"".join(_record(text) for text in texts))
+    expected = [Raw(i + 1, t, url="https://a.example/1") for i, t in enumerate(texts) if t.strip()]
+    assert _read(path) == expected
+
+
+def test_a_broken_record_is_a_fault_and_the_next_is_found(read):
+    last = _record("끝", "https://a.example/9")
+    expected = Raw(2, "끝", url="https://a.example/9")
+    for broken in (
+        b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\ntext\r\n\r\n",
+        _record("글", length="many"),
+        b"junk \xff\x00\n\njunk\n",
+    ):
+        fault, item = read(broken, last)
+        assert (fault.row, fault.reason) == (1, "malformed_warc")
+        assert item == expected
+    short, fault, item = read(_record("짧은 글\nrest", length=11), last)
+    assert short.text == "짧은 글\n"
+    assert (fault.row, fault.reason) == (2, "malformed_warc")
+    assert item == Raw(3, "끝", url="https://a.example/9")
+
+
+def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
+    named = b"WARC-Type: conversion", b"WARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1-2>"
+    records = [_record(text).replace(*named) for text in ("글", b"\xff", "a" * 50)]
+    items = read(*records, max_line_bytes=40)
+    assert [type(item) for item in items] == [Raw, Fault, Fault]
+    assert {item.source_id for item in items} == {"<urn:uuid:1-2>"}
+
+
+def test_bytes_that_are_no_utf8(read):
+    fault, item = read(_record(b"\xff\xfe"), _record("끝"))
+    assert (fault.reason, item.text) == ("invalid_utf8", "끝")
+
+
+def test_a_file_that_ends_within_a_record(tmp_path):
+    data = b"".join(gzip.compress(r) for r in (_record("첫"), _record("글" * 1000)))
+    path = tmp_path / "a.warc.wet.gz"
+    path.write_bytes(data[:-20])
+    first, *faults = _read(path)
+    assert first.text == "첫"
+    assert [fault.reason for fault in faults] == ["unreadable_file"]
+
+    path = tmp_path / "a.warc.wet"
+    path.write_bytes(_record("첫") + _record("글" * 1000)[:-500])
+    first, fault = _read(path)
+    assert (first.text, fault.reason) == ("첫", "unreadable_file")
+
+
+def test_a_record_that_is_too_long_is_not_held(tmp_path):
+    path = tmp_path / "a.warc.wet"
+    with path.open("wb") as file:
+        file.write(_record("", length=30_000_000)[:-4])
+        for _ in range(30):
+            file.write(b"a" * 1_000_000)
+        file.write(b"\r\n\r\n" + _record("끝"))
+    tracemalloc.start()
+    fault, last = _read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(fault, Fault)
+    assert (fault.reason, last.text) == ("line_too_long", "끝")
+    assert "30,000,000 bytes" in fault.detail
+    assert peak < 6_000_000
+
+
+def test_a_header_without_end_is_not_held(tmp_path):
+    path = tmp_path / "a.warc.wet"
+    with path.open("wb") as file:
+        file.write(b"WARC/1.0\r\nX: ")
+        for _ in range(20):
+            file.write(b"a" * 1_000_000)
+        file.write(b"\r\n\r\n" + _record("끝"))
+    tracemalloc.start()
+    items = _read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [item.text for item in items if isinstance(item, Raw)] == ["끝"]
+    assert peak < 6_000_000

@@ -1,0 +1,161 @@
+"""Wikipedia's XML dumps."""
+
+import bz2
+import gzip
+import tracemalloc
+
+import pytest
+
+from electrify.config.clean import Source
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="ko">
+  <siteinfo>
+    <sitename>위키백과</sitename>
+    <base>https://ko.wiki.example/wiki/%EB%8C%80%EB%AC%B8</base>
+    <namespaces>
+      <namespace key="6" case="first-letter">그림첩</namespace>
+      <namespace key="14" case="first-letter">갈래</namespace>
+      <namespace key="0" case="first-letter" />
+    </namespaces>
+  </siteinfo>
+"""
+
+
+def _page(title, text, namespace=0, redirect="", page_id=1):
+    return f"""  <page>
+    <title>{title}</title>
+    <ns>{namespace}</ns>
+    <id>{page_id}</id>{redirect}
+    <revision>
+      <id>2</id>
+      <contributor><username>사람</username><id>3</id></contributor>
+      <text bytes="1" xml:space="preserve">{text}</text>
+    </revision>
+  </page>
+"""
+
+
+PAGES = [
+    _page(
+        "가람 (강)",
+        "'''가람'''은 [[강]]이다. &lt;ref&gt;글&lt;/ref&gt;&amp;amp; 끝[[그림첩:a.jpg]][[갈래:강]]",
+    ),
+    _page("옛 이름", "#넘겨주기 [[가람]]", redirect='\n    <redirect title="가람" />'),
+    _page("토론:가람", "이야기", namespace=1),
+    _page("Old", "#REDIRECT [[가람]]"),
+    _page("들판", "들판은 넓다.\n== 각주 ==\n{{각주}}", page_id=55),
+]
+URL = "https://ko.wiki.example/wiki/"
+ARTICLES = [
+    Raw(
+        1,
+        "가람 (강)\n가람은 강이다. & 끝",
+        url=URL + "%EA%B0%80%EB%9E%8C_(%EA%B0%95)",
+        licence="CC-BY-SA-4.0",
+        source_id="1",
+    ),
+    Raw(
+        5,
+        "들판\n들판은 넓다.",
+        url=URL + "%EB%93%A4%ED%8C%90",
+        licence="CC-BY-SA-4.0",
+        source_id="55",
+    ),
+]
+
+
+def _dump(pages):
+    return (HEAD + "".join(pages) + "</mediawiki>\n").encode()
+
+
+def _read(path, max_line_bytes=1_000_000, **options):
+    source = Source(kind="wikipedia", language="ko", path="*", **options)
+    return list(read_file(InputFile(str(path), 0, 0, 0), source, max_line_bytes))
+
+
+def _multistream(data):
+    """As Wikipedia packs its dumps: streams one after the other."""
+    return b"".join(bz2.compress(data[i : i + 300]) for i in range(0, len(data), 300))
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", _multistream)]
+)
+def test_articles_alone_are_read(tmp_path, ending, pack):
+    path = tmp_path / f"kowiki-pages-articles.xml{ending}"
+    path.write_bytes(pack(_dump(PAGES)))
+    assert _read(path) == ARTICLES
+    assert [r.licence for r in _read(path, licence="CC0-1.0", max_documents=1)] == ["CC0-1.0"]
+
+
+def test_what_was_read_before_broken_xml_stands(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_bytes(_dump(PAGES).replace("이야기".encode(), b"a < b & c"))
+    first, fault = _read(path)
+    assert first == ARTICLES[0]
+    assert (fault.row, fault.reason) == (2, "unreadable_file")
+    assert "ExpatError: not well-formed" in fault.detail
+
+    path.write_bytes(_dump(PAGES)[:-8])  # cut off
+    *articles, fault = _read(path)
+    assert articles == ARTICLES
+    assert "ExpatError" in fault.detail
+
+    packed = tmp_path / "a.xml.bz2"
+    packed.write_bytes(_multistream(_dump(PAGES * 2))[:-40])
+    *articles, fault = _read(packed)
+    assert [article.text for article in articles[:2]] == [a.text for a in ARTICLES]
+    assert fault.reason == "unreadable_file"
+
+
+@pytest.mark.parametrize(
+    ("data", "detail"),
+    [
+        (b"<html><body>no dump</body></html>", "<html>, not <mediawiki>"),
+        (b"no XML", "ExpatError"),
+        (bytes(range(256)) * 50, "ExpatError"),
+    ],
+)
+def test_what_is_no_dump_is_one_fault(tmp_path, data, detail):
+    path = tmp_path / "a.xml"
+    path.write_bytes(data)
+    (fault,) = _read(path)
+    assert fault.reason == "unreadable_file"
+    assert detail in fault.detail
+
+
+def test_an_empty_file_has_no_articles(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_bytes(b"")
+    assert _read(path) == []
+
+
+def test_a_page_that_is_too_long_is_not_held(tmp_path):
+    path = tmp_path / "a.xml"
+    with path.open("wb") as file:
+        file.write((HEAD + _page("긴 글", "@@")).split("@@")[0].encode())
+        for _ in range(40):
+            file.write(b"word " * 200_000)
+        file.write(_page("긴 글", "@@").split("@@")[1].encode())
+        file.write((PAGES[4] + "</mediawiki>").encode())
+    tracemalloc.start()
+    fault, article = _read(path, max_line_bytes=1_000_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(fault, Fault)
+    assert (fault.row, fault.reason) == (1, "line_too_long")
+    assert fault.text.startswith("word word")
+    assert "40,000,000 bytes" in fault.detail
+    assert article.text == ARTICLES[1].text
+    assert peak < 8_000_000
+
+
+def test_another_encoding_than_the_declared_one(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_bytes(
+        b'<?xml version="1.0" encoding="EUC-KR"?>\n' + _dump(PAGES).decode().encode("cp949")
+    )
+    assert _read(path, encoding="cp949") == ARTICLES

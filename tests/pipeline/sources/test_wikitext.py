@@ -1,0 +1,210 @@
+"""MediaWiki's markup to plain text."""
+
+import gc
+import re
+import time
+
+import mwparserfromhell
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.sources.wikitext import WikiWords, plain_text
+
+ARTICLE = """{{다른 뜻|가람}}
+{{강 정보|이름=가람|길이=12 km|그림=[[파일:Garam.jpg|{{크기|300px}}]]}}
+'''가람'''({{llang|en|Garam}}, {{IPA|ka}})은 [[들판]]을 \
+가로지르는 [[강|물줄기]]이다.<ref name="a">{{웹 인용|제목=강}} \
+[http://a.example/b 여기]</ref> 물이 맑다.<ref name="a" />
+[[파일:Garam.jpg|섬네일|[[들판]]에서 본 ''가람'']]
+== 역사 ==
+<!-- 고칠 것 -->옛날에는 [https://a.example 큰내]라 불렸다.
+* 하나 [[둘]]
+** 셋
+# 넷
+{| class="wikitable"
+! 해 !! 길이
+|-
+| 1990 || 12
+|}
+=== 이름 ===
+AT&amp;T&nbsp;강<br />새 줄 <nowiki>[[그대로]] '''굵게'''</nowiki> <math>x^2</math>끝
+== 자료 ==
+{{표}}
+== 각주 ==
+{{각주}}
+=== 설명 ===
+버릴 것
+== 이어지는 이야기 ==
+남는 글. __목차__
+== 외부 링크 ==
+* [http://a.example 누리집]
+[[분류:강]]
+[[en:Garam]]
+"""
+TEXT = """가람(Garam)은 들판을 가로지르는 물줄기이다. 물이 맑다.
+역사
+옛날에는 큰내라 불렸다.
+하나 둘
+셋
+넷
+이름
+AT&T 강
+새 줄 [[그대로]] '''굵게''' 끝
+이어지는 이야기
+남는 글."""
+
+
+def test_an_article():
+    assert plain_text(ARTICLE) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("wikitext", "expected"),
+    [
+        ("[[a]] [[b|c]] [[d|]] [[:Category:E]] [[f#g]]", "a c d Category:E f#g"),
+        ("x[[Category:y]][[File:z.png|thumb|w [[v]] u]][[ja:t]]s", "xs"),
+        ("[[파일:a.jpg|한 줄\n두 줄]]글", "글"),
+        ("a {{b|{{c}}|[[d|e]]}} f", "a  f"),
+        ("{{lang|fr|L'été}} {{nowrap|a b}} {{lang-ko|글}}", "L'été a b 글"),
+        (
+            "a[http://b.c]d [http://b.c e f] [//b.c g] [mailto:h i] [not a link]",
+            "ad e f g i [not a link]",
+        ),
+        ("'''''a''''' ''b'' c's", "a b c's"),
+        ("; term\n: text\n:: more\n----\n*# both", "term\ntext\nmore\nboth"),
+        ("a\n\n\nb", "a\nb"),
+        ("-{zh-hans:计算机; zh-hant:電腦}-和-{机}--{H|zh:a;zh-tw:b}-", "计算机和机"),
+        ("a<ref>b</ref>c<ref name=d />e<references />f", "acef"),
+        ("a<gallery>\nFile:b.jpg|c\n</gallery>d", "ad"),
+        ("d<syntaxhighlight lang='py'>e[[f</syntaxhighlight>g", "dg"),
+        ("a<div style='x'>b</div><p>c</p>", "ab\nc"),
+        ("글({{lang|zh|字}}, )과 ( , 뜻) ( ) (；)", "글(字)과 (뜻)"),
+        ("== A ==\n=== B ===\ntext\n== C ==\n== D ==\nmore", "A\nB\ntext\nD\nmore"),
+        ("== References ==\na\n=== b ===\nc\n== d ==\ne", "d\ne"),
+        ("=== Notes ===\na\n== d ==\ne", "d\ne"),
+    ],
+)
+def test_pieces_of_markup(wikitext, expected):
+    assert plain_text(wikitext) == expected
+
+
+@pytest.mark.parametrize(
+    ("wikitext", "kept"),
+    [
+        ("{{Infobox\n| a = b\nThe lead.\n== Next ==\nText.", "The lead.\nNext\nText."),
+        (
+            "A [[link that never ends.\n\nNext paragraph.",
+            "A link that never ends.\nNext paragraph.",
+        ),
+        ("A {{cite [[b}} c", "A  c"),
+        ("A [[b {{c]] d}} e]] f", "A b  e f"),
+        ("Lead.\n{| class=x\n| cell\n== Next ==\nText.", "Lead.\nNext\nText."),
+        ("A<ref>note\n== Next ==\nText.", "Anote\nNext\nText."),
+        ("A }} b ]] c |} d", "A  b  c |} d"),
+        ("A <!-- hidden", "A"),
+        ("A <math>x\nText.", "A x\nText."),
+        ("A < b and c > d", "A < b and c > d"),
+    ],
+)
+def test_what_is_left_unclosed_hides_no_more_than_it_must(wikitext, kept):
+    assert plain_text(wikitext) == kept
+
+
+def test_the_names_of_a_wiki_are_those_of_its_dump():
+    words = WikiWords(media=frozenset({"fîle"}), category=frozenset({"dabestan"}))
+    assert plain_text("a[[Fîle:b.jpg]][[Dabestan:c]] [[Category:d]]", words) == "a Category:d"
+
+
+_WORD = st.from_regex(r"[a-z가-힣]{1,6}", fullmatch=True)
+_INLINE = st.recursive(
+    _WORD,
+    lambda inner: st.one_of(
+        st.builds("[[{0}|{1}]]".format, _WORD, inner),
+        st.builds("'''{0}''' {1}".format, _WORD, inner),
+        st.builds("{0} {{{{t|{1}}}}} {0}".format, inner, inner),
+        st.builds("{0}<!-- {1} -->".format, _WORD, _WORD),
+        st.builds("<b>{0}</b> {1}".format, inner, _WORD),
+        st.builds("[http://a.example/ {0}] {1}".format, _WORD, inner),
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(_INLINE, min_size=1, max_size=5))
+def test_words_are_those_of_a_full_parser(paragraphs):
+    wikitext = "\n\n".join(paragraphs)
+    reference = mwparserfromhell.parse(wikitext).strip_code(normalize=True, collapse=True)
+    assert plain_text(wikitext).split() == reference.split()
+
+
+_MARKUP = st.lists(
+    st.sampled_from(
+        [
+            "{{",
+            "}}",
+            "[[",
+            "]]",
+            "\n{|",
+            "\n|}",
+            "<ref>",
+            "</ref>",
+            "|",
+            "a",
+            "\n\n",
+            "\n== b ==\n",
+            "<!--",
+            "-->",
+            "<nowiki>",
+            "</nowiki>",
+            "''",
+            "[http://a.example c]",
+            "]",
+            "-{",
+            "}-",
+            "&lt;",
+        ]
+    ),
+    max_size=40,
+)
+
+
+@given(_MARKUP)
+def test_any_markup_is_read_and_its_words_come_from_the_text(pieces):
+    plain = plain_text("".join(pieces))
+    words = re.findall(r"[a-z]+", plain)
+    assert set("".join(words)) <= set("".join(pieces))
+    assert "{{" not in plain or "nowiki" in "".join(pieces)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "{{",
+        "[[",
+        "\n{|",
+        "<ref>",
+        "[http://a ",
+        "<!--",
+        "<math>",
+        "{{lang|",
+        "-{",
+        "( ,",
+        "<br ",
+        "\n== a",
+        "[[a|",
+        "__",
+    ],
+)
+def test_time_is_linear_in_markup_that_is_never_closed(unit):
+    def seconds(count):
+        text = unit * count + "]]" * count + "}}" * count
+        gc.disable()  # it walks the heap of the whole test run
+        start = time.process_time()
+        plain_text(text)
+        used = time.process_time() - start
+        gc.enable()
+        return used
+
+    short = min(seconds(5_000) for _ in range(3))
+    assert seconds(40_000) < 30 * max(short, 0.002)  # 8 times the text; quadratic would be 64

@@ -1,0 +1,289 @@
+import re
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import runner
+from pipeline.documents import list_row_groups
+from tests.vocab.conftest import count_words
+from vocab.counts import beam as word_counts
+from vocab.counts.beam import write_word_counts
+from vocab.counts.chunks import ChunkWriter, shards_of, sum_places
+from vocab.counts.counter import COUNTED
+from vocab.counts.process import count_words_apart
+from vocab.counts.words import read_batches
+from vocab.normalizer import normalizer
+from vocab.pretokenize import CUT, PlainWords, WordRules, pre_tokenizer
+
+NOMINAL = WordRules(cuts="nominal")
+
+
+def count(paths, output, options=(), rules=NOMINAL):
+    write_word_counts(paths, output, rules, runner="local", beam_options=options)
+    return output
+
+
+def read_word_counts(path: Path) -> dict[str, dict[str, int]]:
+    """The counts of each language's words: for few words, as they are all in memory."""
+    languages: dict[str, dict[str, int]] = {}
+    for batch in read_batches(path):
+        for language, word, count in zip(
+            batch.languages, batch.words, batch.counts.tolist(), strict=True
+        ):
+            languages.setdefault(language, {})[word.replace(CUT, "")] = count
+    return {language: dict(sorted(languages[language].items())) for language in sorted(languages)}
+
+
+def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path):
+    paths = write_documents(tmp_path / "clean", documents * 3, num_files=4, row_group_size=7)
+    counts = read_word_counts(count(paths, tmp_path / "counts.parquet"))
+    expected = {"ko": Counter(), "en": Counter()}
+    for language, text in documents * 3:
+        # enough for these sentences: words and single marks
+        expected[language].update(re.findall(r"\w+|[^\w\s]", text))
+    assert counts == expected
+
+
+def test_words_stand_once_and_the_scratch_folder_is_gone(documents, write_documents, tmp_path):
+    paths = write_documents(tmp_path / "clean", documents)
+    table = pq.read_table(count(paths, tmp_path / "counts.parquet"))
+    keys = list(zip(table["language"].to_pylist(), table["word"].to_pylist(), strict=True))
+    assert len(keys) == len(set(keys)) > 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "counts.parquet"]
+
+
+def test_each_language_is_cut_by_its_own_rule(write_documents, tmp_path):
+    documents = [("ko", "학교에서 먹었습니다"), ("en", "학교에서 school")]
+    paths = write_documents(tmp_path / "clean", documents)
+    rules = WordRules(cuts="none", language_cuts=(("ko", "nominal"),))
+    words = {
+        (language, word)
+        for batch in read_batches(count(paths, tmp_path / "counts.parquet", rules=rules))
+        for language, word in zip(batch.languages, batch.words, strict=True)
+    }
+    assert words == {
+        ("ko", f"학교{CUT}에서"),
+        ("ko", "먹었습니다"),
+        ("en", "학교에서"),
+        ("en", "school"),
+    }
+
+
+def test_bytes_do_not_depend_on_how_documents_lie_in_files(documents, write_documents, tmp_path):
+    one = write_documents(tmp_path / "one", documents, num_files=1, row_group_size=100)
+    many = write_documents(tmp_path / "many", documents, num_files=5, row_group_size=2)
+    first, second = count(one, tmp_path / "a.parquet"), count(many[::-1], tmp_path / "b.parquet")
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_the_runner(documents, write_documents, tmp_path):
+    paths = write_documents(tmp_path / "clean", documents, num_files=3)
+    first = count(paths, tmp_path / "a.parquet", ["--direct_running_mode=in_memory"])
+    workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    second = count(paths, tmp_path / "b.parquet", workers)
+    assert first.read_bytes() == second.read_bytes()
+
+
+WORDS = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=5)
+COUNTS = st.dictionaries(WORDS, st.integers(1, 2**40))
+
+
+def table_of(counts):
+    return pa.table([list(counts), list(counts.values())], schema=COUNTED)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["ko", "en"]), COUNTS), max_size=5))
+def test_chunks_on_disk_sum_to_what_was_written(written):
+    expected = {"ko": Counter(), "en": Counter()}
+    found = {"ko": Counter(), "en": Counter()}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "chunks"
+        with path.open("wb") as file:
+            writer = ChunkWriter(file, str(path))
+            for language, counts in written:
+                expected[language].update(counts)
+                if counts:
+                    writer.write(language, table_of(counts))
+        by_shard = {}
+        for shard, place in writer.places:
+            by_shard.setdefault((shard, place.language), []).append(place)
+        for (shard, language), places in by_shard.items():
+            table = sum_places(places)
+            words = table["word"].to_pylist()
+            assert words == sorted(set(words))
+            assert set(shards_of(pa.array(words)).tolist()) == {shard}
+            found[language].update(dict(zip(words, table["count"].to_pylist(), strict=True)))
+    assert found == expected
+
+
+def test_a_row_group_counted_twice_at_once_is_whole_at_every_instant(
+    documents, write_documents, tmp_path, monkeypatch
+):
+    (group, *_) = list_row_groups(write_documents(tmp_path / "clean", documents, 1, 100))
+    folder, counted, states = tmp_path / "scratch", word_counts.count_row_group, []
+    folder.mkdir()
+
+    def attempt():
+        return word_counts._write_chunks((7, group), str(folder), NOMINAL)
+
+    def interrupted(group, rules):
+        for number, found in enumerate(counted(group, rules)):
+            if number == 1 and not states:  # in the middle comes another attempt, and ends
+                states.append("begun")
+                states.append([sum_places([place]) for _, place in attempt()])
+            yield found
+
+    monkeypatch.setattr(word_counts, "count_row_group", interrupted)
+    places = attempt()
+    assert [sum_places([place]) for _, place in places] == states[1]
+    assert {place.path for _, place in places} == {str(path) for path in folder.iterdir()}
+
+
+def test_a_shard_summed_twice_at_once_is_whole_at_every_instant(tmp_path, monkeypatch):
+    path, summed, states = tmp_path / "chunks", word_counts.sum_places, []
+    with path.open("wb") as file:
+        writer = ChunkWriter(file, str(path))
+        for language in ("ko", "en"):
+            writer.write(language, table_of({"가": 2}))
+    (shard, _), _ = writer.places
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+
+    def attempt():
+        places = [place for _, place in writer.places]
+        word_counts._write_shard((shard, places), str(folder), NOMINAL, 1)
+        (path,) = folder.glob("*.parquet")
+        return pq.read_table(path)
+
+    def interrupted(places):
+        if not states:
+            states.append("begun")
+            states.append(attempt())
+        return summed(places)
+
+    monkeypatch.setattr(word_counts, "sum_places", interrupted)
+    table = attempt()
+    assert table["word"].to_pylist() == ["가", "가"]
+    assert states[1] == table
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("num_processes", "num_threads"), [(1, 3), (2, 1)])
+def test_kiwi_has_all_cores_in_one_process_and_one_thread_in_each_of_several(
+    documents, write_documents, tmp_path, monkeypatch, num_processes, num_threads
+):
+    paths, seen = write_documents(tmp_path / "clean", documents), []
+    morphemes = word_counts.morphemes_of
+
+    def watched(words, cuts, num_threads):
+        seen.append(num_threads)
+        return morphemes(words, cuts, num_threads)
+
+    monkeypatch.setattr(word_counts, "morphemes_of", watched)
+    monkeypatch.setattr(word_counts, "num_cores", lambda: 3)
+    # several processes are pretended: what is watched is in this one
+    monkeypatch.setattr(runner, "worker_environment", lambda: None)
+    count(paths, tmp_path / "counts.parquet", [f"--direct_num_workers={num_processes}"])
+    assert set(seen) == {num_threads}
+
+
+def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
+    paths = write_documents(tmp_path / "clean", documents)
+    write = word_counts._write_shard
+
+    def elsewhere(element, *rest):
+        return write(element, *rest) if element[0] != 5 else None
+
+    monkeypatch.setattr(word_counts, "_write_shard", elsewhere)
+    with pytest.raises(ValueError, match=r"1 of 64 files of counts .*00005\.parquet"):
+        count(paths, tmp_path / "counts.parquet")
+
+
+# Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji
+PARTS = [
+    *"aZß학교에ㅋ가각9漢か.,·“[",
+    "\u0301",
+    "\u3099",
+    "ᄒ",
+    "ᅡ",
+    "ᆨ",
+    "ﬁ",
+    "！",
+    "・",
+    "ㆍ",
+    "\u3164",
+    "\xa0",
+    "\u3000",
+    "\t",
+    "\r\n",
+    "\x1c",
+    "\x85",
+    "\u200b",
+    "😀",
+    "²",
+    "क",
+    "\u093c",
+    "x" * 101,
+    " ",
+    " ",
+    "\n",
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans(), st.booleans())
+def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower, digits):
+    normalized = normalizer(lower).normalize_str(text)
+    parts = pre_tokenizer(digits).pre_tokenize_str(normalized)
+    expected = Counter(word for word, _ in parts if len(word) <= 100)
+    assert count_words([text], lower, digits) == expected
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("split_digits", [False, True])
+def test_every_plain_character_is_left_as_it_is(lowercase, split_digits):
+    plain = PlainWords(lowercase, split_digits)
+    normalize, cut = normalizer(lowercase).normalize_str, pre_tokenizer(split_digits)
+    characters = [c for c in map(chr, range(0x10000)) if plain.is_plain(c)]
+    strings = [f"a{character}b" for character in characters]
+    assert len(strings) > 30_000
+    listed = [w for s in strings for w in plain.words(s)]
+    assert [w for w, _ in cut.pre_tokenize_str(normalize(" ".join(strings)))] == listed
+    # no two of them are one character under NFC
+    pairs = (unicodedata.decomposition(chr(point)).split() for point in range(0x30000))
+    seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
+    assert not seconds & set(characters)
+
+
+def test_counting_apart_gives_the_same_bytes_and_passes_errors_on(
+    documents, write_documents, tmp_path, monkeypatch
+):
+    paths = write_documents(tmp_path / "clean", documents)
+    here = count(paths, tmp_path / "a.parquet").read_bytes()
+    monkeypatch.delitem(sys.modules, "apache_beam")  # as in a process without it
+    apart = tmp_path / "b.parquet"
+    count_words_apart(paths, apart, NOMINAL, "local")
+    assert apart.read_bytes() == here
+    with pytest.raises(ValueError, match="'Nowhere' is no Beam runner"):
+        count_words_apart(paths, apart, NOMINAL, "Nowhere")
+    with pytest.raises(FileNotFoundError, match=r"none\.parquet"):
+        count_words_apart([tmp_path / "none.parquet"], apart, NOMINAL, "local")
+    with pytest.raises(RuntimeError, match="ended with status 1; what it said stands above"):
+        count_words_apart([None], apart, NOMINAL, "local")
+
+
+def test_training_imports_neither_beam_nor_pandas():
+    code = "import sys, vocab.train; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"apache_beam", "pandas", "torch"} & set(said.stdout.split())

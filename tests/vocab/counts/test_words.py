@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocab.counts.mixture import sampling_shares
+from vocab.counts.words import WordBatch, code_points, language_totals, weighted
+from vocab.pretokenize import CUT
+from vocab.wordpiece.prune import UseMeter
+from vocab.wordpiece.segment import Segmenter
+
+SIZES = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**15), min_size=1)
+
+
+def table(words):
+    """{language: {word: count}} as batches, all languages mixed in each."""
+    rows = sorted((word, language, n) for language in words for word, n in words[language].items())
+
+    def read():
+        for start in range(0, len(rows), 3):
+            listed = rows[start : start + 3]
+            counts = np.array([n for _, _, n in listed], np.int64)
+            yield WordBatch([w for w, _, _ in listed], counts, [of for _, of, _ in listed])
+
+    return read
+
+
+@given(SIZES, st.floats(0, 1))
+def test_shares_follow_the_law_and_sum_to_one(sizes, temperature):
+    shares = sampling_shares(sizes, temperature)
+    assert sum(shares.values()) == pytest.approx(1)
+    for a in sizes:
+        for b in sizes:
+            ratio = (sizes[a] / sizes[b]) ** temperature
+            assert shares[a] / shares[b] == pytest.approx(ratio)
+
+
+def test_an_empty_language_gets_nothing():
+    assert sampling_shares({"ko": 5, "en": 0}, 0) == {"ko": 1, "en": 0}
+    assert sampling_shares({}, 0.5) == {}
+
+
+def test_weighted_counts_follow_the_temperature():
+    words = {"ko": {"가": 9000, "나": 999, "다": 1}, "en": {"a": 90, "b": 10}}
+    for temperature in (0.0, 0.3, 1.0):
+        totals, distinct = language_totals(weighted(table(words), temperature))
+        assert totals["ko"] / totals["en"] == pytest.approx(100**temperature, rel=1e-3)
+        assert distinct == {"en": 2, "ko": 3}
+    batches = list(weighted(table(words), 0.0)())
+    found = {w: n for batch in batches for w, n in zip(batch.words, batch.counts, strict=True)}
+    assert found == {"가": 9000, "나": 999, "다": 1, "a": 9000, "b": 1000}
+
+
+def test_one_language_and_temperature_one_change_nothing():
+    words = {"ko": {"가": 2**40, "나": 1}}
+    for temperature in (0.0, 1.0):
+        totals, _ = language_totals(weighted(table(words), temperature))
+        assert totals == {"ko": 2**40 + 1}
+
+
+def test_sums_beyond_double_precision_are_scaled_down():
+    words = {"ko": {"가": 2**60, "나": 1}, "en": {"a": 5}}
+    totals, _ = language_totals(weighted(table(words), 0.5))
+    assert sum(totals.values()) <= 2**52 + 10
+    assert min(n for batch in weighted(table(words), 0.5)() for n in batch.counts) == 1
+
+
+@given(st.lists(st.text("가ab\ud800🙂", min_size=1, max_size=4), min_size=1, max_size=5))
+def test_code_points_lead_each_word_with_a_newline(words):
+    points, of = code_points(words)
+    spelt = "".join(map(chr, points))
+    assert spelt == "".join(f"\n{word}" for word in words)
+    assert [int((of == row).sum()) for row in range(len(words))] == [len(w) + 1 for w in words]
+
+
+PIECES = ["[UNK]", "가", "나", "가나", "##가", "##나", "##가나", "a", "##a"]
+
+
+@given(
+    st.lists(
+        st.lists(st.text("가나ab", min_size=1, max_size=3), min_size=1, max_size=3),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_segments_agree_with_longest_match(words):
+    found = Segmenter(PIECES).segment([CUT.join(parts) for parts in words])
+    expected_ids, crossed = [], set()
+    for row, parts in enumerate(words):
+        pieces, ends = longest_match("".join(parts))
+        expected_ids += [PIECES.index(piece) for piece in pieces]
+        position = 0
+        for part in parts[:-1]:
+            position += len(part)
+            if position not in ends:
+                crossed.add((row, position))
+    assert found.ids.tolist() == expected_ids
+    starts = np.cumsum([0, *(len("".join(parts)) for parts in words)])
+    pieces, cuts = found.crossing()
+    rows = found.cut_word[cuts].tolist()
+    positions = found.cut[cuts].tolist()
+    assert {(r, p - int(starts[r])) for r, p in zip(rows, positions, strict=True)} == crossed
+    assert found.word[pieces].tolist() == rows
+
+
+@given(
+    st.lists(st.text(f"가나ab{CUT}", min_size=1, max_size=6), min_size=1, max_size=9),
+    st.lists(st.sampled_from(range(1, len(PIECES))), unique=True),
+)
+def test_uses_measured_again_are_those_of_the_pieces_left(words, gone):
+    marked = sorted({word.strip(CUT) for word in words if word.strip(CUT)})
+    counts = np.arange(1, len(marked) + 1)
+
+    def batches():
+        for start in range(0, len(marked), 4):
+            part = marked[start : start + 4]
+            yield WordBatch(part, counts[start : start + 4], ["ko"] * len(part))
+
+    left = [piece for at, piece in enumerate(PIECES) if at not in gone]
+    meter = UseMeter(batches)
+    meter.measure(PIECES)
+    again, anew = meter.measure(left), UseMeter(batches).measure(left)
+    for found, expected in zip(vars(again).values(), vars(anew).values(), strict=True):
+        assert found.tolist() == expected.tolist()
+
+
+def longest_match(word):
+    pieces, start = [], 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        ends = [e for e in range(start + 1, len(word) + 1) if prefix + word[start:e] in PIECES]
+        if not ends:
+            return ["[UNK]"], {len(word)}
+        pieces.append(prefix + word[start : ends[-1]])
+        start = ends[-1]
+    sizes = [len(piece.removeprefix("##")) for piece in pieces]
+    return pieces, set(np.cumsum(sizes).tolist())

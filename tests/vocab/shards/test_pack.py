@@ -1,0 +1,253 @@
+"""Every packing against a plain account of it, and the law that no token goes unaccounted for."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vocab.shards.draws import make_key, uniform
+from vocab.shards.pack import PackedSequences
+from vocab.shards.stream import Shard, TokenStream
+
+SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+CLS, SEP = 2, 3
+KEY = (5, "ko")
+
+
+def make_stream(documents, shard_sizes=()):
+    """Documents are lists of sentence lengths; every token of text differs from all others."""
+    shards, number, token = [], 0, 100
+    for size in [*shard_sizes, len(documents)]:
+        tokens, starts, sentences = [], [], []
+        for lengths in documents[number : number + size]:
+            starts.append(len(tokens))
+            sentences.append(len(tokens))
+            for length in lengths:
+                if length and sentences[-1] != len(tokens):
+                    sentences.append(len(tokens))
+                tokens += range(token, token + length)
+                token += length
+            tokens.append(SEP)
+        number += size
+        ends = (np.array([*listed, len(tokens)], np.int64) for listed in (starts, sentences))
+        shards.append(Shard(np.array(tokens, np.uint32), *ends))
+    return TokenStream(shards, np.dtype(np.uint32))
+
+
+def texts_of(documents):
+    """The documents as lists of sentences of tokens, numbered as `make_stream` does."""
+    token, texts = 100, []
+    for lengths in documents:
+        texts.append([])
+        for length in lengths:
+            texts[-1].append(list(range(token, token + length)))
+            token += length
+    return texts
+
+
+def packed(stream, packing, length=16, key=KEY):
+    return PackedSequences(stream, packing, length, key, SPECIAL)
+
+
+def everything(sequences):
+    ids, types = sequences.batch(np.arange(sequences.num_sequences))
+    return ids.tolist(), types.tolist()
+
+
+def framed(first, second, length):
+    """A sequence written out."""
+    ids = [CLS, *first, SEP]
+    types = [0] * len(ids)
+    if second:
+        ids += [*second, SEP]
+        types += [1] * (len(second) + 1)
+    return ids + [0] * (length - len(ids)), types + [0] * (length - len(types))
+
+
+class OriginalPacking:
+    """The original's way, sentence by sentence: https://github.com/google-research/electra,
+    build_pretraining_dataset.py, told again; where it draws, the draws of our keys are given."""
+
+    def __init__(self, length, key):
+        self.length, self.target, self.done = length, length, []
+        self.sentences = []
+        self.key = key
+
+    def draw(self, what, place):
+        return uniform(make_key(self.key, what), np.array([place]))[0]
+
+    def sentence(self, tokens, place):
+        """`place` is the sentence's first token in the stream."""
+        if not self.sentences:
+            self.place = place
+            if place:  # the length of the next example is drawn when one is finished
+                self.target = self.length
+                if self.draw("random", place) < 0.05:
+                    choices = range(5, self.length + 1)
+                    self.target = choices[int(self.draw("target", place) * len(choices))]
+        self.sentences.append(tokens)
+        if sum(map(len, self.sentences)) >= self.target:
+            self.finish()
+
+    def finish(self):
+        if not self.sentences:
+            return
+        half = (self.target - 3) // 2
+        if self.draw("single", self.place) < 0.1:
+            half = 100_000
+        first, second = [], []
+        for tokens in self.sentences:
+            fits = not first or len(first) + len(tokens) < half
+            if not fits and not second and len(first) < half:
+                fits = self.draw("over", self.place) < 0.5
+            if fits:
+                first += tokens
+            else:
+                second += tokens
+        first = first[: self.length - 2]
+        second = second[: max(0, self.length - len(first) - 3)]
+        self.done.append((first, second))
+        self.sentences = []
+
+
+lengths = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=25), min_size=1, max_size=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths, st.sampled_from([8, 16, 33, 64]), st.integers(0, 1000), st.integers(0, 10))
+def test_electra_packing_is_the_originals_draw_for_draw(documents, length, seed, first_shard):
+    original, place = OriginalPacking(length, (seed, "ko")), 0
+    for text in texts_of(documents):
+        for sentence in text:
+            original.sentence(sentence, place)
+            place += len(sentence)
+        original.finish()  # an empty line
+        place += 1  # [SEP]
+    sequences = packed(make_stream(documents, [first_shard]), "electra", length, (seed, "ko"))
+    ids, types = everything(sequences)
+    expected = [framed(*segments, length) for segments in original.done]
+    assert list(zip(ids, types, strict=True)) == expected
+
+
+def test_electra_shares_are_the_originals():
+    sentences = np.random.default_rng(0).integers(3, 12, 200_000).tolist()
+    sequences = packed(make_stream([sentences]), "electra", 64)
+    _, types = sequences.batch(np.arange(sequences.num_sequences))
+    assert (types.max(axis=1) == 0).mean() == pytest.approx(0.1, abs=0.01)
+    starts = sequences.mode.first_starts
+    short = sequences.mode.target_length(starts) < 64
+    assert short.mean() == pytest.approx(0.05 * 59 / 60, abs=0.005)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths, st.sampled_from([8, 16, 33, 64]), st.integers(0, 10))
+def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length, first_shard):
+    room, expected = length - 2, []
+    for text in texts_of(documents):
+        current = []
+        for sentence in text:
+            pieces = [sentence[i : i + room] for i in range(0, len(sentence), room)]
+            for piece in pieces:
+                if len(current) + len(piece) > room:
+                    expected.append(current)
+                    current = []
+                current = current + piece
+        expected.append(current)
+    ids, types = everything(packed(make_stream(documents, [first_shard]), "sentence", length))
+    assert list(zip(ids, types, strict=True)) == [framed(e, [], length) for e in expected]
+
+
+@pytest.mark.parametrize("length", [8, 9, 64, 128])
+@pytest.mark.parametrize("num_tokens", [200, 1001, 4093])
+@pytest.mark.parametrize("shards", [[], [1], [1, 2, 1]])
+def test_full_packing_holds_every_token_in_order(num_tokens, length, shards):
+    documents = [[num_tokens // 5 - 1]] * 4 + [[num_tokens - 4 * (num_tokens // 5) - 1]]
+    stream = make_stream(documents, shards)
+    tokens = stream.read(0, num_tokens).tolist()
+    ids, types = everything(packed(stream, "full", length))
+    content, reached = length - 3, 0
+    for number, (sequence, kind) in enumerate(zip(ids, types, strict=True)):
+        is_single = 1 not in kind
+        size = content + is_single
+        start = min(number * content, num_tokens - size)
+        text = tokens[start : start + size]
+        first = size if is_single else content // 2
+        assert (sequence, kind) == framed(text[:first], text[first:], length)
+        assert start <= reached
+        reached = start + size
+    assert reached == num_tokens
+
+
+def test_one_in_ten_full_sequences_is_a_single_segment():
+    sequences = packed(make_stream([[999]] * 400), "full", 16)
+    _, types = sequences.batch(np.arange(20_000))
+    assert (types.max(axis=1) == 0).mean() == pytest.approx(0.1, abs=0.01)
+
+
+maybe_empty = st.lists(st.lists(st.integers(0, 30), max_size=12), min_size=1, max_size=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(maybe_empty, st.sampled_from(["full", "electra", "sentence"]), st.sampled_from([8, 33]))
+def test_tokens_in_are_tokens_kept_and_dropped(documents, packing, length):
+    stream = make_stream(documents, [3])
+    sequences = packed(stream, packing, length)
+    found = sequences.accounting()
+    ids, _ = sequences.batch(np.arange(sequences.num_sequences))
+    assert found.sequences == len(ids)
+    assert found.tokens == stream.num_tokens == found.kept + sum(found.dropped.values())
+    held = found.kept + found.repeated
+    assert ids.size == held + found.special + found.padding
+    assert found.padding == (ids == 0).sum()
+    text = ids[ids >= 100]
+    assert (ids == CLS).sum() == len(ids)
+    if packing == "full":
+        assert held + found.special - len(ids) == (ids == SEP).sum() + len(text)
+        if found.sequences:
+            assert len(np.unique(text)) == stream.num_tokens - stream.num_documents
+            assert found.kept == found.tokens
+        else:
+            assert stream.num_tokens < length - 2
+            assert found.dropped == {"less than one sequence": found.tokens} or not found.tokens
+    else:
+        assert held == found.kept == len(text) == len(np.unique(text))
+        assert found.dropped.get("document separators", 0) == stream.num_documents
+        assert packing == "electra" or "trimmed" not in found.dropped
+
+
+@pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
+def test_a_batch_does_not_depend_on_order_or_neighbours(packing):
+    sequences = packed(make_stream([[3, 9, 4, 30, 2]] * 40, [7, 20]), packing)
+    all_ids, all_types = sequences.batch(np.arange(sequences.num_sequences))
+    shuffled = np.random.default_rng(0).permutation(sequences.num_sequences)
+    ids, types = sequences.batch(shuffled)
+    assert (ids == all_ids[shuffled]).all()
+    assert (types == all_types[shuffled]).all()
+    assert (ids.dtype, types.dtype) == (np.uint32, np.uint8)
+    none, _ = sequences.batch(np.zeros(0, np.int64))
+    assert none.shape == (0, 16)
+
+
+@pytest.mark.parametrize("packing", ["electra", "sentence"])
+def test_no_sequence_crosses_documents(packing):
+    documents = [[5, 9, 2]] * 50
+    document_of = {
+        token: number
+        for number, text in enumerate(texts_of(documents))
+        for sentence in text
+        for token in sentence
+    }
+    ids, _ = everything(packed(make_stream(documents), packing, 64))
+    for sequence in ids:
+        assert len({document_of[token] for token in sequence if token >= 100}) == 1
+
+
+def test_documents_of_one_token_and_of_none():
+    for packing in ("electra", "sentence"):
+        ids, _ = everything(packed(make_stream([[1], [], [1]]), packing, 8))
+        assert ids == [framed([100], [], 8)[0], framed([101], [], 8)[0]]
+
+
+def test_a_sequence_outside_the_epoch_is_an_error():
+    with pytest.raises(IndexError, match="sequence 5000 of"):
+        packed(make_stream([[99]]), "full").batch(np.array([5000]))

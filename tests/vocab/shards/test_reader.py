@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+
+from tests.vocab.shard_files import write_shards
+from vocab.shards.files import TokenShards
+from vocab.shards.reader import SequenceReader
+
+SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
+PACKINGS = ("full", "electra", "sentence")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    random = np.random.default_rng(0)
+    documents = {}
+    for split in ("train", "valid"):
+        for language, count in (("ko", 200), ("en", 40), ("fr", 5)):
+            documents[split, language] = [
+                [
+                    (random.integers(0, 100, random.integers(1, 20)) + FIRST_ID[language]).tolist()
+                    for _ in range(random.integers(1, 8))
+                ]
+                + [[FIRST_ID[language], 3]]
+                for _ in range(count)
+            ]
+    path = tmp_path_factory.mktemp("shards")
+    write_shards(path, documents, 400, "0" * 64, SPECIAL, shard_tokens=500)
+    return path
+
+
+def reader(folder, packing="full", temperature=1.0, length=32, seed=0, split="train"):
+    shards = TokenShards(folder)
+    shards.verify([split])
+    return SequenceReader(shards, split, length, seed, packing, temperature)
+
+
+def languages_in(row):
+    text = row[row >= 10]
+    return {name for name, first in FIRST_ID.items() if ((text - first) // 100 == 0).any()}
+
+
+def languages_of(found: SequenceReader, count: int) -> list[str]:
+    return [found.languages[number] for number in found.language_numbers(found.indices(0, count))]
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
+    found = reader(folder, packing)
+    ids, _ = found.batch(0, found.num_sequences)
+    assert {frozenset(languages_in(row)) for row in ids} == {frozenset([name]) for name in FIRST_ID}
+    by_position = [{language} for language in languages_of(found, found.num_sequences)]
+    assert [languages_in(row) for row in ids] == by_position
+    assert found.is_full == (packing == "full") == (not (ids == 0).any())
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_ranks_together_get_what_one_would(folder, packing, temperature):
+    whole = reader(folder, packing, temperature).batch(96, 64)
+    for num_ranks in (1, 2, 4):
+        for rank in range(num_ranks):
+            part = reader(folder, packing, temperature).batch(96, 64, rank, num_ranks)
+            for mine, all_of in zip(part, whole, strict=True):
+                assert (mine == all_of[rank::num_ranks]).all()
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_reading_goes_on_from_a_number_alone(folder, packing):
+    whole, _ = reader(folder, packing, 0.3).batch(0, 400)
+    again = reader(folder, packing, 0.3)
+    for first, count in [(0, 7), (390, 10), (131, 64)]:  # also with another batch size
+        ids, _ = again.batch(first, count)
+        assert (ids == whole[first : first + count]).all()
+    assert (reader(folder, packing, 0.3, seed=1).batch(0, 400)[0] != whole).any()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_a_batch_is_a_stretch_of_the_order_wherever_it_begins(folder, temperature):
+    """The order is computed in stretches of 4,096, which no batch needs to keep to."""
+    found = reader(folder, temperature=temperature)
+    for first, count in [(0, 1), (4090, 20), (4096, 4096), (100_000, 9000), (5, 0), (8192, 0)]:
+        for rank, num_ranks in [(0, 1), (2, 3)]:
+            positions = np.arange(first + rank, first + count, num_ranks)
+            indices = found.indices(first, count, rank, num_ranks)
+            assert (indices == found.schedule.indices(positions)).all()
+            assert len(indices) == len(positions)
+
+
+def test_one_folder_serves_every_length(folder):
+    for length in (16, 31, 64):
+        found = reader(folder, "full", length=length)
+        ids, types = found.batch(0, 5)
+        assert ids.shape == types.shape == (5, length)
+        accounts = found.accounting()
+        assert list(accounts) == ["en", "fr", "ko"]
+        assert all(not account.dropped for account in accounts.values())
+
+
+def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
+    found = reader(folder, "full", 0.3, length=510)
+    assert "fr is left out of the train split" in caplog.text
+    assert set(languages_of(found, 200)) == {"en", "ko"}
+    account = found.accounting()["fr"]
+    assert account.dropped == {"less than one sequence": account.tokens}
+    assert "dropped (less than one sequence)" in account.line()
+    assert found.passes(1000)["fr"] == 0
+
+
+def test_too_little_text_names_numbers_and_what_to_change(folder, tmp_path):
+    write_shards(
+        tmp_path, {("train", "ko"): [[9] * 60 + [3]], ("valid", "ko"): []}, 400, "0", SPECIAL
+    )
+    with pytest.raises(ValueError, match=r"61 tokens of the train split do not .* = 64 \(62 tok"):
+        reader(tmp_path, length=64)
+    with pytest.raises(ValueError, match=r"larger encode\.valid_fraction"):
+        SequenceReader(TokenShards(tmp_path), "valid", 64, 0)
+    assert reader(tmp_path, length=63).num_sequences == 2  # 60 tokens, and the last of them again
+    ids, _ = reader(tmp_path, "sentence", length=64).batch(0, 1)
+    assert (ids[0, :62] == [2, *[9] * 60, 3]).all()
+
+
+def test_a_changed_byte_is_found_and_the_file_named(folder, tmp_path):
+    write_shards(tmp_path, {("train", "ko"): [[7] * 50 + [3]]}, 400, "0", SPECIAL)
+    path = tmp_path / "train" / "ko" / "tokens-00000.npy"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"tokens-00000\.npy has changed.*electrify encode"):
+        reader(tmp_path)
+
+
+def test_another_tokenizer_than_that_of_the_shards_is_an_error(folder, tmp_path):
+    shards = TokenShards(folder)
+    shards.check_tokenizer("0" * 64, tmp_path / "tokenizer.json")
+    with pytest.raises(ValueError, match=r"tokenizer\.json is not the tokenizer that the shards"):
+        shards.check_tokenizer("1" * 64, tmp_path / "tokenizer.json")

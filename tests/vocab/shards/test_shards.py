@@ -1,0 +1,126 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.vocab.shard_files import write_shards
+from vocab.shards.files import ShardWriter, TokenShards, token_dtype
+
+SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+
+
+def write(folder, documents, vocab_size=1000, shard_tokens=16):
+    return write_shards(folder, documents, vocab_size, "0" * 64, SPECIAL, shard_tokens)
+
+
+def random_documents(count, seed=0):
+    random = np.random.default_rng(seed)
+    return [[*random.integers(5, 1000, random.integers(0, 9)).tolist(), 3] for _ in range(count)]
+
+
+def test_stream_is_the_documents_in_sorted_language_order(tmp_path):
+    korean, english, valid = (random_documents(n, seed=n) for n in (30, 11, 4))
+    documents = {("train", "ko"): korean, ("train", "en"): english, ("valid", "ko"): valid}
+    write(tmp_path, documents)
+    shards = TokenShards(tmp_path)
+    flat = [token for document in english + korean for token in document]
+    stream = shards.stream("train")
+    assert stream.num_tokens == len(flat)
+    assert stream.num_documents == 41
+    assert stream.read(0, len(flat)).tolist() == flat
+    for start, stop in [(0, 0), (3, 5), (10, 60), (len(flat) - 1, len(flat))]:
+        assert stream.read(start, stop).tolist() == flat[start:stop]
+    assert shards.stream("train", ["ko"]).num_documents == 30
+    assert shards.stream("valid", ["ko"]).read(0, 2).tolist() == [t for d in valid for t in d][:2]
+    assert shards.languages("valid") == ["ko"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(1, 40), st.data())
+def test_grouping_of_documents_does_not_move_shard_borders(
+    tmp_path_factory, lengths, shard_tokens, data
+):
+    offsets = np.cumsum([0, *lengths]).astype(np.int64)
+    tokens = np.arange(offsets[-1], dtype=np.uint16)
+    cuts = data.draw(st.lists(st.integers(0, len(lengths)), max_size=5))
+    one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
+    writer = ShardWriter(one, 5000, shard_tokens)
+    writer.add(tokens, offsets)
+    grouped = ShardWriter(many, 5000, shard_tokens)
+    borders = [0, *sorted(cuts), len(lengths)]
+    for first, last in itertools.pairwise(borders):
+        part = offsets[first : last + 1]
+        grouped.add(tokens[part[0] : part[-1]], part - part[0])
+    entries = writer.close()
+    assert entries == grouped.close()
+    for entry in entries:
+        for name in (entry.tokens, entry.offsets):
+            assert (one / name).read_bytes() == (many / name).read_bytes()
+    assert all(entry.num_tokens >= shard_tokens for entry in entries[:-1])
+    assert sum(entry.num_tokens for entry in entries) == len(tokens)
+
+
+def test_document_starts_are_in_the_offsets(tmp_path):
+    documents = random_documents(20)
+    write(tmp_path, {("train", "ko"): documents})
+    read = []
+    for shard in TokenShards(tmp_path).index["splits"]["train"]["ko"]["shards"]:
+        tokens = np.load(tmp_path / "train" / "ko" / shard["tokens"])
+        offsets = np.load(tmp_path / "train" / "ko" / shard["offsets"])
+        read += [tokens[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+    assert read == documents
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
+def test_dtype_holds_the_largest_id(tmp_path, vocab_size, dtype):
+    assert token_dtype(vocab_size) == dtype
+    write(tmp_path, {("train", "ko"): [[vocab_size - 1, 3]]}, vocab_size=vocab_size)
+    read = TokenShards(tmp_path).stream("train").read(0, 2)
+    assert read.dtype == dtype
+    assert read.tolist() == [vocab_size - 1, 3]
+
+
+def test_stream_outside_its_tokens_is_an_error(tmp_path):
+    write(tmp_path, {("train", "ko"): [[9, 3]]})
+    with pytest.raises(IndexError, match=r"1\.\.3 of a stream of 2"):
+        TokenShards(tmp_path).stream("train").read(1, 3)
+
+
+def test_unknown_language_is_named(tmp_path):
+    write(tmp_path, {("train", "ko"): [[9, 3]]})
+    with pytest.raises(ValueError, match=r"no language 'ja'; it has \['ko'\]"):
+        TokenShards(tmp_path).stream("train", ["ja"])
+
+
+def edit_index(folder, **changes):
+    path = folder / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+TOKENS, OFFSETS = "train/ko/tokens-00000.npy", "train/ko/offsets-00000.npy"
+DAMAGE = {
+    "truncated": (lambda f: (f / TOKENS).write_bytes((f / TOKENS).read_bytes()[:-2]), TOKENS),
+    "emptied": (lambda f: (f / TOKENS).write_bytes(b""), TOKENS),
+    "not an array": (lambda f: (f / TOKENS).write_bytes(b"x" * 300), TOKENS),
+    "missing": (lambda f: (f / OFFSETS).unlink(), OFFSETS),
+    "other dtype": (lambda f: np.save(f / TOKENS, np.zeros(6, np.int64)), TOKENS),
+    "other length": (lambda f: np.save(f / TOKENS, np.zeros(5, np.uint16)), TOKENS),
+    "falling offsets": (lambda f: np.save(f / OFFSETS, np.array([0, 7, 6])), OFFSETS),
+    "index gone": (lambda f: (f / "index.json").unlink(), "index.json"),
+    "index cut": (lambda f: (f / "index.json").write_text('{"dty'), "index.json"),
+    "index version": (lambda f: edit_index(f, format_version=1), "format_version 1"),
+    "index dtype": (lambda f: edit_index(f, dtype="uint32"), "uint32"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_reported_with_the_file(tmp_path, kind):
+    write(tmp_path, {("train", "ko"): [[7, 8, 3], [9, 9, 3]]})
+    TokenShards(tmp_path)
+    damage, named = DAMAGE[kind]
+    damage(tmp_path)
+    with pytest.raises(ValueError, match=named):
+        TokenShards(tmp_path)

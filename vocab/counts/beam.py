@@ -1,0 +1,148 @@
+"""Counts of words per language, in Beam.
+
+An element is a row group of a documents file; texts never leave it. Its distinct words go with
+their counts into a file, and what is shuffled are the places in these files by the word's hash.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from electrify.stage.folder import whole_file
+from pipeline.documents import RowGroup, list_row_groups
+from pipeline.runner import is_in_process, make_pipeline, num_cores, run_pipeline
+from vocab.counts.chunks import NUM_SHARDS, ChunkWriter, Place, sum_places
+from vocab.counts.counter import WordCounter
+from vocab.counts.row_groups import read_columns
+from vocab.counts.words import COUNT_SCHEMA
+from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
+
+SECONDS_PER_MEGABYTE = 0.04  # of text, one core
+MAX_STRINGS = 200_000  # remembered while counting: some 20 MB, of which most come again
+_BATCH_BYTES = 1_000_000  # of text, read at once
+
+
+def write_word_counts(
+    documents: Sequence[Path],
+    output: Path,
+    rules: WordRules,
+    runner: str,
+    beam_options: Sequence[str] = (),
+) -> None:
+    """Count the words of documents files into one parquet: language, word, its parts, count.
+
+    Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
+    not depend on the runner or on the order in which row groups are read. `ValueError` if counts
+    are missing where this process reads them.
+    """
+    # of a name of its own: what is left of an earlier attempt, or still runs, is never in it
+    scratch = output.with_name(f"{output.name}.{uuid4().hex}")
+    scratch.mkdir()
+    groups = list_row_groups(documents)
+    num_bytes = sum(group.num_bytes for group in groups)
+    pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+    places = (
+        pipeline
+        | "row groups" >> beam.Create(list(enumerate(groups)))
+        | "spread" >> beam.Reshuffle()
+        | "count" >> beam.FlatMap(_write_chunks, str(scratch), rules)
+    )
+    # one process has all cores for morphemes; of several, each has one
+    num_threads = num_cores() if is_in_process(pipeline) else 1
+    shards = range(NUM_SHARDS)
+    every = pipeline | "shards" >> beam.Create([(shard, None) for shard in shards])
+    (
+        (places, every)
+        | "one file each" >> beam.Flatten()
+        | "by hash" >> beam.GroupByKey()
+        | "sum" >> beam.Map(_write_shard, str(scratch), rules, num_threads)
+    )
+    run_pipeline(pipeline)
+    paths = [scratch / _shard_name(shard) for shard in shards]
+    if missing := [path.name for path in paths if not path.exists()]:
+        raise ValueError(
+            f"{len(missing)} of {len(paths)} files of counts are not in {scratch}, such as "
+            f"{missing[0]}: workers wrote elsewhere; give an output_dir that every worker and "
+            "this process see, or set clean.runner to local"
+        )
+    with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
+        for path in paths:  # one at a time: never all words in memory
+            if len(table := pq.read_table(path)):
+                writer.write_table(table)
+    shutil.rmtree(scratch)
+
+
+def count_row_group(
+    group: RowGroup, rules: WordRules, max_strings: int = MAX_STRINGS
+) -> Iterator[tuple[str, pa.Table]]:
+    """Words of one row group with their counts, by language.
+
+    Handed out whenever `max_strings` strings are remembered, so a word may come again.
+    """
+    counters: dict[str, WordCounter] = {}
+    for batch in read_columns(group, _BATCH_BYTES):
+        texts, languages = batch.column("text"), batch.column("language")
+        for language in pc.unique(languages).to_pylist():
+            if language not in counters:
+                counters[language] = WordCounter(rules.lowercase, rules.split_digits)
+            counters[language].add(texts.filter(pc.equal(languages, language)))
+            if counters[language].num_strings > max_strings:
+                yield language, counters.pop(language).words()
+    while counters:
+        language, counter = counters.popitem()
+        yield language, counter.words()
+
+
+def _write_chunks(
+    element: tuple[int, RowGroup], folder: str, rules: WordRules
+) -> list[tuple[int, Place]]:
+    number, group = element
+    path = Path(folder) / f"{number:06d}.arrow"
+    with whole_file(path) as temporary, temporary.open("wb") as file:
+        writer = ChunkWriter(file, str(path))
+        for language, counts in count_row_group(group, rules):
+            if len(counts):
+                writer.write(language, counts)
+    return writer.places
+
+
+def _write_shard(
+    element: tuple[int, Iterable[Place | None]], folder: str, rules: WordRules, num_threads: int
+) -> None:
+    shard, places = element
+    by_language: dict[str, list[Place]] = {}
+    for place in filter(None, places):
+        by_language.setdefault(place.language, []).append(place)
+    with (
+        whole_file(Path(folder) / _shard_name(shard)) as temporary,
+        pq.ParquetWriter(temporary, COUNT_SCHEMA, compression="zstd") as writer,
+    ):
+        for language, listed in sorted(by_language.items()):
+            table = sum_places(listed)
+            words = table["word"]
+            columns = {
+                "language": pa.repeat(pa.scalar(language, pa.string()), len(table)),
+                "word": words,
+                "cut": _marked(words, rules.cuts_of(language), num_threads),
+                "count": table["count"],
+            }
+            writer.write_table(pa.table(columns, schema=COUNT_SCHEMA))
+
+
+def _shard_name(shard: int) -> str:
+    return f"{shard:05d}.parquet"
+
+
+def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
+    """The words with their parts marked; null where a word is one part."""
+    if cuts == "none":
+        return pa.nulls(len(words), pa.string())
+    parts = morphemes_of(words.to_pylist(), cuts, num_threads)
+    marked = [CUT.join(found) if len(found) > 1 else None for found in parts]
+    return pa.array(marked, pa.string())

@@ -1,0 +1,272 @@
+"""The vocabulary report as a page."""
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from electrify.page.page import Page
+from vocab.compare import SpanText, span_report
+from vocab.counts.words import Batches, WordBatch
+from vocab.pretokenize import CUT
+from vocab.tokenizer import UNK, is_special
+from vocab.wordpiece.segment import Segmenter, Segments, surface
+
+_WORD_COLUMNS = (
+    "num_words",
+    "num_distinct_words",
+    "pieces_per_word",
+    "characters_per_piece",
+    "unk_word_fraction",
+)
+_COMPARED = (
+    "tokenizer",
+    "pieces",
+    "data",
+    "pieces_per_word",
+    "unk_piece_fraction",
+    "num_spans",
+    "span_ceiling",
+    "start_ceiling",
+    "end_ceiling",
+)
+
+
+def report_page(report: Mapping[str, Any], title: str) -> Page:
+    """The report as a page."""
+    page = Page(title, f"{report['vocab_size']} WordPiece pieces")
+    page.heading("Languages")
+    rows = [
+        [lang, *(of[name] for name in _WORD_COLUMNS)] for lang, of in report["languages"].items()
+    ]
+    page.table(["language", *_WORD_COLUMNS], rows, "Weighted by count; marks alone are no words.")
+    if report.get("sources"):
+        page.heading("Sources")
+        _table(page, report["sources"], list(report["sources"][0]))
+        page.paragraph("Over a sample of documents; here a word is what stands between spaces.")
+    if report.get("compared"):
+        page.heading("Beside other vocabularies")
+        page.paragraph(
+            "Span ceiling: the share of answers or entities that begin and end at borders of "
+            "pieces; a span head cannot score above it in exact match."
+        )
+        _table(page, report["compared"], _COMPARED)
+    if "borders" in report:
+        _borders(page, report["borders"])
+    page.heading("Pieces")
+    total = report["vocab_size"]
+    scripts = [[name, n, f"{100 * n / total:.1f} %"] for name, n in report["scripts"].items()]
+    page.table(["script", "pieces", "share"], scripts)
+    page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
+    segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
+    page.text_samples("Segmentations", segmented)
+    return page
+
+
+def _borders(page: Page, found: Mapping[str, Any]) -> None:
+    page.heading("Korean particles and endings")
+    page.paragraph(
+        "Over all words of several parts (stem, particle, ending): borders where a piece starts, "
+        "and words in which all borders are such."
+    )
+    names = ("num_distinct_words", "boundary_fraction", "aligned_fraction")
+    page.table(list(names), [[found[name] for name in names]])
+    page.text_samples("Crossed most often", [("", "  ".join(found["most_frequent_crossed"]))])
+
+
+def _table(page: Page, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    page.table(list(columns), [[row.get(name, "") for name in columns] for row in rows])
+
+
+# How good a vocabulary is, as numbers and as segmentations to look at.
+
+NUM_LONGEST = 40
+NUM_CROSSED = 20  # borders named in the report
+
+
+class SampleText(NamedTuple):
+    """A document for the report."""
+
+    language: str
+    source: str
+    text: str
+
+
+def vocab_report(
+    tokenizer: Any, batches: Batches, sentences: Iterable[tuple[str, str]]
+) -> dict[str, Any]:
+    """Measure a tokenizer on counts of words; `sentences` are (language, text) pairs."""
+    pieces = pieces_of(tokenizer)
+    words = WordFigures(pieces)
+    for batch in batches():
+        words.add(batch)
+    report: dict[str, Any] = {
+        "vocab_size": len(pieces),
+        "languages": words.languages(),
+        "scripts": dict(Counter(map(script_of, pieces)).most_common()),
+        "longest_pieces": longest(pieces),
+        "samples": [
+            {"language": language, "text": text, "pieces": tokenizer.encode(text).tokens[1:-1]}
+            for language, text in sentences
+        ],
+    }
+    if borders := words.borders():
+        report["borders"] = borders
+    return report
+
+
+def pieces_of(tokenizer: Any) -> list[str]:
+    """All pieces by id."""
+    return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
+
+
+class WordFigures:
+    """Fertility, [UNK] and borders over distinct words, each weighted by its count.
+
+    A word is what stands between whitespace and punctuation; marks alone are not counted.
+    """
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._segmenter = Segmenter(pieces)
+        self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._borders: Counter[str] = Counter()
+        self._crossed: Counter[str] = Counter()
+
+    def add(self, batch: WordBatch) -> None:
+        """Count a batch of words."""
+        for language in dict.fromkeys(batch.languages):
+            rows = [
+                row
+                for row, word in enumerate(batch.words)
+                if batch.languages[row] == language and any(map(str.isalnum, word))
+            ]
+            if rows:
+                words = [batch.words[row] for row in rows]
+                counts = batch.counts[rows]
+                found = self._segmenter.segment(words)
+                self._add_words(language, words, counts, found)
+                self._add_borders(words, counts, found)
+
+    def _add_words(self, language: str, words: list[str], counts: Any, found: Segments) -> None:
+        unknown = found.ids == self._segmenter.unknown_id
+        lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
+        sums = self._sums[language]
+        sums["words"] += int(counts.sum())
+        sums["distinct"] += len(words)
+        sums["pieces"] += int(counts[found.word].sum())
+        sums["characters"] += int((counts * lengths).sum())
+        sums["unknown"] += int(counts[found.word[unknown]].sum())  # one for a word
+
+    def _add_borders(self, words: list[str], counts: Any, found: Segments) -> None:
+        if not len(found.cut):
+            return
+        _, crossed = found.crossing()
+        several = np.unique(found.cut_word)
+        broken = np.unique(found.cut_word[crossed])
+        self._borders["distinct"] += len(several)
+        self._borders["words"] += int(counts[several].sum())
+        self._borders["broken"] += int(counts[broken].sum())
+        self._borders["borders"] += int(counts[found.cut_word].sum())
+        self._borders["crossed"] += int(counts[found.cut_word[crossed]].sum())
+        for row in broken.tolist():
+            self._crossed[words[row].replace(CUT, "|")] += int(counts[row])
+        if len(self._crossed) > 100_000:
+            self._crossed = Counter(dict(self._crossed.most_common(10_000)))
+
+    def languages(self) -> dict[str, dict[str, float | int]]:
+        """The figures of each language."""
+        return {
+            language: {
+                "num_words": of["words"],
+                "num_distinct_words": of["distinct"],
+                "pieces_per_word": _share(of["pieces"], of["words"]),
+                "characters_per_piece": _share(of["characters"], of["pieces"]),
+                "unk_word_fraction": _share(of["unknown"], of["words"]),
+            }
+            for language, of in sorted(self._sums.items())
+        }
+
+    def borders(self) -> dict[str, Any] | None:
+        """How far pieces respect the borders that training saw; None where it saw none."""
+        of = self._borders
+        if not of:
+            return None
+        worst = nsmallest(NUM_CROSSED, self._crossed, key=lambda w: (-self._crossed[w], w))
+        return {
+            "num_distinct_words": of["distinct"],
+            "boundary_fraction": _share(of["borders"] - of["crossed"], of["borders"]),
+            "aligned_fraction": _share(of["words"] - of["broken"], of["words"]),
+            "most_frequent_crossed": worst,
+        }
+
+
+def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[str, Any]]:
+    """Fertility and [UNK] of whole documents by language and source; words as spaces part them."""
+    sums: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for sample in samples:
+        encoding = tokenizer.encode(sample.text, add_special_tokens=False)
+        of = sums[sample.language, sample.source]
+        of["words"] += len(sample.text.split())
+        of["pieces"] += len(encoding.ids)
+        of["unknown"] += encoding.tokens.count(UNK)
+        of["bytes"] += len(sample.text.encode("utf-8", "replace"))
+    return [
+        {
+            "language": language,
+            "source": source,
+            "num_words": of["words"],
+            "pieces_per_word": _share(of["pieces"], of["words"]),
+            "bytes_per_piece": _share(of["bytes"], of["pieces"]),
+            "unk_piece_fraction": _share(of["unknown"], of["pieces"]),
+        }
+        for (language, source), of in sorted(sums.items())
+    ]
+
+
+def compare(
+    tokenizers: Mapping[str, Any],
+    samples: Sequence[SampleText],
+    spans: Mapping[str, Sequence[SpanText]],
+) -> list[dict[str, Any]]:
+    """One row a tokenizer and data set: fertility on samples by language, ceilings on spans."""
+    rows: list[dict[str, Any]] = []
+    for name, tokenizer in tokenizers.items():
+        size = tokenizer.get_vocab_size()
+        by_language = [SampleText(of.language, "", of.text) for of in samples]
+        for row in sample_report(tokenizer, by_language):
+            kept = ("pieces_per_word", "unk_piece_fraction")
+            rows.append(
+                {"tokenizer": name, "pieces": size, "data": f"documents, {row['language']}"}
+                | {key: row[key] for key in kept}
+            )
+        for data, texts in spans.items():
+            found = span_report(tokenizer, texts)
+            rows.append({"tokenizer": name, "pieces": size, "data": data} | found)
+    return rows
+
+
+def script_of(piece: str) -> str:
+    """The script of a piece's first character: Hangul, Latin, Han, Kana, digit, ..."""
+    if is_special(piece):
+        return "special token"
+    text = surface(piece)
+    if text[0].isdigit():
+        return "digit"
+    if not text[0].isalpha():
+        return "punctuation or symbol"
+    name = unicodedata.name(text[0], "other").split()[0]
+    names = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "HALFWIDTH": "other"}
+    return names.get(name, name.capitalize())
+
+
+def longest(pieces: Iterable[str]) -> list[str]:
+    """The longest pieces, a check against boilerplate that was learnt by heart."""
+    lengths = {piece: len(surface(piece)) for piece in pieces if not is_special(piece)}
+    return nsmallest(NUM_LONGEST, lengths, key=lambda piece: (-lengths[piece], piece))
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 6) if whole else 0.0

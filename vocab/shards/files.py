@@ -1,0 +1,328 @@
+"""Token shards on disk: flat `.npy` arrays that open as memory maps, and an index that binds them.
+
+    index.json
+    {train,valid}/<language>/tokens-00000.npy     uint16 or uint32, 1-D
+    {train,valid}/<language>/offsets-00000.npy    int64: document starts, then the token count
+    {train,valid}/<language>/sentences-00000.npy  int64: sentence starts, then the token count
+
+A document is its WordPiece ids followed by one [SEP]; it never straddles two shards. Every document
+start is a sentence start too. The index holds the SHA-256 of each file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tokenize import TokenError
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from electrify.stage.folder import file_sha256, write_json
+from electrify.storage.files import inner_path, read_json, save_array
+from electrify.system.progress import Progress
+from vocab.shards.stream import Int64s, Shard, Tokens, TokenStream
+from vocab.wordpiece.learn import SPECIAL_TOKENS
+
+# Writes token shards and the index that binds them; `vocab.shards.files` says what they are.
+
+FORMAT_VERSION = 2
+INDEX = "index.json"
+SPLITS = ("train", "valid")
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One shard's files, as the index lists them."""
+
+    tokens: str  # file names, inside <split>/<language>/
+    offsets: str
+    sentences: str
+    num_documents: int
+    num_sentences: int
+    num_tokens: int
+    sha256: dict[str, str] = field(compare=False)  # of each file
+
+
+def token_dtype(vocab_size: int) -> np.dtype[Any]:
+    """The narrowest unsigned type that holds every id."""
+    return np.dtype(np.uint16 if vocab_size <= 65_536 else np.uint32)
+
+
+class ShardWriter:
+    """Writes the documents of one split and language; a shard ends once it has `shard_tokens`.
+
+    Documents are added in order as arrays of ids with their offsets; shard borders depend only on
+    that order, not on how the documents were grouped into calls.
+    """
+
+    def __init__(self, folder: Path, vocab_size: int, shard_tokens: int) -> None:
+        self._folder, self._vocab_size, self._shard_tokens = folder, vocab_size, shard_tokens
+        self._dtype = token_dtype(vocab_size)
+        self._parts: list[Tokens] = []
+        self._starts: list[Int64s] = []
+        self._sentences: list[Int64s] = []
+        self._num_tokens = 0
+        self.entries: list[ShardEntry] = []
+
+    def add(self, tokens: Tokens, offsets: Int64s, sentences: Int64s | None = None) -> None:
+        """Append documents: ids 1-D; starts of documents and of sentences, each with one last
+        entry, the number of ids. Without `sentences`, a document is one sentence."""
+        sentences = offsets if sentences is None else sentences
+        assert offsets[0] == sentences[0] == 0
+        assert offsets[-1] == sentences[-1] == len(tokens)
+        assert np.isin(offsets, sentences).all()
+        assert not len(tokens) or int(tokens.max()) < self._vocab_size
+        start = 0  # of the documents not yet taken
+        while start < len(offsets) - 1:
+            room = self._shard_tokens - self._num_tokens
+            # through the first document that fills the shard
+            stop = int(np.searchsorted(offsets, offsets[start] + room, side="left"))
+            stop = min(max(stop, start + 1), len(offsets) - 1)
+            first, last = offsets[start], offsets[stop]
+            inside = sentences[np.searchsorted(sentences, first) : np.searchsorted(sentences, last)]
+            self._parts.append(tokens[first:last].astype(self._dtype))
+            self._starts.append(offsets[start:stop] - first + self._num_tokens)
+            self._sentences.append(inside - first + self._num_tokens)
+            self._num_tokens += int(last - first)
+            start = stop
+            if self._num_tokens >= self._shard_tokens:
+                self._flush()
+
+    def close(self) -> list[ShardEntry]:
+        """Write what is left; the entries of all shards written."""
+        if self._parts:
+            self._flush()
+        return self.entries
+
+    def _flush(self) -> None:
+        end = np.array([self._num_tokens], np.int64)
+        arrays = {
+            "tokens": np.concatenate(self._parts),
+            "offsets": np.concatenate([*self._starts, end]),
+            "sentences": np.concatenate([*self._sentences, end]),
+        }
+        names = {kind: f"{kind}-{len(self.entries):05d}.npy" for kind in arrays}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for kind, array in arrays.items():
+            save_array(self._folder / names[kind], array)
+        self.entries.append(
+            ShardEntry(
+                **names,
+                num_documents=len(arrays["offsets"]) - 1,
+                num_sentences=len(arrays["sentences"]) - 1,
+                num_tokens=self._num_tokens,
+                sha256={kind: file_sha256(self._folder / name) for kind, name in names.items()},
+            )
+        )
+        self._parts, self._starts, self._sentences, self._num_tokens = [], [], [], 0
+
+
+def write_index(
+    folder: Path,
+    entries: Mapping[tuple[str, str], Sequence[ShardEntry]],
+    vocab_size: int,
+    tokenizer_sha256: str,
+    special_token_ids: Mapping[str, int],
+    counts: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Write index.json from the entries of each (split, language); returns its content.
+
+    `counts` are further figures of each (split, language), such as what was dropped.
+    """
+    splits: dict[str, dict[str, Any]] = {split: {} for split in SPLITS}
+    for (split, language), shards in sorted(entries.items()):
+        splits[split][language] = {
+            "num_documents": sum(shard.num_documents for shard in shards),
+            "num_sentences": sum(shard.num_sentences for shard in shards),
+            "num_tokens": sum(shard.num_tokens for shard in shards),
+            **(counts or {}).get((split, language), {}),
+            "shards": [asdict(shard) for shard in shards],
+        }
+    index = {
+        "format_version": FORMAT_VERSION,
+        "dtype": token_dtype(vocab_size).name,
+        "vocab_size": vocab_size,
+        "tokenizer_sha256": tokenizer_sha256,
+        "special_token_ids": dict(special_token_ids),
+        "splits": splits,
+    }
+    write_json(folder / INDEX, index)
+    return index
+
+
+# `index.json` of a shards folder as it is read: its form, and names that stay inside.
+
+AGAIN = "make the shards again: electrify encode CONFIG --overwrite"
+
+
+def _inner(name: str) -> str:
+    inner_path(Path("shards"), name)
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_inner)]  # of a file or folder
+_Count = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)  # what is written beside, counts, is let through
+
+
+class _Files(_Part):
+    tokens: str
+    offsets: str
+    sentences: str
+
+
+class _Shard(_Part):
+    tokens: _Name
+    offsets: _Name
+    sentences: _Name
+    num_documents: _Count
+    num_sentences: _Count
+    num_tokens: _Count
+    sha256: _Files
+
+
+class _Language(_Part):
+    shards: list[_Shard]
+
+
+class _Index(_Part):
+    dtype: str
+    vocab_size: Annotated[int, Field(ge=1, lt=2**32)]
+    tokenizer_sha256: str
+    special_token_ids: dict[str, _Count]
+    splits: dict[_Name, dict[_Name, _Language]]
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """The index as it was written; `ValueError` if it is missing, damaged or of another format."""
+    path = folder / INDEX
+    try:
+        index: dict[str, Any] = read_json(path)
+        found = index["format_version"]
+    except FileNotFoundError:
+        raise ValueError(f"no {path}; run first: electrify encode CONFIG") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({error!r}); {AGAIN}") from None
+    if found != FORMAT_VERSION:
+        raise ValueError(f"{path} has format_version {found}, not {FORMAT_VERSION}; {AGAIN}")
+    try:
+        checked = _Index.model_validate(index)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path} is damaged ({where}: {first['msg']}); {AGAIN}") from None
+    if missing := [split for split in SPLITS if split not in checked.splits]:
+        raise ValueError(f"{path} is damaged (it has no split {missing[0]!r}); {AGAIN}")
+    if missing := [token for token in SPECIAL_TOKENS if token not in checked.special_token_ids]:
+        raise ValueError(f"{path} is damaged (it has no id of {missing[0]}); {AGAIN}")
+    if checked.dtype != token_dtype(checked.vocab_size).name:
+        raise ValueError(
+            f"{path} has dtype {checked.dtype!r}, which does not fit vocab_size "
+            f"{checked.vocab_size}; {AGAIN}"
+        )
+    return index
+
+
+_FILES = ("tokens", "offsets", "sentences")
+
+
+class TokenShards:
+    """A finished shard folder, opened as memory maps; `ValueError` naming the file if damaged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = read_index(folder)
+        self.dtype = np.dtype(self.index["dtype"])
+        self.vocab_size: int = self.index["vocab_size"]
+        self.tokenizer_sha256: str = self.index["tokenizer_sha256"]
+        self.special_token_ids: dict[str, int] = self.index["special_token_ids"]
+        self._shards: dict[tuple[str, str], list[Shard]] = {}
+        for split, languages in self.index["splits"].items():
+            for language, listed in languages.items():
+                opened = [self._open(folder / split / language, s) for s in listed["shards"]]
+                self._shards[split, language] = opened
+
+    def verify(self, splits: Sequence[str] = SPLITS) -> None:
+        """Compare every file of the splits with its checksum: 1 GB/s; `ValueError` naming it."""
+        files = [
+            (self.folder / split / language / shard[kind], shard["sha256"][kind])
+            for split in splits
+            for language, listed in self.index["splits"][split].items()
+            for shard in listed["shards"]
+            for kind in _FILES
+        ]
+        with Progress("checking shards", len(files), "files") as progress:
+            for path, expected in files:
+                if file_sha256(path) != expected:
+                    raise ValueError(f"{path} has changed since it was written; {AGAIN}")
+                progress.update()
+
+    def check_tokenizer(self, sha256: str, path: Path) -> None:
+        """`ValueError` unless the tokenizer file with this hash wrote the shards."""
+        if sha256 != self.tokenizer_sha256:
+            raise ValueError(
+                f"{path} is not the tokenizer that the shards in {self.folder} were made with "
+                f"(SHA-256 {sha256[:12]}..., theirs {self.tokenizer_sha256[:12]}...): put that one "
+                f"back, or {AGAIN}"
+            )
+
+    def languages(self, split: str) -> list[str]:
+        """The languages of a split, sorted."""
+        return sorted(self.index["splits"].get(split, {}))
+
+    def stream(self, split: str, languages: Sequence[str] | None = None) -> TokenStream:
+        """All tokens of a split, language after language in sorted order (None: every language)."""
+        known = self.languages(split)
+        wanted = known if languages is None else sorted(set(languages))
+        for language in wanted:
+            if language not in known:
+                raise ValueError(
+                    f"{self.folder / split} has no language {language!r}; it has {known}"
+                )
+        shards = [shard for language in wanted for shard in self._shards[split, language]]
+        return TokenStream(shards, self.dtype)
+
+    def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:
+        int64, num_tokens = np.dtype(np.int64), shard["num_tokens"]
+        tokens = _open_array(folder / shard["tokens"], self.dtype, num_tokens)
+        documents = _open_array(folder / shard["offsets"], int64, shard["num_documents"] + 1)
+        sentences = _open_array(folder / shard["sentences"], int64, shard["num_sentences"] + 1)
+        for path, starts in ((shard["offsets"], documents), (shard["sentences"], sentences)):
+            if starts[0] != 0 or starts[-1] != num_tokens or (np.diff(starts) < 1).any():
+                raise ValueError(
+                    f"{folder / path} is damaged: its starts do not rise from 0 to {num_tokens}; "
+                    f"{AGAIN}"
+                )
+        return Shard(tokens, documents, sentences)
+
+
+# of a header that is no header, as numpy parses it
+_DAMAGES = (
+    ValueError,
+    TypeError,
+    EOFError,
+    OSError,
+    TokenError,
+    SyntaxError,
+    OverflowError,
+)
+
+
+def _open_array(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing; {AGAIN}") from None
+    except _DAMAGES as error:
+        raise ValueError(f"{path} is damaged ({error}); {AGAIN}") from None
+    if array.dtype != dtype or array.shape != (length,):
+        raise ValueError(
+            f"{path} holds {array.shape} of {array.dtype}, the index says ({length},) of "
+            f"{dtype}; {AGAIN}"
+        )
+    return array

@@ -1,0 +1,211 @@
+"""Batches of packed sequences from a folder of shards, each from its position alone.
+
+The position is all there is to save: a run that goes on at step s reads on at position s times the
+batch size, bit for bit, and batch size or number of ranks may change without a loader state.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from electrify.system.progress import warn
+from vocab.counts.mixture import sampling_shares
+from vocab.shards.draws import make_key, permute, uniform
+from vocab.shards.files import TokenShards
+from vocab.shards.pack import Accounting, PackedSequences, Packing
+from vocab.shards.stream import Int64s, Tokens
+
+# The endless order of sequences: languages in their shares, each in shuffled epochs of its own.
+
+PERIOD = 65_536  # positions after which the schedule of languages repeats
+
+
+class Schedule:
+    """Which sequence stands at a position of the endless order, from the position alone.
+
+    Languages with n sequences are drawn in proportion to n ** temperature. At 1 there is one
+    shuffle over all sequences, and every epoch holds each exactly once. Below 1 a small language
+    is drawn more often than it has text: a table of `PERIOD` positions, in which every stretch has
+    each language's share to within two, says whose turn it is, and each language goes through
+    shuffles of its own, a new one each time it has been read through.
+    """
+
+    def __init__(self, sizes: Sequence[int], temperature: float, seed: int) -> None:
+        assert sum(sizes) > 0
+        self.sizes, self._seed = tuple(sizes), seed
+        self._firsts = np.cumsum([0, *sizes])[:-1]
+        if temperature == 1.0 or sum(size > 0 for size in sizes) == 1:
+            self.shares = [size / sum(sizes) for size in sizes]
+            self._group_sizes, self._group_firsts = np.array([sum(sizes)]), np.array([0])
+            self._quotas = np.array([PERIOD])
+        else:
+            named = {str(number): float(size) for number, size in enumerate(sizes)}
+            shares = np.array(list(sampling_shares(named, temperature).values()))
+            self._group_sizes, self._group_firsts = np.array(sizes), self._firsts
+            self._quotas = share_out(shares, PERIOD)
+            self.shares = [int(quota) / PERIOD for quota in self._quotas]
+        self._turn, self._nth = _table(self._quotas, make_key(seed, "schedule"))
+
+    def indices(self, positions: Int64s) -> Int64s:
+        """The sequence at each position; sequences are numbered language after language."""
+        period, place = np.divmod(positions, PERIOD)
+        group = self._turn[place]
+        nth = period * self._quotas[group] + self._nth[place]
+        epoch, step = np.divmod(nth, self._group_sizes[group])
+        result = np.empty_like(positions)
+        for which, when in sorted(set(zip(group.tolist(), epoch.tolist(), strict=True))):
+            here = np.flatnonzero((group == which) & (epoch == when))
+            key = make_key(self._seed, "order", which, when)
+            size = int(self._group_sizes[which])
+            result[here] = self._group_firsts[which] + permute(key, step[here], size)
+        return result
+
+    def locate(self, indices: Int64s) -> tuple[Int64s, Int64s]:
+        """The language of each sequence, and its number in that language."""
+        language = np.searchsorted(self._firsts, indices, side="right") - 1
+        return language, indices - self._firsts[language]
+
+    def passes(self, num_positions: int) -> list[float]:
+        """How often each language's text is read in so many positions."""
+        pairs = zip(self.shares, self.sizes, strict=True)
+        return [share * num_positions / size if size else 0.0 for share, size in pairs]
+
+
+def share_out(shares: NDArray[np.float64], total: int) -> Int64s:
+    """Whole numbers in proportion to the shares, which sum to `total`: by largest remainder.
+
+    At least 1 where the share is above 0.
+    """
+    exact = shares / shares.sum() * total
+    quotas: Int64s = np.maximum(np.floor(exact), shares > 0).astype(np.int64)
+    while quotas.sum() != total:
+        step = 1 if quotas.sum() < total else -1
+        gap = np.where((shares > 0) & (quotas + step > 0), step * (exact - quotas), -np.inf)
+        quotas[np.argmax(gap)] += step
+    return quotas
+
+
+def _table(quotas: Int64s, key: int) -> tuple[Int64s, Int64s]:
+    """Whose turn each position is, and how many turns of the same language came before it.
+
+    The j-th of a language's q turns falls at a random place of the j-th of q equal stretches of
+    the period: even shares everywhere, but no beat that could fall in step with ranks.
+    """
+    language = np.repeat(np.arange(len(quotas)), quotas)
+    nth = np.arange(PERIOD) - np.repeat(np.cumsum(quotas) - quotas, quotas)
+    places = (nth + uniform(key, np.arange(PERIOD))) / quotas[language]
+    order = np.argsort(places, kind="stable")
+    # within a language places rise, so its turns stay in their order
+    return language[order], nth[order]
+
+
+_STRETCH = 4096  # positions whose order is computed at once
+
+
+class SequenceReader:
+    """One split of a shards folder as an endless, shuffled run of sequences of L tokens."""
+
+    def __init__(
+        self,
+        shards: TokenShards,
+        split: str,
+        sequence_length: int,
+        seed: int,
+        packing: Packing = "full",
+        temperature: float = 1.0,
+    ) -> None:
+        self.languages = shards.languages(split)
+        streams = [shards.stream(split, [language]) for language in self.languages]
+        self.num_documents = sum(stream.num_documents for stream in streams)
+        self._packed = [
+            PackedSequences(
+                stream, packing, sequence_length, (seed, language), shards.special_token_ids
+            )
+            for language, stream in zip(self.languages, streams, strict=True)
+        ]
+        sizes = [packed.num_sequences for packed in self._packed]
+        num_tokens = [stream.num_tokens for stream in streams]
+        _check_sizes(split, sequence_length, self.languages, num_tokens, sizes)
+        self.num_sequences = sum(sizes)  # of one pass over everything
+        self.sequence_length = sequence_length
+        self.is_full = all(packed.mode.is_full for packed in self._packed)
+        self.schedule = Schedule(sizes, temperature, make_key(seed, split))
+        self._dtype = shards.dtype
+        # a batch of 128 by itself takes 0.5 ms, in calls of NumPy on short arrays
+        self._stretch = lru_cache(maxsize=2)(self._order)
+
+    def batch(
+        self, first: int, count: int, rank: int = 0, num_ranks: int = 1
+    ) -> tuple[Tokens, NDArray[np.uint8]]:
+        """Positions first ... first + count of the endless order: ids and types, [n, L].
+
+        Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
+        would.
+        """
+        return self.sequences(self.indices(first, count, rank, num_ranks))
+
+    def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
+        """The numbers of the sequences of a `batch`."""
+        stop = first + count
+        numbers = range(first // _STRETCH, -(-stop // _STRETCH))
+        found = [
+            self._stretch(number)[max(first - number * _STRETCH, 0) : stop - number * _STRETCH]
+            for number in numbers
+        ]
+        return np.concatenate(found)[rank::num_ranks] if found else np.zeros(0, np.int64)
+
+    def sequences(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
+        """Sequences by number, 0 ... `num_sequences`, language after language: ids [n, L] as narrow
+        as the shards, types [n, L] uint8."""
+        language, local = self.schedule.locate(indices)
+        present: list[int] = np.unique(language).tolist()
+        if len(present) == 1:
+            return self._packed[present[0]].batch(local)
+        shape = len(indices), self.sequence_length
+        ids, types = np.empty(shape, self._dtype), np.empty(shape, np.uint8)
+        for number in present:
+            rows = np.flatnonzero(language == number)
+            ids[rows], types[rows] = self._packed[number].batch(local[rows])
+        return ids, types
+
+    def _order(self, number: int) -> Int64s:
+        """The sequences at `_STRETCH` positions, the `number`-th so many."""
+        return self.schedule.indices(np.arange(_STRETCH) + number * _STRETCH)
+
+    def language_numbers(self, indices: Int64s) -> Int64s:
+        """The place in `languages` of the language of each of these sequences."""
+        return self.schedule.locate(indices)[0]
+
+    def accounting(self) -> dict[str, Accounting]:
+        """Where the tokens of each language went."""
+        pairs = zip(self.languages, self._packed, strict=True)
+        return {language: packed.accounting() for language, packed in pairs}
+
+    def passes(self, num_sequences: int) -> dict[str, float]:
+        """How often each language's text is read in so many sequences."""
+        return dict(zip(self.languages, self.schedule.passes(num_sequences), strict=True))
+
+
+def _check_sizes(
+    split: str,
+    sequence_length: int,
+    languages: Sequence[str],
+    num_tokens: Sequence[int],
+    sizes: Sequence[int],
+) -> None:
+    if not sum(sizes):
+        raise ValueError(
+            f"the {sum(num_tokens):,} tokens of the {split} split do not fill one sequence of "
+            f"encode.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
+            "language needed): give more text, a "
+            f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
+            'encode.sequence_length, or encode.packing = "sentence", which pads'
+        )
+    for language, tokens, size in zip(languages, num_tokens, sizes, strict=True):
+        if not size:
+            warn(
+                f"{language} is left out of the {split} split: its {tokens:,} tokens do not fill "
+                f"one sequence of {sequence_length}"
+            )

@@ -1,0 +1,172 @@
+"""Text to ids by way of distinct words: each string between spaces is tokenised once.
+
+WordPiece looks at one word at a time, and no step before it looks across a space, so the ids of a
+text are those of its space-separated strings joined. With the ids of strings met before in a
+dictionary, most of the text costs a look-up. Of new strings nearly all are plain: those need the
+model only, at half the cost of all steps.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, pairwise, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, pre_tokenizers
+
+from vocab.counts.words import strings_of
+from vocab.pretokenize import plain_words_of
+from vocab.shards.files import token_dtype
+from vocab.tokenizer import SEP, UNK
+from vocab.wordpiece.segment import is_continuing
+
+MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
+_JOINED = 512  # new strings tokenised as one text
+_MARKS = "|~^\\;=+*.,"  # one of these, which BERT's pre-tokenizer isolates, goes between them
+_UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
+_CHECKED_TEXTS, _CHECKED_CHARACTERS = 4, 2000
+
+
+class WordEncoder:
+    """A tokenizer with the ids of the strings it has met."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        # a literal "[MASK]" in a document is text, not the special token
+        tokenizer.encode_special_tokens = True
+        self._tokenizer = tokenizer
+        self.dtype = token_dtype(tokenizer.get_vocab_size())
+        self.unk: int = tokenizer.token_to_id(UNK)
+        self.sep = np.array([tokenizer.token_to_id(SEP)], self.dtype).tobytes()
+        self._known: dict[str, bytes] = {"": b""}
+        self._mark, self._mark_id = self._find_mark()
+        # strings that normaliser and pre-tokenizer would leave as they are need only the model
+        self._plain = plain_words_of(tokenizer)
+        self._has_added = _added_in(tokenizer)
+        self._model: Any = Tokenizer(tokenizer.model)
+        self._model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        pieces = map(tokenizer.id_to_token, range(tokenizer.get_vocab_size()))
+        self._starts = np.array([not is_continuing(piece) for piece in pieces])
+
+    def encode(self, texts: Sequence[str]) -> list[bytes]:
+        """The ids of each text, as the bytes of an array of `dtype`."""
+        # at these two only: a tab or an exotic space is left to the normaliser, and a control
+        # character that str.split() takes for a space is none to it (it joins its neighbours)
+        spaced = pc.replace_substring(pa.array(texts, pa.large_string()), "\n", " ")
+        lists = pc.split_pattern(spaced, " ")
+        coded = lists.values.dictionary_encode()
+        pool, sizes = self._look_up(strings_of(coded.dictionary.cast(pa.string())))
+        codes = np.frombuffer(coded.indices.buffers()[1] or b"", np.int32)
+        lengths = sizes[codes]
+        ends = np.cumsum(lengths)
+        # of each id, how far its place in the pool lies from its place here
+        shifts = (np.cumsum(sizes) - sizes)[codes] - (ends - lengths)
+        ids = pool[np.arange(lengths.sum()) + np.repeat(shifts, lengths)].tobytes()
+        of_text = np.frombuffer(lists.offsets.buffers()[1], np.int32)[: len(texts) + 1]
+        borders = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
+        return [ids[start:stop] for start, stop in pairwise(borders.tolist())]
+
+    def _look_up(self, strings: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of distinct strings in a row, and how many each has."""
+        known = self._known
+        if len(known) > MAX_STRINGS:  # those met first are the frequent ones
+            known = self._known = dict(islice(known.items(), MAX_STRINGS // 2))
+        found = list(map(known.get, strings, repeat(_UNKNOWN)))
+        missing = [at for at, ids in enumerate(found) if ids is _UNKNOWN]
+        self._learn([strings[at] for at in missing])
+        for at in missing:
+            found[at] = known[strings[at]]
+        sizes = np.fromiter(map(len, found), np.int64, len(found)) // self.dtype.itemsize
+        return np.frombuffer(b"".join(found), self.dtype), sizes
+
+    def check(self, texts: Sequence[str]) -> None:
+        """`ValueError` if the tokenizer looks across spaces: told by the first few texts."""
+        sample = [text[:_CHECKED_CHARACTERS] for text in texts[:_CHECKED_TEXTS]]
+        whole = self._tokenize(sample)
+        for text, joined, ids in zip(sample, self.encode(sample), whole, strict=True):
+            if joined != np.array(ids, self.dtype).tobytes():
+                raise ValueError(
+                    "this tokenizer.json does not treat each word by itself, as WordPiece with "
+                    f"BERT's pre-tokenizer does (seen in the text {text[:60]!r}...); make it "
+                    "again: electrify train-vocab CONFIG --overwrite"
+                )
+
+    def _learn(self, strings: Iterable[str]) -> None:
+        """Tokenise new strings: plain ones word by word, the others by all steps."""
+        if self._plain is None:
+            self._learn_any(list(strings))
+            return
+        is_word, is_plain, cut = self._plain.is_word, self._plain.is_plain, self._plain.words
+        words, several, others = set[str](), dict[str, list[str]](), list[str]()
+        for string in strings:
+            if self._has_added is not None and self._has_added(string):
+                others.append(string)
+            elif is_word(string):
+                words.add(string)
+            elif is_plain(string):
+                several[string] = parts = cut(string)
+                words.update(parts)
+            else:
+                others.append(string)
+        known = self._known
+        self._learn_words(list(words.difference(known)))
+        for string, parts in several.items():
+            known[string] = b"".join(map(known.__getitem__, parts))
+        self._learn_any(others)
+
+    def _learn_words(self, words: Sequence[str]) -> None:
+        groups = [words[i : i + _JOINED] for i in range(0, len(words), _JOINED)]
+        texts = [" ".join(group) for group in groups]
+        encodings = self._model.encode_batch_fast(texts, add_special_tokens=False)
+        for group, encoding in zip(groups, encodings, strict=True):
+            ids = np.array(encoding.ids, self.dtype)
+            starts = np.flatnonzero(self._starts[ids]) * self.dtype.itemsize
+            data = ids.tobytes()
+            borders = pairwise([*starts.tolist(), len(data)])
+            self._known.update(
+                (word, data[start:stop]) for word, (start, stop) in zip(group, borders, strict=True)
+            )
+
+    def _learn_any(self, words: Sequence[str]) -> None:
+        """Many as one text: alone, each would cost three times as much."""
+        mark, apart = self._mark, list[str]()
+        joinable = [word for word in words if mark and mark not in word]
+        groups = [joinable[i : i + _JOINED] for i in range(0, len(joinable), _JOINED)]
+        texts = [f" {mark} ".join(group) for group in groups]
+        for group, listed in zip(groups, self._tokenize(texts), strict=True):
+            ids = np.array(listed, self.dtype)
+            ends = np.flatnonzero(ids == self._mark_id).tolist()
+            if len(ends) != len(group) - 1:
+                apart += group
+                continue
+            borders = zip([0, *(end + 1 for end in ends)], [*ends, len(ids)], strict=True)
+            self._known.update(
+                (word, ids[start:stop].tobytes())
+                for word, (start, stop) in zip(group, borders, strict=True)
+            )
+        apart += [word for word in words if not mark or mark in word]
+        for word, listed in zip(apart, self._tokenize(apart), strict=True):
+            self._known[word] = np.array(listed, self.dtype).tobytes()
+
+    def _find_mark(self) -> tuple[str, int]:
+        """A punctuation mark that is a piece; no mark if there is none."""
+        for mark, ids in zip(
+            _MARKS, self._tokenize([f"a {mark} a" for mark in _MARKS]), strict=True
+        ):
+            alone = self._tokenizer.token_to_id(mark)
+            if alone is not None and alone != self.unk and list(ids).count(alone) == 1:
+                return mark, alone
+        return "", -1
+
+    def _tokenize(self, texts: Sequence[str]) -> Iterable[list[int]]:
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return (encoding.ids for encoding in encoded)
+
+
+def _added_in(tokenizer: Any) -> Callable[[str], object] | None:
+    """Tells strings that hold a token which is cut out before all steps; None if none is."""
+    tokens = tokenizer.get_added_tokens_decoder().values()
+    contents = [re.escape(token.content) for token in tokens if not token.special]
+    return re.compile("|".join(contents)).search if contents else None

@@ -1,0 +1,222 @@
+"""A WordPiece vocabulary from counts of words: grown by merging pairs, then pruned by use.
+
+Growing is what Hugging Face calls WordPiece training (pair-frequency BPE), but from counts, with
+64-bit sums, and with parts of words that pieces may not cross: that is how morphemes guide the
+pieces, and why 에서 behind 학교 is learnt as `##에서`, which is what run time looks for.
+
+Pruning is new. Merging and longest match do not agree on what a piece is worth: some pieces only
+served as steps to longer ones, and some are taken across a border that training respected (`3 |
+##명의` for 3명|의, where 명의 was seen elsewhere). So more pieces are learnt than are wanted, all
+words are cut as the tokenizer will cut them, and those pieces go that lie across borders too often,
+then those used least.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+
+from electrify.system.progress import log, warn
+from vocab.counts.words import Batches, code_points, count_characters
+from vocab.pretokenize import CUT, is_isolated
+from vocab.wordpiece.merges import BORDER, PREFIX, Algorithm, Ints, PairMerger
+from vocab.wordpiece.prune import prune
+
+# Which characters have pieces of their own.
+
+Hangul = Literal["seen", "common", "all"]
+
+
+def alphabet_pieces(characters: Iterable[str], lowercase: bool, split_digits: bool) -> list[str]:
+    """Each character as it begins a word, then those that can continue one as they do."""
+    plain = sorted(characters)
+    continuing = [
+        PREFIX + character
+        for character in plain
+        if not is_isolated(character, lowercase, split_digits)
+    ]
+    return plain + continuing
+
+
+def hangul_syllables(which: Hangul) -> tuple[str, ...]:
+    """Syllables that are covered whether seen or not.
+
+    `common`: the 2,350 of KS X 1001, rows 16 to 40 of 94 cells, which is what `euc_kr` encodes;
+    `all`: the 11,172 that modern jamo make.
+    """
+    if which == "common":
+        cells = ((row, cell) for row in range(0xB0, 0xC9) for cell in range(0xA1, 0xFF))
+        return tuple(bytes(cell).decode("euc_kr") for cell in cells)
+    return tuple(map(chr, range(0xAC00, 0xD7A4))) if which == "all" else ()
+
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a vocabulary is learnt."""
+
+    size: int
+    min_frequency: int = 2
+    limit_alphabet: int = 6000
+    algorithm: Algorithm = "bpe"
+    surplus: float = 0.3  # share of pieces learnt above `size`, then pruned
+    max_crossing: float = 0.1  # of a piece's uses, over distinct words, that may cross a border
+    max_words: int = 500_000  # distinct, that merges are learnt from; some 200 bytes each
+    lowercase: bool = False
+    split_digits: bool = False
+    # ids 0, 1, ...: special tokens, or a whole vocabulary that is kept or extended
+    first_pieces: tuple[str, ...] = SPECIAL_TOKENS
+    extra_characters: tuple[str, ...] = ()  # covered whether seen or not
+    extends: bool = False  # characters take at most half of the room behind the first pieces
+
+    @property
+    def room(self) -> int:
+        """How many pieces come behind the first ones."""
+        return self.size - len(self.first_pieces)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Pieces in the order of their ids: first pieces, characters, merges as they were made."""
+
+    pieces: list[str]
+    num_characters: int  # of the text that have a piece
+    num_characters_seen: int
+    num_words: int  # distinct, that took part in training
+    min_word_count: int  # of those words
+    num_pruned: int
+    num_pruned_for_crossing: int
+
+
+def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
+    """Learn exactly `training.size` pieces from distinct words with their counts.
+
+    Each of the `limit_alphabet` most frequent characters gets a piece and, unless it always stands
+    alone (punctuation, ideographs), its `##` form, so no word of covered characters is [UNK].
+    Deterministic, whatever the order of the words. `ValueError` if they do not yield that many.
+    """
+    found = count_characters(batches, training.max_words)
+    seen = found.characters
+    first = [*training.first_pieces, *_alphabet(training, seen)]
+    pieces = first
+    if len(first) < training.size:
+        merger = PairMerger(
+            *flat_symbols(batches, found.min_count, first), first, training.algorithm
+        )
+        merger.merge_until(round(training.size * (1 + training.surplus)), training.min_frequency)
+        pieces = merger.pieces
+        del merger  # its arrays, before pruning makes its own
+    if len(pieces) < training.size:
+        raise ValueError(_too_few(training, len(pieces), found.num_words))
+    pruned = prune(batches, pieces, len(first), training.size, training.max_crossing)
+    covered = seen.keys() & set(first)
+    return Vocabulary(
+        pruned.pieces,
+        len(covered),
+        len(seen),
+        found.num_words,
+        found.min_count,
+        len(pieces) - len(pruned.pieces),
+        pruned.num_crossing,
+    )
+
+
+def _alphabet(training: Training, seen: Mapping[str, int]) -> list[str]:
+    """The pieces of single characters that come behind the first pieces.
+
+    `ValueError` if a new vocabulary has no room for them.
+    """
+    known = set(training.first_pieces)
+    limit = training.limit_alphabet
+    covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
+    wanted = [*dict.fromkeys((*covered, *training.extra_characters))]
+
+    def new_pieces(characters: Iterable[str]) -> list[str]:
+        every = alphabet_pieces(characters, training.lowercase, training.split_digits)
+        return [piece for piece in every if piece not in known]
+
+    if training.extends:
+        counts = [len(new_pieces([character])) for character in wanted]
+        num_fitting = bisect_right([*accumulate(counts)], training.room // 2)
+        if num_left := sum(map(bool, counts[num_fitting:])):
+            warn(
+                f"{num_left:,} characters lack a piece, so words with them may be [UNK]: of the "
+                f"{training.room:,} pieces added to vocab.extend, characters take at most half; "
+                "raise vocab.size to cover more"
+            )
+        return new_pieces(wanted[:num_fitting])
+    alphabet = new_pieces(wanted)
+    _check_room(training, len(alphabet))
+    return alphabet
+
+
+def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tuple[Ints, Ints]:
+    """All words as ids of one-character pieces, borders between, with the count of each word.
+
+    A part after CUT goes on with `##` pieces; a character without a piece is a border, too.
+    """
+    initial, continuing = _character_ids(pieces)
+    ids: list[Ints] = [np.array([BORDER], np.int32)]
+    weights: list[Ints] = [np.zeros(1, np.int64)]
+    for batch in batches():
+        chosen = np.flatnonzero(batch.counts >= min_count)
+        if not len(chosen):
+            continue
+        points, of = code_points([batch.words[row] for row in chosen])
+        symbols = continuing[points]
+        starts = np.flatnonzero(points == ord("\n")) + 1
+        symbols[starts] = initial[points[starts]]
+        ids.append(symbols)
+        weights.append(batch.counts[chosen][of])
+    ids.append(np.array([BORDER], np.int32))
+    weights.append(np.zeros(1, np.int64))
+    largest = max(int(part.max()) for part in weights)
+    narrow = np.int32 if largest < 2**31 else np.int64
+    return np.concatenate(ids), np.concatenate([part.astype(narrow) for part in weights])
+
+
+def _character_ids(pieces: Iterable[str]) -> tuple[Ints, Ints]:
+    """By code point, the id of the character's piece at the start of a word and later."""
+    initial = np.full(0x110000, BORDER, np.int32)
+    continuing = initial.copy()
+    for index, piece in enumerate(pieces):
+        if len(piece) == 1:
+            initial[ord(piece)] = index
+        elif len(piece) == 3 and piece.startswith("##"):
+            continuing[ord(piece[2])] = index
+    for mark in ("\n", CUT):
+        assert initial[ord(mark)] == continuing[ord(mark)] == BORDER
+    return initial, continuing
+
+
+def _check_room(training: Training, num_alphabet: int) -> None:
+    first, size = len(training.first_pieces), training.size
+    left = training.room - num_alphabet
+    numbers = f"characters take {num_alphabet} of vocab.size = {size} pieces"
+    advice = f"raise vocab.size or lower vocab.limit_alphabet = {training.limit_alphabet}"
+    if left < 0:
+        raise ValueError(f"{numbers}, beside {first} special or unused ones: {advice}")
+    if left < size // 4 and first < size // 2:
+        warn(f"{numbers}, so few are left for longer pieces: {advice}")
+
+
+def _too_few(training: Training, reached: int, num_words: int) -> str:
+    return (
+        f"vocab.size = {training.size}, but the text yields {reached} pieces at "
+        f"vocab.min_frequency = {training.min_frequency} ({num_words} distinct words): set "
+        f"vocab.size to at most {reached}, lower vocab.min_frequency, or give more text"
+    )
+
+
+def log_vocabulary(vocabulary: Vocabulary) -> None:
+    """Say what pruning did."""
+    log(
+        f"{len(vocabulary.pieces):,} pieces; {vocabulary.num_pruned:,} more were pruned, "
+        f"{vocabulary.num_pruned_for_crossing:,} of them because they lay across borders"
+    )

@@ -1,0 +1,293 @@
+"""Byte-pair merges over flat arrays: exact, in some 60 bytes a symbol, without a loop over words.
+
+Symbols of all words lie in one array, words parted by a border. Pairs whose count is below a
+threshold cannot be merged before those above it, so only pairs above it are indexed; once they are
+used up the arrays are compacted and indexed again with a lower threshold. Counts are 64-bit.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from electrify.system.progress import Progress
+
+PREFIX = "##"
+BORDER = -1
+_DEAD = -2  # the second half of a merged pair
+_PAIRS_INDEXED = 20_000  # at a time: more is memory, fewer is time for indexing again
+_FEW = 400  # occurrences, up to which loops over them are faster than calls of numpy
+_SHIFT = 32
+_LOW = (1 << _SHIFT) - 1
+
+Algorithm = Literal["bpe", "likelihood"]
+Ints = NDArray[np.integer[Any]]
+
+
+class PairMerger:
+    """Merges the best adjacent pair of pieces, again and again.
+
+    `bpe`: the most frequent pair (Sennrich et al. 2016). `likelihood`: the pair whose merge raises
+    the likelihood of the text under a unigram model of pieces most (Schuster and Nakajima 2012),
+    count(ab) log(count(ab) n / (count(a) count(b))); there a score may rise when a part becomes
+    rarer, which is noticed when pairs are indexed again. Ties go to the pair of lower ids.
+    """
+
+    def __init__(
+        self,
+        symbols: Ints,
+        counts: Ints,
+        first_pieces: Sequence[str],
+        algorithm: Algorithm = "bpe",
+    ) -> None:
+        """`symbols`: ids with a BORDER first, last and between words; `counts`: one a symbol."""
+        assert symbols[0] == BORDER == symbols[-1]
+        self.pieces = list(first_pieces)
+        self._piece_ids = {piece: index for index, piece in enumerate(self.pieces)}
+        self._by_likelihood = algorithm == "likelihood"
+        self._ids = symbols.astype(np.int32, copy=False)
+        self._weights = counts
+        self._next = np.empty(0, np.int32)
+        self._previous = np.empty(0, np.int32)
+        self._pair_counts: dict[int, int] = {}
+        self._where: dict[int, Ints] = {}
+        self._heap: list[tuple[float, int]] = []
+        self._threshold = 0
+        self._piece_counts = (
+            self._count_pieces() if self._by_likelihood else [0] * len(first_pieces)
+        )
+        self._num_symbols = sum(self._piece_counts)
+
+    def merge_until(self, size: int, min_frequency: int) -> None:
+        """Add pieces until there are `size`, or no pair occurs `min_frequency` times."""
+        with Progress("WordPiece merges", size, "pieces", initial=len(self.pieces)) as progress:
+            while len(self.pieces) < size:
+                if not self._heap:
+                    if self._threshold == min_frequency:
+                        return
+                    self._index(min_frequency)
+                    continue
+                before = len(self.pieces)
+                self._step()
+                progress.update(len(self.pieces) - before)
+
+    def _step(self) -> None:
+        negative, key = heapq.heappop(self._heap)
+        count = self._pair_counts.get(key, 0)
+        if count < self._threshold:
+            return
+        score = self._score(key, count)
+        if score < -negative:  # it fell since it was pushed
+            heapq.heappush(self._heap, (-score, key))
+            return
+        self._merge(key)
+
+    def _score(self, key: int, count: int) -> float:
+        if not self._by_likelihood:
+            return count
+        first, second = self._piece_counts[key >> _SHIFT], self._piece_counts[key & _LOW]
+        return count * math.log(count * self._num_symbols / (first * second))
+
+    def _index(self, min_frequency: int) -> None:
+        """Compact the arrays and index the most frequent pairs, down to a lower threshold."""
+        self._compact()
+        packed, position_bits = self._packed_pairs()
+        keys = packed >> position_bits
+        packed &= (1 << position_bits) - 1
+        where = packed.astype(np.int32)
+        del packed
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        keys = keys[starts]
+        sums = (
+            np.add.reduceat(self._weights[where], starts, dtype=np.int64) if len(starts) else keys
+        )
+        self._threshold = min_frequency
+        if len(sums) > _PAIRS_INDEXED:
+            kth = int(np.partition(sums, -_PAIRS_INDEXED)[-_PAIRS_INDEXED])
+            self._threshold = max(min_frequency, kth)
+        ends = np.append(starts[1:], len(where))
+        bits = _bits(len(self.pieces))
+        chosen = np.flatnonzero(sums >= self._threshold)
+        pairs = ((keys[chosen] >> bits) << _SHIFT) | (keys[chosen] & ((1 << bits) - 1))
+        spans = zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True)
+        self._pair_counts = dict(zip(pairs.tolist(), sums[chosen].tolist(), strict=True))
+        self._where = {
+            pair: where[start:end].copy()
+            for pair, (start, end) in zip(self._pair_counts, spans, strict=True)
+        }
+        self._heap = [(-self._score(key, n), key) for key, n in self._pair_counts.items()]
+        heapq.heapify(self._heap)
+
+    def _compact(self) -> None:
+        """Drop merged-away symbols, words of one piece, and doubled borders."""
+        alive = self._ids != _DEAD
+        ids, weights = self._ids[alive], self._weights[alive]
+        self._ids = self._weights = self._next = self._previous = np.empty(0, np.int32)
+        self._pair_counts, self._where, self._heap = {}, {}, []
+        border = ids == BORDER
+        lonely = ~border
+        lonely[1:] &= border[:-1]
+        lonely[:-1] &= border[1:]
+        border[1:] &= border[:-1] | lonely[:-1]  # a border after a border or after a lonely piece
+        border[0] = False
+        keep = ~(lonely | border)
+        self._ids, self._weights = ids[keep], weights[keep]
+        self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
+        self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)
+
+    def _packed_pairs(self) -> tuple[Ints, int]:
+        """All (pair, position) as sorted integers, and how many bits the position has."""
+        bits, position_bits = _bits(len(self.pieces)), _bits(len(self._ids))
+        assert 2 * bits + position_bits < 64, "more symbols than one process can merge"
+        first = np.flatnonzero((self._ids[:-1] >= 0) & (self._ids[1:] >= 0))
+        packed = self._ids[first].astype(np.int64)
+        packed <<= bits
+        packed |= self._ids[first + 1]
+        packed <<= position_bits
+        packed |= first
+        packed.sort()
+        return packed, position_bits
+
+    def _count_pieces(self) -> list[int]:
+        present = self._ids >= 0
+        size = len(self.pieces)
+        counted = np.bincount(self._ids[present], self._weights[present], minlength=size)
+        return [int(count) for count in counted]
+
+    def _merge(self, key: int) -> None:
+        first, second = key >> _SHIFT, key & _LOW
+        new, is_new = self._new_piece(first, second)
+        del self._pair_counts[key]
+        at = self._occurrences(self._where.pop(key), first, second)
+        behind, before = self._next[at], self._previous[at]
+        after = self._next[behind]
+        if is_new and len(at) <= _FEW:
+            ids_before, ids_after = self._ids[before], self._ids[after]
+            weights = self._weights[at].tolist()
+            left = _sum_by(ids_before.tolist(), weights)
+            right = _sum_by(ids_after.tolist(), weights)
+            if not (second in left and first in right):  # else one may stand behind another
+                self._replace(at, behind, after, new)
+                self._count_merged(first, second, new, sum(weights))
+                for neighbour, gone in left.items():
+                    self._take((neighbour << _SHIFT) | first, gone)
+                    if gone >= self._threshold:
+                        where = before[ids_before == neighbour]
+                        self._put((neighbour << _SHIFT) | new, gone, where)
+                for neighbour, gone in right.items():
+                    self._take((second << _SHIFT) | neighbour, gone)
+                    if gone >= self._threshold:
+                        self._put((new << _SHIFT) | neighbour, gone, at[ids_after == neighbour])
+                return
+        # pairs that go: those of the neighbours; what stands between two occurrences goes once
+        self._subtract(np.concatenate([before[_unlike(before, behind)], behind]))
+        self._replace(at, behind, after, new)
+        self._count_merged(first, second, new, int(self._weights[at].sum(dtype=np.int64)))
+        if not is_new:  # spelt before by another pair: count all its occurrences
+            at = np.flatnonzero(self._ids == new).astype(np.int32)
+        before = self._previous[at]
+        self._add(np.concatenate([before[_unlike(before, at)], at]))
+
+    def _replace(self, at: Ints, behind: Ints, after: Ints, new: int) -> None:
+        self._ids[at], self._ids[behind] = new, _DEAD
+        self._next[at], self._previous[after] = after, at
+
+    def _count_merged(self, first: int, second: int, new: int, merged: int) -> None:
+        if self._by_likelihood:
+            for piece, change in ((first, -merged), (second, -merged), (new, merged)):
+                self._piece_counts[piece] += change
+            self._num_symbols -= merged
+
+    def _take(self, key: int, gone: int) -> None:
+        """Lower the count of a pair, if it is indexed."""
+        count = self._pair_counts.get(key)
+        if count is None:
+            return
+        if count - gone < self._threshold:
+            del self._pair_counts[key], self._where[key]
+        else:
+            self._pair_counts[key] = count - gone
+
+    def _put(self, key: int, count: int, where: Ints) -> None:
+        """Index a pair."""
+        self._pair_counts[key], self._where[key] = count, where
+        heapq.heappush(self._heap, (-self._score(key, count), key))
+
+    def _new_piece(self, first: int, second: int) -> tuple[int, bool]:
+        # two pairs can spell one piece: a + ##bc and ab + ##c
+        piece = self.pieces[first] + self.pieces[second].removeprefix(PREFIX)
+        known = self._piece_ids.setdefault(piece, len(self.pieces))
+        if known < len(self.pieces):
+            return known, False
+        self.pieces.append(piece)
+        self._piece_counts.append(0)
+        return known, True
+
+    def _occurrences(self, at: Ints, first: int, second: int) -> Ints:
+        """Where the pair still stands; in `aaa`, from the left and without overlap."""
+        at = at[self._ids[at] == first]
+        at = at[self._ids[self._next[at]] == second]
+        if first != second or len(at) < 2:
+            return at
+        at.sort()
+        starts = np.ones(len(at), bool)
+        starts[1:] = self._next[at[:-1]] != at[1:]
+        run_start = np.maximum.accumulate(np.where(starts, np.arange(len(at)), 0))
+        even: Ints = at[(np.arange(len(at)) - run_start) % 2 == 0]
+        return even
+
+    def _pairs_at(self, at: Ints) -> tuple[Ints, Ints]:
+        """Positions where a pair starts, and the pairs."""
+        left, right = self._ids[at].astype(np.int64), self._ids[self._next[at]]
+        there = (left >= 0) & (right >= 0)
+        return at[there], (left[there] << _SHIFT) | right[there]
+
+    def _subtract(self, at: Ints) -> None:
+        at, keys = self._pairs_at(at[self._ids[at] >= 0])
+        known, inverse = np.unique(keys, return_inverse=True)
+        sums = np.bincount(inverse, self._weights[at], minlength=len(known))
+        for key, gone in zip(known.tolist(), sums.tolist(), strict=True):
+            self._take(key, int(gone))
+
+    def _add(self, at: Ints) -> None:
+        """Index the pairs that start at these positions, which are all there are of them."""
+        at, keys = self._pairs_at(at[self._ids[at] >= 0])
+        if not len(at):
+            return
+        order = np.argsort(keys, kind="stable")
+        at, keys = at[order], keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64)
+        ends = np.append(starts[1:], len(at))
+        enough = sums >= self._threshold
+        for key, count, start, end in zip(
+            keys[starts[enough]].tolist(),
+            sums[enough].tolist(),
+            starts[enough].tolist(),
+            ends[enough].tolist(),
+            strict=True,
+        ):
+            self._put(key, count, at[start:end].copy())
+
+
+def _sum_by(keys: list[int], weights: list[int]) -> dict[int, int]:
+    """The sum of weights of each key that is a piece."""
+    sums: dict[int, int] = {}
+    for key, weight in zip(keys, weights, strict=True):
+        if key >= 0:
+            sums[key] = sums.get(key, 0) + weight
+    return sums
+
+
+def _unlike(before: Ints, last: Ints) -> NDArray[np.bool_]:
+    """False where the symbol before an occurrence is the last of the occurrence before it."""
+    unlike = np.ones(len(before), bool)
+    unlike[1:] = before[1:] != last[:-1]
+    return unlike
+
+
+def _bits(number: int) -> int:
+    return max(1, (number - 1).bit_length())
