@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,6 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
-from benchmarks.finetune.optim import layer_depth, num_layers
 from electrify.system.outcome import first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -22,6 +22,24 @@ Variant = Literal["pretrained", "random-init"]
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel
 _TRANSFORMERS_LOGGING: Any = logging
+
+
+# "layer.3.", "layers.3.", "h.3.", "block.3." of the encoders of `transformers`
+_LAYER = re.compile(r"(?:^|[._])(?:layers?|h|blocks?)\.(\d+)\.")
+
+
+def num_layers(encoder_names: Iterable[str]) -> int:
+    """How many layers the parameters of these names make."""
+    found = [int(match[1]) for name in encoder_names if (match := _LAYER.search(name))]
+    return max(found, default=-1) + 1
+
+
+def layer_depth(name: str, num_layers: int) -> int:
+    """Depth of an encoder parameter: 0 embeddings, 1 to n the layers, n for what stands on top."""
+    match = _LAYER.search(name)
+    if match:
+        return int(match[1]) + 1
+    return 0 if "embed" in name else num_layers
 
 
 @dataclass(frozen=True)

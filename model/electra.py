@@ -1,8 +1,8 @@
 """The networks of pretraining: a generator, a main network, and what they share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +27,6 @@ from model.layers import (
     initialise,
 )
 from model.masking import choose_positions, cumulative_of, mask_tokens, masked_limits
-from model.objectives import at_positions, generator_output, language_output, run_objective
-from model.schedule import Stage
 
 
 def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
@@ -121,15 +119,9 @@ class ElectraPretrainer(nn.Module):
         # made anew from the vocabulary and the shards, so no checkpoint needs it
         self.register_buffer(name, table, persistent=False)
 
-    def forward(
-        self, masked: Masked, stage: Stage = "joint", earlier: Outputs | None = None
-    ) -> Outputs:
-        """Generate, sample, discriminate: the terms of the objective's loss.
-
-        `stage` "generator" or "discriminator" trains one network alone; `earlier` are the outputs
-        of the generator's own pass over the batch, where there was one: its samples stay.
-        """
-        return run_objective(self, masked, stage, earlier)
+    def forward(self, loss: Callable[..., Outputs], *arguments: Any) -> Outputs:
+        """A loss function of the network as its forward pass, where DDP synchronises gradients."""
+        return loss(self, *arguments)
 
     @torch.no_grad()
     def mask(self, batch: Batch) -> Masked:
@@ -259,6 +251,27 @@ class ElectraPretrainer(nn.Module):
         assert self.generator_embeddings is not None
         self.embeddings.load_state_dict(self.generator_embeddings.state_dict())
         self.discriminator.load_state_dict(self.generator.state_dict())
+
+
+def at_positions(states: Tensor, positions: Tensor) -> Tensor:
+    """(B, L, H), (B, N) to (B, N, H)."""
+    return states.gather(1, positions[:, :, None].expand(-1, -1, states.shape[-1]))
+
+
+def generator_output(model: ElectraPretrainer) -> tuple[GeneratorHead, Tensor]:
+    """The generator's head and its word table (V, E)."""
+    assert model.generator_head is not None
+    return model.generator_head, (model.generator_embeddings or model.embeddings).word.weight
+
+
+def language_output(model: ElectraPretrainer) -> tuple[GeneratorHead, Tensor]:
+    """The main network's head over the vocabulary and its word table (V, E)."""
+    assert model.language_head is not None
+    table: Tensor = model.embeddings.word.weight
+    if model.config.weight_sharing == "gdes":
+        assert model.generator_embeddings is not None
+        table = table + model.generator_embeddings.word.weight.detach()
+    return model.language_head, table
 
 
 # Each network's weights by themselves, whatever a run shares between them, and back again.

@@ -4,19 +4,20 @@ All share one shape. The generator predicts the tokens at the chosen positions a
 there; the main network, from the corrupted sequence, tells replaced tokens, or predicts tokens, or
 both. Losses are sums; the trainer divides them by the counts of the whole step.
 
-Source: ELECTRA (Clark et al. 2020), sections 2, 3.2, 3.4 and appendix F. Electric: electric.py.
+Source: ELECTRA (Clark et al. 2020), sections 2, 3.2, 3.4 and appendix F.
+Electric (Clark et al. 2020b) stands at its heading.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from model.batch import Counts, Masked, Outputs, Term
+from model.electra import ElectraPretrainer, at_positions, generator_output, language_output
 from model.layers import GeneratorHead
 from model.masking import forbid_tokens, replace_tokens, sample_from_table, sample_tokens
 from model.schedule import Stage
@@ -30,9 +31,6 @@ from model.vocabulary_head import (
 )
 
 # The steps that objectives are put together from: sample, corrupt, run a network, report.
-
-if TYPE_CHECKING:
-    from model.electra import ElectraPretrainer
 
 
 @dataclass(frozen=True)
@@ -58,39 +56,18 @@ class Detected:
     losses: Tensor  # binary cross-entropies, with gradient
 
 
-def at_positions(states: Tensor, positions: Tensor) -> Tensor:
-    """(B, L, H), (B, N) to (B, N, H)."""
-    return states.gather(1, positions[:, :, None].expand(-1, -1, states.shape[-1]))
-
-
-def generator_states(model: "ElectraPretrainer", masked: Masked, input_ids: Tensor) -> Tensor:
+def generator_states(model: ElectraPretrainer, masked: Masked, input_ids: Tensor) -> Tensor:
     """(B, L) to the generator's last states (B, L, H)."""
     return model.generator_states(
         input_ids, masked.batch.token_type_ids, masked.attention_mask, masked.position_ids
     )
 
 
-def main_states(model: "ElectraPretrainer", masked: Masked, input_ids: Tensor) -> Tensor:
+def main_states(model: ElectraPretrainer, masked: Masked, input_ids: Tensor) -> Tensor:
     """(B, L) to the main network's last states (B, L, H)."""
     return model.main_states(
         input_ids, masked.batch.token_type_ids, masked.attention_mask, masked.position_ids
     )
-
-
-def generator_output(model: "ElectraPretrainer") -> tuple[GeneratorHead, Tensor]:
-    """The generator's head and its word table (V, E)."""
-    assert model.generator_head is not None
-    return model.generator_head, (model.generator_embeddings or model.embeddings).word.weight
-
-
-def language_output(model: "ElectraPretrainer") -> tuple[GeneratorHead, Tensor]:
-    """The main network's head over the vocabulary and its word table (V, E)."""
-    assert model.language_head is not None
-    table: Tensor = model.embeddings.word.weight
-    if model.config.weight_sharing == "gdes":
-        assert model.generator_embeddings is not None
-        table = table + model.generator_embeddings.word.weight.detach()
-    return model.language_head, table
 
 
 def predict_chosen_tokens(
@@ -106,7 +83,7 @@ def predict_chosen_tokens(
     return head_loss(transformed, table, head.bias, masked.originals, masked.weights, sampling)
 
 
-def sample_noise(model: "ElectraPretrainer", masked: Masked) -> Tensor:
+def sample_noise(model: ElectraPretrainer, masked: Masked) -> Tensor:
     """Samples (B, N) of a generator without weights, uniform or unigram.
 
     With `disallow_correct` the original's share of the unit interval is cut out.
@@ -123,7 +100,7 @@ def sample_noise(model: "ElectraPretrainer", masked: Masked) -> Tensor:
     return sample_from_table(cumulative, draws)
 
 
-def corrupt(model: "ElectraPretrainer", masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
+def corrupt(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
     """The main network's input and labels, both (B, L)."""
     legacy = model.config.masking == "with-replacement"
     return replace_tokens(
@@ -131,7 +108,7 @@ def corrupt(model: "ElectraPretrainer", masked: Masked, sampled: Tensor) -> tupl
     )
 
 
-def detect(model: "ElectraPretrainer", masked: Masked, sampled: Tensor) -> Detected:
+def detect(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> Detected:
     """Run the discriminator on the sequence with the samples in it."""
     corrupted, labels = corrupt(model, masked, sampled)
     logits = model.detection_logits(main_states(model, masked, corrupted)).float()
@@ -178,13 +155,10 @@ def with_detected(outputs: Outputs, detected: Detected) -> Outputs:
 #
 # Source: sections 2.1-2.3 of the paper; google-research/electra run_pretraining.py:194-251.
 
-if TYPE_CHECKING:
-    from model.electra import ElectraPretrainer
-
 _LEAST = torch.finfo(torch.float32).tiny
 
 
-def generate_from_towers(model: "ElectraPretrainer", masked: Masked) -> Generated:
+def generate_from_towers(model: ElectraPretrainer, masked: Masked) -> Generated:
     """Noise q(x | the rest) at the chosen positions, by a cloze model of two towers.
 
     It reads the unchanged input, and its loss is over all maskable tokens. `noise_log_probs` is
@@ -213,7 +187,7 @@ def generate_from_towers(model: "ElectraPretrainer", masked: Masked) -> Generate
     return Generated(drawn.sampled, term, kept, found.hits.gather(1, at), noise_log_probs=noise)
 
 
-def contrast_noise(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
+def contrast_noise(model: ElectraPretrainer, masked: Masked, generated: Generated) -> Outputs:
     """Noise-contrastive estimation: is a token noise or data?
 
     A token x is noise with log odds E(x) + log q(x) + log(p / (1 - p)), E being the detection
@@ -234,12 +208,11 @@ def contrast_noise(model: "ElectraPretrainer", masked: Masked, generated: Genera
     return with_detected(outputs, Detected(corrupted, labels, logits, losses))
 
 
-if TYPE_CHECKING:
-    from model.electra import ElectraPretrainer
-
-
 def run_objective(
-    model: "ElectraPretrainer", masked: Masked, stage: Stage, earlier: Outputs | None
+    model: ElectraPretrainer,
+    masked: Masked,
+    stage: Stage = "joint",
+    earlier: Outputs | None = None,
 ) -> Outputs:
     """The terms of the objective's loss for one batch.
 
@@ -263,7 +236,7 @@ def run_objective(
     return with_generated(_MAIN[objective](model, masked, generated), masked, generated)
 
 
-def generate_tokens(model: "ElectraPretrainer", masked: Masked) -> Generated:
+def generate_tokens(model: ElectraPretrainer, masked: Masked) -> Generated:
     """Predict the tokens at the chosen positions and sample in their place (section 2)."""
     config = model.config
     if config.generator != "learned":
@@ -280,7 +253,7 @@ def generate_tokens(model: "ElectraPretrainer", masked: Masked) -> Generated:
     return Generated(found.sampled, term, found.losses, found.hits)
 
 
-def _generate_for_reward(model: "ElectraPretrainer", masked: Masked, states: Tensor) -> Generated:
+def _generate_for_reward(model: ElectraPretrainer, masked: Masked, states: Tensor) -> Generated:
     """Samples and their log p with gradient, from states (B, N, H): no likelihood is ascended, and
     the weights of log p come from the discriminator, so here all logits are kept until then."""
     config = model.config
@@ -293,7 +266,7 @@ def _generate_for_reward(model: "ElectraPretrainer", masked: Masked, states: Ten
     return Generated(sampled, None, losses, hits, states.detach(), log_probs)
 
 
-def detect_all(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
+def detect_all(model: ElectraPretrainer, masked: Masked, generated: Generated) -> Outputs:
     """ELECTRA: tell for every token whether it was replaced, [CLS] and [SEP] included."""
     detected = detect(model, masked, generated.sampled)
     main = Term((detected.losses * masked.tokens).sum(), "tokens", model.config.main_weight)
@@ -301,7 +274,7 @@ def detect_all(model: "ElectraPretrainer", masked: Masked, generated: Generated)
     return with_detected(outputs_of(masked, terms), detected)
 
 
-def detect_chosen(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
+def detect_chosen(model: ElectraPretrainer, masked: Masked, generated: Generated) -> Outputs:
     """ELECTRA 15 % (section 3.4): the same, but the loss is over the chosen positions only."""
     detected = detect(model, masked, generated.sampled)
     losses = detected.losses.gather(1, masked.positions) * masked.weights
@@ -312,7 +285,7 @@ def detect_chosen(model: "ElectraPretrainer", masked: Masked, generated: Generat
     return with_detected(replace(outputs, tokens=chosen), detected)
 
 
-def detect_adversary(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
+def detect_adversary(model: ElectraPretrainer, masked: Masked, generated: Generated) -> Outputs:
     """Adversarial ELECTRA (appendix F): REINFORCE with a learned baseline.
 
     The reward of a sample is the discriminator's loss at its position, R. The baseline is
@@ -339,7 +312,7 @@ def detect_adversary(model: "ElectraPretrainer", masked: Masked, generated: Gene
     return replace(outputs, terms=terms)
 
 
-def predict_chosen(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
+def predict_chosen(model: ElectraPretrainer, masked: Masked, generated: Generated) -> Outputs:
     """Replace MLM (section 3.4): predict the tokens at the chosen positions, where samples of the
     generator stand in place of [MASK]."""
     corrupted, labels = corrupt(model, masked, generated.sampled)
@@ -347,13 +320,13 @@ def predict_chosen(model: "ElectraPretrainer", masked: Masked, generated: Genera
     return replace(outputs, corrupted_ids=corrupted, labels=labels)
 
 
-def masked_language_model(model: "ElectraPretrainer", masked: Masked) -> Outputs:
+def masked_language_model(model: ElectraPretrainer, masked: Masked) -> Outputs:
     """BERT's objective on the main network: [MASK] is in its input, and there is no generator."""
     return _predict_at_positions(model, masked, masked.masked_ids, None)
 
 
 def _predict_at_positions(
-    model: "ElectraPretrainer", masked: Masked, input_ids: Tensor, generator: Term | None
+    model: ElectraPretrainer, masked: Masked, input_ids: Tensor, generator: Term | None
 ) -> Outputs:
     states = main_states(model, masked, input_ids)
     found = predict_chosen_tokens(language_output(model), masked, states)
@@ -362,7 +335,7 @@ def _predict_at_positions(
     return replace(outputs, language_losses=found.losses, language_hits=found.hits)
 
 
-def predict_all(model: "ElectraPretrainer", masked: Masked, generated: Generated) -> Outputs:
+def predict_all(model: ElectraPretrainer, masked: Masked, generated: Generated) -> Outputs:
     """All-tokens MLM (section 3.4): predict every token, with a copy gate.
 
     p(x) = D [x = input] + (1 - D) softmax(x), with D = sigmoid(-r) the probability of copying and r
@@ -384,7 +357,7 @@ def predict_all(model: "ElectraPretrainer", masked: Masked, generated: Generated
     return replace(outputs, language_losses=language, language_hits=hits.gather(1, at))
 
 
-_MAIN: dict[str, Callable[["ElectraPretrainer", Masked, Generated], Outputs]] = {
+_MAIN: dict[str, Callable[[ElectraPretrainer, Masked, Generated], Outputs]] = {
     "electra": detect_all,
     "electra-15": detect_chosen,
     "electra-adversarial": detect_adversary,

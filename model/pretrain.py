@@ -27,6 +27,7 @@ from model.devices.device import (
     seed_dropout,
 )
 from model.electra import ElectraPretrainer
+from model.objectives import run_objective
 from model.schedule import Stage, sequences_until, stage_at
 from model.train.checkpoint import (
     PRECISION,
@@ -195,7 +196,7 @@ class Trainer:
         """Of this process's passes those that count, each counted before the next is made."""
         for batch, counts in self._valid_batches():
             with self.train_step.uncompiled(), autocast(self.config, self.device):
-                output = self.model(bare(self.model).mask(batch), stage)
+                output = self.model(run_objective, bare(self.model).mask(batch), stage)
             if counts:
                 yield output
             end_step(self.device)

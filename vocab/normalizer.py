@@ -1,6 +1,7 @@
 """The normaliser that tokenizer.json freezes: text to the form that documents are cleaned to.
 
-It is BERT's cleaning, NFC, and what `pipeline.rules.hangul` does, made of steps that `tokenizers` has.
+It is BERT's cleaning, NFC, and what `pipeline.rules.hangul` does, made of steps that `tokenizers`
+has.
 A `Replace` has one target; one for each of the 200 characters that map would cost more than all of
 tokenisation. So one `Replace` puts a break before each character that maps only where it stands,
 another a joiner behind it, and one table takes the characters so marked and those that always map.

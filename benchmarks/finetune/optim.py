@@ -1,17 +1,14 @@
 """Rates of a fine-tuning: schedule, layer-wise decay, groups of the optimizer."""
 
 import math
-import re
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.encoder import layer_depth, num_layers
 from benchmarks.finetune.recipe import HyperParameters, Schedule
-
-# "layer.3.", "layers.3.", "h.3.", "block.3." of the encoders of `transformers`
-_LAYER = re.compile(r"(?:^|[._])(?:layers?|h|blocks?)\.(\d+)\.")
 
 
 def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> float:
@@ -27,20 +24,6 @@ def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> fl
     if step < warmup_steps:
         return warmup
     return (num_steps - step) / max(1, num_steps - warmup_steps)
-
-
-def num_layers(encoder_names: Iterable[str]) -> int:
-    """How many layers the parameters of these names make."""
-    found = [int(match[1]) for name in encoder_names if (match := _LAYER.search(name))]
-    return max(found, default=-1) + 1
-
-
-def layer_depth(name: str, num_layers: int) -> int:
-    """Depth of an encoder parameter: 0 embeddings, 1 to n the layers, n for what stands on top."""
-    match = _LAYER.search(name)
-    if match:
-        return int(match[1]) + 1
-    return 0 if "embed" in name else num_layers
 
 
 def learning_rate_scales(

@@ -18,7 +18,8 @@ from electrify.system.progress import warn
 
 
 def write_items(config: RunConfig, folder: Path) -> None:
-    """Write into `folder` what `pipeline.decontaminate.leakage` looks for: `<task>.jsonl` of each task in use.
+    """Write into `folder` what `pipeline.decontaminate.leakage` looks for: `<task>.jsonl` of each
+    task in use.
 
     The first line is a header, then one line an example of every split that is predicted: split, id
     (as in the files of predictions) and texts. In use are the tasks of the run's results and those

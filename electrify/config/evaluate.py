@@ -14,7 +14,8 @@ _Task = Annotated[str, AfterValidator(check_task)]
 
 
 class FinetuneOptions(Section):
-    """What may differ from task to task; None: as the recipe has it (benchmarks/finetune/recipe.py)."""
+    """What may differ from task to task; None: as the recipe has it
+    (benchmarks/finetune/recipe.py)."""
 
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None  # None: those of all tasks
     num_epochs: _Positive | None = None

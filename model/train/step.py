@@ -10,6 +10,7 @@ from electrify.config.pretrain import PretrainConfig
 from model.batch import Batch, Counts, Masked, Outputs
 from model.devices.device import autocast, seed_dropout
 from model.electra import ElectraPretrainer
+from model.objectives import run_objective
 from model.schedule import Stage, learning_rate, stage_at
 from model.train.optim import AdamW, set_learning_rate
 from model.train.processes import ALONE, Ranks, bare, synchronised, whole
@@ -36,7 +37,7 @@ def loss_of(
 
     Returns its loss and its outputs, of which nothing has a gradient any more.
     """
-    outputs: Outputs = model(masked, stage, earlier)
+    outputs: Outputs = model(run_objective, masked, stage, earlier)
     terms = {name: replace(of, total=of.total.detach()) for name, of in outputs.terms.items()}
     return outputs.loss(counts), replace(outputs, terms=terms)
 

@@ -339,7 +339,8 @@ def _memory_gib(config: RunConfig) -> float:
 # clock, which no kernel reaches for long.
 
 # Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is
-# TF32 where the device has it (model/devices/device.py lets torch use it). None: it has no units for that.
+# TF32 where the device has it (model/devices/device.py lets torch use it). None: it has no units
+# for that.
 # Sources: NVIDIA's data sheets, halved where they print the rate with 2:4 sparsity, and for GeForce
 # the white papers of GA102, AD102 and GB202, fp32 accumulation; Cloud TPU's system architecture
 # pages. H100 of 80 GB HBM3 is the SXM board, of 94 GB "H100 NVL".

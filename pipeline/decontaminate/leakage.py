@@ -334,8 +334,8 @@ def find_leaks(
 ) -> None:
     """Make the `leakage` folder of a run from its `clean` folder.
 
-    `benchmark_items` is what `benchmarks.leakage.examples.write_items` made. Raises `ValueError` if either
-    is not there.
+    `benchmark_items` is what `benchmarks.leakage.examples.write_items` made. Raises `ValueError`
+    if either is not there.
     """
     tasks = read_tasks(benchmark_items)
     stage = leakage_stage(config, benchmark_items, RULES)

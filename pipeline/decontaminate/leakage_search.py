@@ -37,7 +37,8 @@ from pipeline.documents import RowGroup
 
 # Texts that are looked for in documents: those of examples, and sentences of the corpus itself.
 #
-# Texts are compared as their letters (`pipeline.decontaminate.letters`), so each is looked for once however many
+# Texts are compared as their letters (`pipeline.decontaminate.letters`), so each is looked for
+# once however many
 # examples hold it. One of few letters stands in any large corpus by chance and is only counted.
 
 # By script, the shortest text that is looked for: a gram. Shorter ones ("노잼", "Sue left.") are in

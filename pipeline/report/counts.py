@@ -8,7 +8,8 @@ Counts have keys of names:
 - (altered | altered_pieces, rule, language, source): documents a rule changed, and its changes
 - (cluster, kind, number of documents): sets of duplicates
 - (contamination, task, kind, language): benchmark texts found in documents, by how they were found
-  (pipeline/decontaminate/match.py), and documents_removed, documents_changed, lines_removed for them
+  (pipeline/decontaminate/match.py), and documents_removed, documents_changed, lines_removed for
+  them
 - (benchmark, task, texts | too_short): texts of a task, and those too short to be looked for
 """
 

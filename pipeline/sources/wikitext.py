@@ -99,7 +99,7 @@ class _Open:
     pieces: list[str] = field(default_factory=list)
 
 
-def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:  # noqa: B008 (frozen)
+def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:
     """The text of a page, its sections' headings on lines of their own."""
     text = _without_comments(wikitext) if "<!--" in wikitext else wikitext
     if "<" in text:

@@ -14,9 +14,9 @@ from transformers import (
     RobertaConfig,
 )
 
-from benchmarks.encoder import freeze, load_encoder, open_model, with_added_tokens
+from benchmarks.encoder import freeze, load_encoder, num_layers, open_model, with_added_tokens
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.optim import learning_rate_scales, num_layers
+from benchmarks.finetune.optim import learning_rate_scales
 from benchmarks.results.results import read_results
 
 BASE = {

@@ -10,6 +10,7 @@ from transformers import ElectraForMaskedLM, ElectraForPreTraining
 from model.batch import Noise
 from model.electra import ElectraPretrainer
 from model.layers import Embeddings
+from model.objectives import run_objective
 from tests.model.conftest import electra_model, random_batch, random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -250,13 +251,13 @@ def test_a_sequence_is_masked_and_sampled_the_same_in_any_batch(padded: bool):
     model = random_model()
     batch = random_batch(model, rows=6, padded=padded)
     whole = model.mask(batch)
-    sampled = model(whole).sampled
+    sampled = run_objective(model, whole).sampled
     for rows in (slice(0, 1), slice(2, 5), slice(1, None, 2)):
         part = model.mask(batch.rows(rows))
         assert torch.equal(part.positions, whole.positions[rows])
         assert torch.equal(part.masked_ids, whole.masked_ids[rows])
         assert torch.equal(part.weights, whole.weights[rows])
-        assert torch.equal(model(part).sampled, sampled[rows])
+        assert torch.equal(run_objective(model, part).sampled, sampled[rows])
 
 
 def test_draws_follow_from_their_key_and_differ_between_steps():

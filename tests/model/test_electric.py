@@ -17,6 +17,7 @@ from model import vocabulary_head as log_probs_module
 from model.batch import Batch, Masked
 from model.electra import ElectraPretrainer
 from model.layers import EncoderShape, TwoTowers
+from model.objectives import run_objective
 from model.vocabulary_head import gathered_log_probs, is_most_likely, token_losses
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
 
@@ -59,7 +60,7 @@ def test_the_loss_is_the_papers(sharing: str, padded: bool):
     model = random_model(**ELECTRIC, weight_sharing=sharing, discriminator_weight=3.0)
     batch = random_batch(model, padded=padded)
     masked = model.mask(batch)
-    out = model(masked)
+    out = run_objective(model, masked)
     cloze = cloze_log_probs(model, batch)
     corrupted = batch.input_ids.clone()
     for row in range(len(corrupted)):
@@ -92,7 +93,7 @@ def test_noise_is_noise_even_if_it_equals_the_original():
     batch = random_batch(model)
     batch.input_ids[batch.input_ids > 20] = 9  # and nearly always the original
     masked = model.mask(batch)
-    out = model(masked)
+    out = run_objective(model, masked)
     chosen = masked.weights > 0
     assert (out.sampled == masked.originals)[chosen].any()
     assert (out.labels.gather(1, masked.positions)[chosen] == 1).all()
@@ -111,7 +112,7 @@ def test_noise_without_weights_has_one_distribution_everywhere(kind: str):
     batch = random_batch(model, rows=20)
     assert (batch.input_ids == UNK).any()  # which the noise never is, as others of a unigram
     masked = model.mask(batch)
-    out = model(masked)
+    out = run_objective(model, masked)
     energies = model.discriminate(out.corrupted_ids, batch.token_type_ids).detach().double()
     share = model.config.mask_fraction
     total = 0.0
@@ -220,7 +221,7 @@ def test_noise_is_a_distribution():
 
 def test_no_gradient_of_the_contrast_reaches_the_noise():
     model = random_model(**ELECTRIC)
-    model(model.mask(random_batch(model))).terms["discriminator"].total.backward()
+    run_objective(model, model.mask(random_batch(model))).terms["discriminator"].total.backward()
     for module in (model.generator, model.generator_head):
         assert all(parameter.grad is None for parameter in module.parameters())
 

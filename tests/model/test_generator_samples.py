@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from model.batch import Batch
+from model.objectives import run_objective
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
 from tests.model.formulas import (
     generator_logits,
@@ -28,7 +29,7 @@ def noise_of(kind: str) -> Tensor:
 def test_noise_follows_its_table(kind: str):
     table = noise_of(kind)
     model = random_model(noise=table, generator=kind)
-    out = model(model.mask(random_batch(model, rows=2500, length=40)))
+    out = run_objective(model, model.mask(random_batch(model, rows=2500, length=40)))
     assert list(out.terms) == ["discriminator"]
     assert model.generator is None
     counts = out.sampled[out.weights > 0].bincount(minlength=VOCAB_SIZE)
@@ -47,7 +48,7 @@ def test_noise_without_the_original_keeps_the_odds_of_the_others(kind: str):
     frequent = batch.input_ids > 20
     batch.input_ids[frequent] = 12  # so that one original has many samples
     masked = model.mask(batch)
-    sampled = model(masked).sampled[masked.weights > 0]
+    sampled = run_objective(model, masked).sampled[masked.weights > 0]
     originals = masked.originals[masked.weights > 0]
     assert (sampled != originals).all()
     assert (sampled >= 5).all()
@@ -66,7 +67,7 @@ def test_the_ends_of_the_unit_interval_draw_possible_noise(draw: float, disallow
     model = random_model(noise=table, generator="unigram", disallow_correct=disallow_correct)
     batch = random_batch(model, rows=200)
     batch.noise.samples.fill_(draw)
-    sampled = model(model.mask(batch)).sampled
+    sampled = run_objective(model, model.mask(batch)).sampled
     assert (table[sampled] > 0).all()
 
 
@@ -83,7 +84,7 @@ def test_what_may_not_be_correct_is_always_labelled_replaced(objective: str, gen
     batch = random_batch(model, rows=200)
     batch.input_ids[batch.input_ids > 20] = 9
     masked = model.mask(batch)
-    out = model(masked)
+    out = run_objective(model, masked)
     chosen = masked.weights > 0
     assert (out.sampled != masked.originals)[chosen].all()
     assert (out.labels.gather(1, masked.positions)[chosen] == 1).all()
@@ -113,7 +114,7 @@ def test_a_learned_generator_is_sampled_from_its_softmax(temperature: float):
     )
     many = Batch(rows, types, noise, torch.zeros(20_000, dtype=torch.int64))
     with torch.no_grad():
-        sampled = model.eval()(model.mask(many), "generator").sampled
+        sampled = run_objective(model.eval(), model.mask(many), "generator").sampled
     for n in range(sampled.shape[1]):
         p = softmax(generator_logits(model, one)[0, n] / temperature)
         counts = sampled[:, n].bincount(minlength=VOCAB_SIZE).numpy()

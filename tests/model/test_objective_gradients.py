@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.batch import Masked
 from model.electra import ElectraPretrainer
+from model.objectives import run_objective
 from tests.model.conftest import VOCAB_SIZE, random_batch
 from tests.model.formulas import (
     OBJECTIVES,
@@ -88,7 +89,7 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
     p = softmax(doubles(logits) / temperature)
     average = {name: torch.zeros_like(g) for name, g in ascent.items()}
     for token in range(VOCAB_SIZE):
-        out = model(with_sample(masked, p, token))
+        out = run_objective(model, with_sample(masked, p, token))
         assert int(out.sampled) == token
         for name, gradient in gradient_of(out.terms["generator"].total, model).items():
             average[name] -= float(p[token]) * gradient  # the loss is to be descended
@@ -101,7 +102,7 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_adversary_trains_the_generator_and_nothing_else(sharing: str):
     model = model_of("electra-adversarial", weight_sharing=sharing)
-    out = model(model.mask(random_batch(model)))
+    out = run_objective(model, model.mask(random_batch(model)))
     out.terms["generator"].total.backward()
     moved = moved_by_gradients(model)
     assert {"generator", "generator_head"} <= moved
@@ -111,7 +112,7 @@ def test_the_adversary_trains_the_generator_and_nothing_else(sharing: str):
 
 def test_the_baseline_trains_nothing_but_itself():
     model = model_of("electra-adversarial")
-    model(model.mask(random_batch(model))).terms["baseline"].total.backward()
+    run_objective(model, model.mask(random_batch(model))).terms["baseline"].total.backward()
     assert moved_by_gradients(model) == {"baseline"}
 
 
@@ -138,7 +139,7 @@ def moved_by_gradients(model: ElectraPretrainer) -> set[str]:
 )
 def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: str):
     model = model_of(objective, weight_sharing=sharing)
-    out = model(model.mask(random_batch(model)))
+    out = run_objective(model, model.mask(random_batch(model)))
     out.terms["discriminator"].total.backward()
     heads = {"discriminator_head"} if model.config.has_detection_head else set()
     heads |= {"language_head"} if model.config.has_language_head else set()
@@ -150,7 +151,7 @@ def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: 
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_generators_loss_reaches_only_it_and_what_is_shared(objective: str, sharing: str):
     model = model_of(objective, weight_sharing=sharing)
-    model(model.mask(random_batch(model))).terms["generator"].total.backward()
+    run_objective(model, model.mask(random_batch(model))).terms["generator"].total.backward()
     tables = "embeddings" if sharing == "embeddings" else "generator_embeddings"
     assert moved_by_gradients(model) == {"generator", "generator_head", tables}
 
@@ -162,7 +163,7 @@ def test_a_shared_body_learns_from_both_losses():
         ("discriminator", {"discriminator_head"}),
     ):
         model.zero_grad()
-        model(model.mask(random_batch(model))).terms[name].total.backward()
+        run_objective(model, model.mask(random_batch(model))).terms[name].total.backward()
         assert moved_by_gradients(model) == {"embeddings", "discriminator"} | heads
 
 
@@ -172,11 +173,11 @@ def test_a_shared_body_learns_from_both_losses():
 def test_two_stages_train_one_network_each():
     model = model_of("electra-two-stage")
     masked = model.mask(random_batch(model))
-    first = model(masked, "generator")
+    first = run_objective(model, masked, "generator")
     assert list(first.terms) == ["generator"]
     expected = mlm_by_hand(generator_logits(model, masked), masked)
     assert first.loss().item() == pytest.approx(expected, rel=1e-5)
-    second = model(masked, "discriminator")
+    second = run_objective(model, masked, "discriminator")
     assert list(second.terms) == ["discriminator"]
     assert torch.equal(second.sampled, first.sampled)
     assert torch.equal(second.generator_losses, first.generator_losses)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from model.objectives import run_objective
 from tests.model.conftest import random_batch
 from tests.model.formulas import (
     CLS,
@@ -44,7 +45,7 @@ def test_electra(variant: str, padded: bool):
     """MLM over the chosen positions + 50 x detection over all real tokens (section 2)."""
     model = model_of("electra", **VARIANTS[variant])
     masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    out = run_objective(model, masked)
     assert mean_of(out, "generator") == pytest.approx(
         mlm_by_hand(generator_logits(model, masked), masked), rel=1e-5
     )
@@ -68,7 +69,7 @@ def test_electra_15(padded: bool):
     """The detection loss over the chosen positions only."""
     model = model_of("electra-15")
     masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    out = run_objective(model, masked)
     corrupted, labels = corrupted_by_hand(masked, out.sampled)
     logits = detection_logits(model, masked, corrupted)
     chosen = chosen_of(masked)
@@ -84,7 +85,7 @@ def test_replace_mlm(padded: bool):
     """Tokens are predicted at the chosen positions, where samples stand in place of [MASK]."""
     model = model_of("replace-mlm")
     masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    out = run_objective(model, masked)
     corrupted, _ = corrupted_by_hand(masked, out.sampled)
     assert not (corrupted == MASK).any()
     logits = prediction_logits(model, masked, corrupted, masked.positions)
@@ -98,7 +99,7 @@ def test_mlm(padded: bool):
     """BERT: the main network alone, with [MASK] in its input."""
     model = model_of("mlm")
     masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    out = run_objective(model, masked)
     assert (masked.masked_ids == MASK).any()
     logits = prediction_logits(model, masked, masked.masked_ids, masked.positions)
     assert list(out.terms) == ["discriminator"]
@@ -111,7 +112,7 @@ def test_all_tokens_mlm(sharing: str, padded: bool):
     """p(x) = D [x = input] + (1 - D) softmax(x) at every real token (section 3.4)."""
     model = model_of("all-tokens-mlm", weight_sharing=sharing)
     masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    out = run_objective(model, masked)
     originals = masked.batch.input_ids
     corrupted, _ = corrupted_by_hand(masked, out.sampled)
     everywhere = torch.arange(originals.shape[1]).expand_as(originals)
@@ -131,7 +132,7 @@ def test_the_copy_gate_has_finite_gradients_where_a_token_cannot_be_copied():
     model = model_of("all-tokens-mlm")
     with torch.no_grad():  # sure that everything is copied
         model.discriminator_head.prediction.bias.fill_(-200.0)
-    out = model(model.mask(random_batch(model)))
+    out = run_objective(model, model.mask(random_batch(model)))
     out.loss().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     assert out.loss().item() < 1e4
@@ -143,7 +144,7 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
     """Appendix F: reward, baseline and what is ascended, sample by sample."""
     model = model_of("electra-adversarial", **options)
     masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    out = run_objective(model, masked)
     corrupted, labels = corrupted_by_hand(masked, out.sampled)
     logits = detection_logits(model, masked, corrupted)
     proposals = generator_logits(model, masked) / float(options.get("sampling_temperature", 1))
@@ -170,7 +171,7 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_figures_carry_no_gradient_and_losses_are_in_single_precision(objective: str):
     model = model_of(objective)
-    out = model(model.mask(random_batch(model, padded=True)))
+    out = run_objective(model, model.mask(random_batch(model, padded=True)))
     for name, value in vars(out).items():
         assert not (isinstance(value, Tensor) and value.requires_grad), name
     for name, term in out.terms.items():

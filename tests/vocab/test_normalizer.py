@@ -1,4 +1,5 @@
-"""The frozen normaliser is BERT's cleaning and `pipeline.rules.hangul`, in steps of `tokenizers`."""
+"""The frozen normaliser is BERT's cleaning and `pipeline.rules.hangul`, in steps of
+`tokenizers`."""
 
 import time
 import unicodedata

@@ -19,6 +19,7 @@ from benchmarks.throughput.pretrain_peer import (
 from benchmarks.throughput.pretrain_settings import PretrainSettings
 from benchmarks.throughput.pretrain_variants import make_model
 from model.batch import SpecialTokens
+from model.objectives import run_objective
 from model.train.step import AS_WRITTEN, Parts
 
 CPU = torch.device("cpu")
@@ -37,7 +38,7 @@ def test_losses_and_every_gradient_equal_ours(packed: bool):
     peer = peer_of(model)
     batch = pool.batch(3)
     masked = model.mask(batch)
-    outputs = model(masked)
+    outputs = run_objective(model, masked)
     outputs.loss().backward()
     is_chosen, sampled = in_text_order(masked, outputs.sampled)
     attention_mask = None if packed else (batch.input_ids != SPECIAL.pad).long()

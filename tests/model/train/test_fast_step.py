@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from electrify.config.pretrain import PretrainConfig
 from model.batch import Batch
 from model.electra import ElectraPretrainer
+from model.objectives import run_objective
 from model.train import replay as fast_step
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
@@ -158,7 +159,7 @@ def test_a_recording_goes_on_after_validation_and_a_new_window():
         if number == 5:
             for model, window in zip((twins.plain, twins.fast), twins.windows, strict=True):
                 with torch.no_grad():
-                    model.eval()(model.mask(batch_of(model, 99, rows=2)))
+                    run_objective(model.eval(), model.mask(batch_of(model, 99, rows=2)))
                 model.train()
                 window.reset()
     twins.assert_equal()

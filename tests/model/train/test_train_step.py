@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from model.batch import Batch, Counts
 from model.devices.device import seed_dropout
 from model.electra import ElectraPretrainer
+from model.objectives import run_objective
 from model.schedule import learning_rate, stage_at
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
@@ -103,7 +104,7 @@ def check_micro_batches(model: ElectraPretrainer, number: int, parts: Parts = AS
     batch = random_batch(model, rows=8, length=24, padded=True)
     stage = stage_at(model.config, number)
     weights = {name: p.detach().clone() for name, p in model.named_parameters()}
-    model(model.mask(batch), stage).loss().backward()
+    run_objective(model, model.mask(batch), stage).loss().backward()
     expected = gradients_of(model)
     norm = step_of(model, cut(batch, [3, 1, 4]), number, parts=parts)
     assert_equal(gradients_of(model), expected)
@@ -117,11 +118,11 @@ def test_the_mean_of_micro_batches_means_is_something_else():
     """So the test above can fail: this is what weighing by sequences would give."""
     model = model_of("electra")
     batch = random_batch(model, rows=8, length=24, padded=True)
-    model(model.mask(batch)).loss().backward()
+    run_objective(model, model.mask(batch)).loss().backward()
     whole = flat(gradients_of(model))
     model.zero_grad()
     for part in cut(batch, [3, 1, 4]):
-        (model(model.mask(part)).loss() * len(part.input_ids) / 8).backward()
+        (run_objective(model, model.mask(part)).loss() * len(part.input_ids) / 8).backward()
     assert (flat(gradients_of(model)) - whole).norm() / whole.norm() > 0.01
 
 
@@ -164,7 +165,7 @@ def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str
     """Which is what DDP makes of them."""
     model = model_of(objective)
     batch = random_batch(model, rows=6, length=24, padded=True)
-    model(model.mask(batch)).loss().backward()
+    run_objective(model, model.mask(batch)).loss().backward()
     expected = gradients_of(model)
     total = total_counts([model.mask(batch)])
     sums: Gradients = {}
@@ -240,12 +241,12 @@ def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_upd
     options = {"updates": "decoupled", "weight_sharing": sharing, "learning_rate": 0.5}
     model = model_of(objective, **options)
     batch = random_batch(model)
-    before = model(model.mask(batch), "generator").sampled
+    before = run_objective(model, model.mask(batch), "generator").sampled
     outputs, _ = train_step(
         model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
     )
     assert torch.equal(outputs[0].sampled, before)
-    after = model(model.mask(batch), "generator").sampled
+    after = run_objective(model, model.mask(batch), "generator").sampled
     assert not torch.equal(after, before)  # with this rate the update changes everything
 
 

@@ -12,6 +12,7 @@ from electrify.config.run import RunConfig
 from model.batch import Batch, Noise, SpecialTokens
 from model.electra import ElectraPretrainer
 from model.masking import num_slots
+from model.objectives import run_objective
 from model.schedule import phase_at, phases_of, stage_at
 from model.watch.flops import Flops, estimate, flops_per_token, parameter_counts, run_flops
 
@@ -71,7 +72,7 @@ def counted_flops(config: PretrainConfig, stage: str) -> float:
     languages = torch.zeros(NUM_SEQUENCES, dtype=torch.int64)
     masked = model.mask(Batch(ids, torch.zeros_like(ids), noise, languages))
     with FlopCounterMode(display=False) as counter:
-        model(masked, stage).loss().backward()
+        run_objective(model, masked, stage).loss().backward()
     return counter.get_total_flops()
 
 
