@@ -102,7 +102,7 @@ def _checkpoint(name: str) -> Callable[[Path], Reader]:
         from model.train.optim import AdamW
 
         model = nn.Linear(3, 2)
-        groups: Any = [{"params": list(model.watch.flops())}]
+        groups: Any = [{"params": list(model.parameters())}]
         optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
         moments = {"0/exp_avg/weight": torch.ones(2, 3), "0/step/weight": torch.tensor(1.0)}
         found = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)

@@ -15,8 +15,8 @@ SILENCE_SECONDS = 75.0
 
 if __name__ == "__main__":
     name, sys.argv = sys.argv[1], ["electrify", *sys.argv[2:]]
-    electrify.remote_lock.machine = lambda: name
-    electrify.remote_lock.SILENCE_SECONDS = SILENCE_SECONDS
-    electrify.remote_lock.RENEW_SECONDS = 4.0
-    electrify.remote_send.PARTIAL_SECONDS = 0.0
+    electrify.storage.lock.machine = lambda: name
+    electrify.storage.lock.SILENCE_SECONDS = SILENCE_SECONDS
+    electrify.storage.lock.RENEW_SECONDS = 4.0
+    electrify.stage.push.PARTIAL_SECONDS = 0.0
     runpy.run_module("electrify", run_name="__main__")

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from electrify.config.pretrain import PretrainConfig
 from electrify.stage.masked_report import Context, Figure, Predictor
 from model.batch import Batch, Masked
-from model.electra import ElectraPretrainer
+from model.electra import ElectraPretrainer, at_positions
 from model.masking import forbid_tokens, mask_tokens, sample_tokens
-from model.objectives import at_positions, corrupt, generate_from_towers, generate_tokens
+from model.objectives import corrupt, generate_from_towers, generate_tokens
 
 # A discriminator's training inverted: from "was it replaced?" to "which token stood here?".
 #

@@ -26,7 +26,7 @@ def evaluation_folder(config: RunConfig) -> Path:
 def started(monkeypatch):
     """Jobs in the order they were started."""
     seen = []
-    real = benchmarks.jobs.finetune
+    real = benchmarks.finetune.jobs.finetune
 
     def finetune(features, model, variant, seed, *rest):
         seen.append((variant, seed))
@@ -79,7 +79,7 @@ def test_stopped_and_continued_equals_never_stopped(
     evaluate(config, str(model_folder), overwrite=False)
     whole = evaluation_folder(config)
     stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
-    counting = benchmarks.jobs.finetune
+    counting = benchmarks.finetune.jobs.finetune
 
     def killed_in_the_second_job(*arguments):
         if arguments[3] == 1:
@@ -152,7 +152,7 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
     assert len(started) == 3
     stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
     started.clear()
-    counting = benchmarks.jobs.finetune
+    counting = benchmarks.finetune.jobs.finetune
 
     def killed_in_its_second_job(*arguments):
         if len(started) % 2 == 1:

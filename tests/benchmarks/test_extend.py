@@ -18,7 +18,7 @@ YNAT = "ynat/ynat-v1.1_{}.json"
 def started(monkeypatch):
     """Tasks and seeds of jobs in the order they were started."""
     seen = []
-    real = benchmarks.jobs.finetune
+    real = benchmarks.finetune.jobs.finetune
 
     def finetune(features, model, variant, seed, *rest):
         seen.append((features.task.name, variant, seed))
@@ -89,7 +89,7 @@ def test_a_stop_while_more_is_done_loses_nothing(make_config, model_folder, star
     more = make_config(seeds=[0, 1, 2], num_epochs=1)
     evaluate(first, str(model_folder), overwrite=False)
     before = records(first), predictions(first)
-    real = benchmarks.jobs.finetune
+    real = benchmarks.finetune.jobs.finetune
 
     def stopped(*arguments):
         if arguments[3] == 2:

@@ -99,7 +99,7 @@ def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
 def little_memory(monkeypatch):
     """Memory for three rows at once, in training and in predicting."""
     seen = []
-    real = benchmarks.training.collate
+    real = benchmarks.finetune.training.collate
 
     def collate(kind, features, rows, *rest):
         seen.append(len(rows))
@@ -246,7 +246,7 @@ def test_an_epoch_is_once_through_the_rows_however_many_steps_there_are(
 def changed(model, before, options, features):
     """Names of the encoder's weights that fine-tuning changed."""
     kept = {}
-    real = benchmarks.training.Trainer.train
+    real = benchmarks.finetune.training.Trainer.train
 
     def train(self, *arguments):
         found = real(self, *arguments)

@@ -51,7 +51,7 @@ def test_a_state_of_another_form_is_damaged(tmp_path, text):
 @pytest.mark.parametrize("key", ["0/exp_avg", "9/exp_avg/weight", "x/y/weight", "0/exp_avg/other"])
 def test_moments_of_no_parameter_are_refused(tmp_path, key):
     model = _write(tmp_path, {key: torch.ones(2, 3)})
-    groups = [{"params": list(model.watch.flops())}]
+    groups = [{"params": list(model.parameters())}]
     optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
     with pytest.raises(
         ValueError, match=r"optimizer\.safetensors holds .* no moment of this model"
@@ -61,7 +61,7 @@ def test_moments_of_no_parameter_are_refused(tmp_path, key):
 
 def test_moments_of_another_shape_are_refused(tmp_path):
     model = _write(tmp_path, {"0/exp_avg/weight": torch.ones(5)})
-    groups = [{"params": list(model.watch.flops())}]
+    groups = [{"params": list(model.parameters())}]
     optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
     with pytest.raises(ValueError, match="no moment of this model"):
         load_latest(tmp_path, model, [optimizer])
