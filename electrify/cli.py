@@ -135,7 +135,10 @@ def _predict_masked(parsed: argparse.Namespace) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     """Every stage in order, of one reading of the config; each says whether it is done, missing or
     stale."""
+    from benchmarks.tasks.data.hub import check_data
+
     config = _load(parsed)
+    check_data(config.evaluate)
     for stage in (_clean, _train_vocab, _encode, _pretrain, _export):
         stage(config, parsed)
     from benchmarks.evaluate import evaluate, score_table
@@ -226,6 +229,9 @@ def _validate(parsed: argparse.Namespace) -> int:
     else:
         check_worker_files(config, (), "clean")
         check_inputs(config.clean)
+    from benchmarks.tasks.data.hub import check_data
+
+    check_data(config.evaluate)
     return 0
 
 

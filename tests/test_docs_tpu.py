@@ -72,7 +72,7 @@ def test_costs_are_those_of_the_configs():
 
 
 def test_messages_are_those_of_the_code():
-    code = " ".join(path.read_text(encoding="utf-8") for path in Path("model").glob("*.py"))
+    code = " ".join(path.read_text(encoding="utf-8") for path in Path("model").rglob("*.py"))
     rows = re.findall(
         r"^\| `([^`]+)` \|", PAGE.split("## When something is wrong")[1], re.MULTILINE
     )

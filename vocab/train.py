@@ -18,7 +18,8 @@ from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups
 from vocab.compare import check_extendable, find_span_files, load_reference, read_spans
 from vocab.counts.process import count_words_apart
-from vocab.counts.words import language_totals, read_batches, weighted
+from vocab.counts.table import read_batches
+from vocab.counts.words import language_totals, weighted
 from vocab.pretokenize import Cuts, WordRules, mask_words_of
 from vocab.report import SampleText, compare, report_page, sample_report, vocab_report
 from vocab.shards.mask_units import write_mask_units

@@ -49,7 +49,8 @@ def train_peer(task: Task) -> None:
 def learn_again(task: Task) -> None:
     """From counts that are there, with another `max_crossing`."""
     from electrify.config.load import parse_config
-    from vocab.counts.words import read_batches, weighted
+    from vocab.counts.table import read_batches
+    from vocab.counts.words import weighted
     from vocab.tokenizer import build_tokenizer, save_tokenizer
     from vocab.train import training_of
     from vocab.wordpiece.learn import train_wordpiece

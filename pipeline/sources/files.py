@@ -75,13 +75,14 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
 
 
 def check_inputs(config: CleanConfig) -> None:
-    """`ValueError` for a glob that matches nothing, and for a missing file of benchmark texts.
+    """`ValueError` for a glob that matches nothing, for a format that no kind of source reads, and
+    for a missing file of benchmark texts.
 
     No file is read, and no data set of the hub is asked for.
     """
     for index, source in enumerate(config.sources):
         if source.kind != "huggingface":
-            _match(source.path, _where(source, index))
+            _readable_files(source, _where(source, index))
     for name in config.decontaminate_against:
         if name not in TEXT_NAMES and not Path(name).expanduser().is_file():
             raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
@@ -121,11 +122,18 @@ def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
         for file in hub_files(source, where):
             yield replace(file, source_index=source_index)
         return
-    for path, num_bytes in _match(source.path, where):
-        if advice := _REFUSED.get(text_ending(path)):
-            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
+    for path, num_bytes in _readable_files(source, where):
         file = InputFile(path, num_bytes, source_index, 0, file_bytes=num_bytes)
         yield from split_file(file, source)
+
+
+def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
+    """(path, bytes) of the files of a source; `ValueError` for a format that it cannot read."""
+    files = _match(source.path, where)
+    for path, _ in files:
+        if advice := _REFUSED.get(text_ending(path)):
+            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
+    return files
 
 
 def _where(source: Source, source_index: int) -> str:

@@ -194,6 +194,28 @@ def test_what_a_run_lacks_is_refused_before_work(verb, key, message, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("verb", ["validate", "run"])
+def test_all_tasks_without_data_are_named_before_work(verb, tmp_path: Path, capsys):
+    keys = [f"output_dir='{tmp_path / 'run'}'", f"evaluate.data_dir='{tmp_path}'",
+            "evaluate.tasks=['klue-ynat', 'glue-sst2']"]  # fmt: skip
+    assert main([verb, DEMO, *(word for key in keys for word in ("--set", key))]) == 1
+    error = capsys.readouterr().err
+    assert "evaluate.data_dir" in error
+    assert "klue-ynat" in error
+    assert "glue-sst2" in error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("verb", ["validate", "clean"])
+def test_a_format_that_no_source_reads_is_refused_before_work(verb, tmp_path: Path, capsys):
+    (tmp_path / "letter.docx").touch()
+    source = f'{{kind="text",language="en",path="{tmp_path}/*"}}'
+    keys = [f"output_dir='{tmp_path / 'run'}'", f"clean.sources=[{source}]"]
+    assert main([verb, DEMO, *(word for key in keys for word in ("--set", key))]) == 1
+    assert "letter.docx" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     """An edit while stages work must not give a run of two configs."""
     path = tmp_path / "run.toml"

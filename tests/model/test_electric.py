@@ -252,7 +252,7 @@ def test_chunks_give_the_same_log_probabilities_and_gradients(monkeypatch: pytes
         return original(logits, wanted)
 
     monkeypatch.setattr(log_probs_module, "token_losses", spy)
-    monkeypatch.setattr(log_probs_module, "_CHUNK_ELEMENTS", 7 * 50 + 3)
+    monkeypatch.setattr(log_probs_module, "_LOG_PROBS_ELEMENTS", 7 * 50 + 3)
     for found, same in zip(run(), whole, strict=True):
         torch.testing.assert_close(found, same, rtol=1e-5, atol=1e-6)
     assert max(seen) == 7
@@ -264,7 +264,7 @@ def test_without_gradients_chunks_are_the_same_too(monkeypatch: pytest.MonkeyPat
     states, targets = torch.randn(3, 11, 8), torch.randint(0, 50, (3, 11))
     with torch.no_grad():
         whole, _ = gathered_log_probs(head, states, targets)
-        monkeypatch.setattr(log_probs_module, "_CHUNK_ELEMENTS", 4 * 50)
+        monkeypatch.setattr(log_probs_module, "_LOG_PROBS_ELEMENTS", 4 * 50)
         torch.testing.assert_close(gathered_log_probs(head, states, targets)[0], whole)
 
 

@@ -20,7 +20,7 @@ from pipeline.runner import is_in_process, make_pipeline, num_cores, run_pipelin
 from vocab.counts.chunks import NUM_SHARDS, ChunkWriter, Place, sum_places
 from vocab.counts.counter import WordCounter
 from vocab.counts.row_groups import read_columns
-from vocab.counts.words import COUNT_SCHEMA
+from vocab.counts.table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core

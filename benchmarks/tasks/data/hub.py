@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.tasks.data.load import TaskData, find_files, read_files, task_data
 from benchmarks.tasks.kind import Example
+from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import first_line
@@ -26,6 +27,17 @@ def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
             "training files beside them"
         )
     return Path(options.data_dir).expanduser()
+
+
+def check_data(options: EvaluateConfig) -> None:
+    """`ValueError` names all tasks of the config without data, and the files that they need."""
+    if not options.suites and not options.tasks:
+        return
+    tasks = resolve_tasks(options.suites, options.tasks)
+    folder = data_folder(options, tasks)
+    if missing := [task for task in tasks if not has_data(task, folder)]:
+        needs = [f"{task.name} ({' or '.join(task.files[task.reported])})" for task in missing]
+        raise ValueError(f"evaluate.data_dir = {str(folder)!r} has no data of {', '.join(needs)}")
 
 
 def load_data(task: Task, data_dir: Path) -> TaskData:

@@ -122,7 +122,7 @@ def test_same_calls_same_bytes(tmp_path):
         sys.executable,
         "-c",
         code,
-        str(Path(__file__).parent.parent),
+        str(Path(__file__).parent),
         str(tmp_path / "b.html"),
     ]
     subprocess.run(command, check=True)

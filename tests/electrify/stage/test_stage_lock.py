@@ -17,7 +17,7 @@ from electrify.stage.run import run_stage
 HOLD = """
 import sys, time
 from pathlib import Path
-from electrify.stage_lock import stage_lock
+from electrify.stage.lock import stage_lock
 with stage_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -83,8 +83,8 @@ def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path)
     folder.mkdir()
     paths = {
         folder / "tokenizer.json": f"vocab.extend='{folder}'",
-        folder / "vocab.txt": f"vocab.compare=['{folder}']",
-        file: f"vocab.compare=['{file}']",
+        folder / "vocab.txt": f"vocab.references=['{folder}']",
+        file: f"vocab.references=['{file}']",
         spans: f"vocab.span_data_dir='{tmp_path}'",
     }
     for path, override in paths.items():

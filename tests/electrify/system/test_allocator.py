@@ -8,7 +8,7 @@ import pytest
 
 _PROGRAM = """
 import resource, sys
-from electrify.allocator import keep_freed_memory
+from electrify.system.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def faults():

@@ -20,6 +20,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
 from electrify.stage.plan import TIMINGS, output_dir
 from model.devices.device import resolve_device
+from model.objectives import run_objective
 from model.pretrain import Trainer
 from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
 from model.train.data import StepData, open_shards
@@ -283,7 +284,7 @@ def test_parameters_without_gradients_are_those_announced(tmp_path, options: dic
     trainer = Trainer(config, tmp_path)
     batch = trainer.train_data.micro_batches(0)[0]
     stage = "generator" if trains_in_parts(config.pretrain) else "joint"
-    trainer.model(bare(trainer.model).mask(batch), stage).loss().backward()
+    trainer.model(run_objective, bare(trainer.model).mask(batch), stage).loss().backward()
     missing = [n for n, p in trainer.model.named_parameters() if p.grad is None]
     assert bool(missing) == trains_in_parts(config.pretrain)
 

@@ -164,7 +164,7 @@ def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
 def use_cpu(monkeypatch, precision: str) -> None:
     """A CPU on which "auto" is this precision."""
     found = CpuBf16("amx_bf16", 4.0) if precision == "bf16" else CpuBf16(None, 0.1)
-    for module in ("device", "pretrain"):
+    for module in ("devices.device", "pretrain"):
         monkeypatch.setattr(f"model.{module}.cpu_bf16", lambda: found)
 
 

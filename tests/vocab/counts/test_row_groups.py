@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pipeline.documents import list_row_groups
 from vocab.counts.row_groups import read_columns
-from vocab.counts.words import strings_of
+from vocab.counts.table import strings_of
 
 
 def test_batches_are_even_in_bytes_however_documents_lie(write_documents, tmp_path):

@@ -20,7 +20,7 @@ from vocab.counts.beam import write_word_counts
 from vocab.counts.chunks import ChunkWriter, shards_of, sum_places
 from vocab.counts.counter import COUNTED
 from vocab.counts.process import count_words_apart
-from vocab.counts.words import read_batches
+from vocab.counts.table import read_batches
 from vocab.normalizer import normalizer
 from vocab.pretokenize import CUT, PlainWords, WordRules, pre_tokenizer
 
