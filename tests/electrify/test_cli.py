@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from electrify import cli
-from electrify.cli import data_dir_option, main
+from electrify import cli, verbs
+from electrify.cli import main
 from electrify.config.load import load_config
-from electrify.inspect_run import describe_config, list_runs
+from electrify.overview import describe_config, list_runs
 from electrify.stage.folder import write_manifest
 from electrify.system.progress import Progress, Stopped, duration
+from electrify.verbs import data_dir_option
 
 DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"
@@ -33,6 +34,10 @@ def leaves(words: list[str], code: int = 2) -> None:
 def test_an_unknown_verb_names_the_nearest(word, nearest, capsys):
     leaves([word, DEMO])
     assert nearest in capsys.readouterr().err
+
+
+def test_every_verb_has_its_function():
+    assert all(callable(getattr(verbs, name.replace("-", "_"))) for name in cli.VERBS)
 
 
 def test_no_verb_is_bad_usage():
@@ -79,9 +84,7 @@ def test_what_needs_no_library_imports_none(words):
 def test_a_verb_finds_waiting_threads_asleep_unless_the_user_set_it(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        cli,
-        "_STAGES",
-        {"pretrain": (lambda parsed: seen.append(os.environ["OMP_WAIT_POLICY"]) or 0, "train", "")},
+        "electrify.verbs.pretrain", lambda _: seen.append(os.environ["OMP_WAIT_POLICY"])
     )
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     main(["pretrain", DEMO])
@@ -163,7 +166,7 @@ def test_a_missing_library_names_the_extra(monkeypatch, capsys):
     def need(parsed):
         raise ModuleNotFoundError("No module named 'apache_beam'")
 
-    monkeypatch.setattr(cli, "_STAGES", {"clean": (need, "raw text to documents", "")})
+    monkeypatch.setattr("electrify.verbs.clean", need)
     assert main(["clean", "configs/demo.toml"]) == 1
     assert "[pipeline]" in capsys.readouterr().err
 
@@ -172,7 +175,7 @@ def test_a_stop_after_saving_is_status_143(monkeypatch):
     def stop(parsed):
         raise Stopped("saved step 7 of 9")
 
-    monkeypatch.setattr(cli, "_STAGES", {"pretrain": (stop, "train", "")})
+    monkeypatch.setattr("electrify.verbs.pretrain", stop)
     assert main(["pretrain", "configs/demo.toml"]) == 143
 
 
@@ -248,14 +251,13 @@ def test_beam_options_go_through_untouched(monkeypatch):
         seen.append(parsed.beam_options)
         return 0
 
-    monkeypatch.setattr(cli, "_STAGES", {"clean": (note, "clean", "")})
+    monkeypatch.setattr("electrify.verbs.clean", note)
     main(["clean", "configs/demo.toml", "--", "--runner=FlinkRunner", "--", "--set"])
     assert seen == [["--runner=FlinkRunner", "--", "--set"]]
 
 
-def test_a_verb_without_a_beam_pipeline_refuses_its_options(monkeypatch, capsys):
+def test_a_verb_without_a_beam_pipeline_refuses_its_options(capsys):
     """Else `-- --set ...` would train with the config as it is, without a word."""
-    monkeypatch.setattr(cli, "_STAGES", {"pretrain": (lambda parsed: 0, "train", "")})
     assert main(["pretrain", "configs/demo.toml", "--", "--set", "seed=1"]) == 2
     assert "pretrain has no Beam pipeline to take '--set seed=1'" in capsys.readouterr().err
 
@@ -286,7 +288,7 @@ def test_help_shows_where_beam_options_stand(verb, capsys):
     with pytest.raises(SystemExit):
         main([verb, "--help"])
     usage = capsys.readouterr().out.partition("\n\n")[0]
-    assert usage.endswith("[-- BEAM OPTIONS]") == (verb in cli._BEAM_VERBS)
+    assert usage.endswith("[-- BEAM OPTIONS]") == cli.VERBS[verb].has_beam
 
 
 def test_every_kind_of_run_is_listed(tmp_path: Path):

@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
 from electrify.cli import main
 from electrify.config.load import load_config
-from electrify.inspect_run import list_runs
+from electrify.overview import list_runs
 from electrify.stage import push as remote_send
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (

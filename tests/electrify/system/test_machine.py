@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from electrify.inspect_run import check_machine
+from electrify.overview import check_machine
 from electrify.system import machine
 
 

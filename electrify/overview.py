@@ -1,4 +1,4 @@
-"""What `validate`, `ls` and `doctor` show."""
+"""Overviews of a config, of all runs and of this machine: `validate`, `ls` and `doctor`."""
 
 import os
 import shutil

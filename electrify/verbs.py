@@ -1,0 +1,321 @@
+"""What each verb does. A function has the verb's name; it returns an exit status, or None for 0.
+
+A verb imports its stage when it is run, so that each needs its own extra alone.
+"""
+
+import os
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from electrify.config.load import load_config, toml_value
+from electrify.config.run import RunConfig
+from electrify.config.tasks import TASK_NAMES
+from electrify.overview import check_machine, describe_config, list_runs
+from electrify.stage.folder import MANIFEST
+from electrify.stage.plan import named_checkpoint
+from electrify.stage.pull import bring, bring_figures, open_address, open_run
+from electrify.stage.push import publish_report, send_rewritten
+from electrify.stage.remote import is_address
+from electrify.system.machine import describe_precision
+from electrify.system.progress import log
+
+
+def run(parsed: Namespace) -> None:
+    """Every stage in order, of one reading of the config; each says whether it is done, missing or
+    stale."""
+    from benchmarks.tasks.data.hub import check_data
+
+    config = _load(parsed)
+    check_data(config.evaluate)
+    for stage in (_clean, _train_vocab, _encode, _pretrain, _export):
+        stage(config, parsed)
+    from benchmarks.evaluate import evaluate, score_table
+    from benchmarks.report import report
+    from benchmarks.results.results import RESULTS, read_results
+    from model.export import format_example, read_example
+
+    folder = Path(config.output_dir)
+    if config.evaluate.suites or config.evaluate.tasks:
+        evaluate(config, None, parsed.overwrite)
+        _update_cards(config)
+        scored = folder / "evaluate"
+        print("\n".join(["", *score_table(read_results(scored / RESULTS), scored)]))
+    else:
+        log("evaluate: the config names no suites and no tasks")
+    bring_figures(folder)
+    page = report([folder], None, _folder_of_data(config.evaluate.data_dir))
+    publish_report(folder)
+    example = read_example(config)
+    if example is not None:
+        print(f"\n{example['sentence']}\n{example['corrupted']}")
+        print(f"P(replaced): {format_example(example)}")
+    print(f"\nreport: {page}")
+
+
+def _clean(config: RunConfig, parsed: Namespace) -> None:
+    # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
+    # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    from pipeline.clean import clean
+    from pipeline.sources.files import check_inputs
+
+    check_inputs(config.clean)
+    texts = None
+    if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
+        from benchmarks.tasks.data.texts import dump_benchmarks
+
+        texts = dump_benchmarks(config)
+    clean(config, parsed.beam_options, parsed.overwrite, texts)
+
+
+def _train_vocab(config: RunConfig, parsed: Namespace) -> None:
+    from vocab.train import train_vocab
+
+    train_vocab(config, parsed.beam_options, parsed.overwrite)
+
+
+def _encode(config: RunConfig, parsed: Namespace) -> None:
+    from vocab.encode import encode
+
+    encode(config, parsed.beam_options, parsed.overwrite)
+
+
+def _pretrain(config: RunConfig, parsed: Namespace) -> None:
+    from model.pretrain import pretrain
+
+    pretrain(config, parsed.overwrite)
+
+
+def _export(config: RunConfig, parsed: Namespace) -> None:
+    from model.export import export
+
+    export(config, parsed.overwrite)
+
+
+def _alone(stage: Callable[[RunConfig, Namespace], None]) -> Callable[[Namespace], None]:
+    return lambda parsed: stage(_load(parsed), parsed)
+
+
+clean, train_vocab, encode = _alone(_clean), _alone(_train_vocab), _alone(_encode)
+pretrain, export = _alone(_pretrain), _alone(_export)
+
+
+def evaluate(parsed: Namespace) -> int | None:
+    """Scores of an encoder or of checkpoints; or one of the checks that leave again."""
+    _refuse_what_is_not_read(parsed)
+    if parsed.check_metrics:
+        from benchmarks.golden.check import check_metrics
+
+        return check_metrics(Path(parsed.check_metrics))
+    if parsed.rescore:
+        from benchmarks.results.rescore import rescore
+
+        return rescore(_run_folder(parsed.rescore))
+    if parsed.ensemble:
+        from benchmarks.results.rescore import ensemble
+
+        ensemble(_run_folder(parsed.ensemble))
+        return None
+    if parsed.submission:
+        from benchmarks.results.submission import write_submissions
+
+        write_submissions(_run_folder(parsed.submission))
+        return None
+    steps = _split_steps(parsed)
+    if parsed.config is None:
+        raise ValueError("give a config: electrify evaluate configs/NAME.toml")
+    config = _load(parsed)
+    if steps is not None:
+        from benchmarks.checkpoints import evaluate_checkpoints
+        from model.export import export_checkpoint
+
+        bring(Path(config.output_dir), "pretrain")
+        evaluate_checkpoints(config, steps, parsed.overwrite, export_checkpoint)
+        return None
+    from benchmarks.evaluate import evaluate
+
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = None
+        if parsed.model and (checkpoint := named_checkpoint(parsed.model)):
+            from model.export import export_checkpoint
+
+            weights = Path(scratch)
+            export_checkpoint(checkpoint, weights)
+        evaluate(config, parsed.model, parsed.overwrite, weights)
+    if parsed.model is None:
+        _update_cards(config)
+    return None
+
+
+def _refuse_what_is_not_read(parsed: Namespace) -> None:
+    """`ValueError` if one of the checks, which read a folder alone, is given more."""
+    for check in ("check_metrics", "rescore", "ensemble", "submission"):
+        if getattr(parsed, check) is None:
+            continue
+        others = {
+            "the config": parsed.config,
+            "--data-dir": parsed.data_dir,
+            "--set": parsed.set,
+            "--overwrite": parsed.overwrite,
+        }
+        if given := [name for name, value in others.items() if value]:
+            raise ValueError(
+                f"--{check.replace('_', '-')} {getattr(parsed, check)} reads that folder alone: "
+                f"leave out {' and '.join(given)}"
+            )
+
+
+def _split_steps(parsed: Namespace) -> list[int] | None:
+    """The steps of `--checkpoints`, if it is given. A word behind it that is no number is the
+    config, which may stand there, too."""
+    if parsed.checkpoints is None:
+        return None
+    others = [word for word in parsed.checkpoints if not word.isdecimal()]
+    if parsed.config is None and others:
+        parsed.config = others.pop(0)
+    if others:
+        raise ValueError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
+    return [int(word) for word in parsed.checkpoints if word.isdecimal()]
+
+
+def report(parsed: Namespace) -> None:
+    """A page about runs."""
+    from benchmarks.report import report
+
+    configs = {n: load_config(n, parsed.set) for n in parsed.runs if n.endswith(".toml")}
+    if parsed.set and not configs:
+        raise ValueError(
+            f"--set {parsed.set[0]}: for configs, and no run here is named by its own; leave it out"
+        )
+    folders = [
+        _run_folder(configs[name].output_dir if name in configs else name) for name in parsed.runs
+    ]
+    named = [parsed.data_dir, *(config.evaluate.data_dir for config in configs.values())]
+    page = report(
+        folders,
+        Path(parsed.output) if parsed.output else None,
+        _folder_of_data(next(filter(None, named), None)),
+        not parsed.no_texts,
+        parsed.baseline,
+    )
+    if not parsed.output:
+        publish_report(folders[0])
+    print(page)
+
+
+def predict_masked(parsed: Namespace) -> None:
+    """How well the networks of a run name hidden tokens."""
+    from model.masked.predict import predict_masked
+
+    config = _load(parsed)
+    bring(Path(config.output_dir), "pretrain", "vocab")
+    print(predict_masked(config, parsed.checkpoint, parsed.overwrite))
+
+
+def leakage(parsed: Namespace) -> None:
+    """Which benchmark examples stand in the run's documents."""
+    from benchmarks.leakage.examples import write_items
+    from pipeline.decontaminate.leakage import find_leaks
+
+    config = _load(parsed)
+    bring(Path(config.output_dir), "clean")
+    bring_figures(Path(config.output_dir))  # results name the tasks
+    with tempfile.TemporaryDirectory() as items:
+        write_items(config, Path(items))
+        find_leaks(config, parsed.beam_options, parsed.overwrite, Path(items))
+    _update_cards(config)
+
+
+def ablate(parsed: Namespace) -> None:
+    """A grid of runs, its plan or its report."""
+    from benchmarks.ablate.run import ablate, plan_of, report_of
+
+    if parsed.plan or parsed.report:
+        show = plan_of if parsed.plan else report_of
+        print(show(Path(parsed.config), parsed.set))
+    else:
+        print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
+
+
+def validate(parsed: Namespace) -> None:
+    """A config resolved, with its cost; `ValueError` for inputs that are not there."""
+    config = load_config(parsed.config, parsed.set)
+    from model.watch.flops import estimate
+
+    precisions = [
+        describe_precision(f"{name}.precision", section.precision)
+        for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
+        if section.device in ("auto", "cpu")
+    ]
+    print("\n".join([*describe_config(config), "", *estimate(config), *precisions]))
+    try:
+        from pipeline.sources.files import check_inputs
+        from pipeline.worker_files import check_worker_files
+    except ModuleNotFoundError as error:  # where only later stages run
+        log(f"clean.sources are not looked for: {error}")
+    else:
+        check_worker_files(config, (), "clean")
+        check_inputs(config.clean)
+    from benchmarks.tasks.data.hub import check_data
+
+    check_data(config.evaluate)
+
+
+def ls(parsed: Namespace) -> None:
+    """Configs, runs and tasks."""
+    if parsed.address and not is_address(parsed.address):
+        raise ValueError(f"{parsed.address!r} is no address; runs in out/ are listed without it")
+    print("\n".join(list_runs(Path("configs"), Path("out"), parsed.address)))
+    print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
+
+
+def doctor(parsed: Namespace) -> int:
+    """This machine and installation; 1 if something needed is missing."""
+    lines, is_sound = check_machine()
+    print("\n".join(lines))
+    return 0 if is_sound else 1
+
+
+def data_dir_option(folder: str) -> str:
+    """`--data-dir` as `--set` would have it."""
+    return f"evaluate.data_dir={toml_value(folder)}"
+
+
+def _load(parsed: Namespace) -> RunConfig:
+    data_dir = getattr(parsed, "data_dir", None)
+    overrides = [*parsed.set, data_dir_option(data_dir)] if data_dir else parsed.set
+    config = open_run(load_config(parsed.config, overrides))
+    if parsed.has_beam:
+        from pipeline.worker_files import check_worker_files
+
+        check_worker_files(config, parsed.beam_options, parsed.name)
+    return config
+
+
+def _run_folder(name: str) -> Path:
+    """A run's folder as the user names it; of an address the local one, with what is small."""
+    if not is_address(name):
+        return Path(name)
+    folder = open_address(name.rstrip("/"))
+    bring_figures(folder)
+    return folder
+
+
+def _folder_of_data(name: str | None) -> Path | None:
+    """A data folder, where one is named and it is not the hub."""
+    return None if name in (None, "hub") else Path(str(name)).expanduser()
+
+
+def _update_cards(config: RunConfig) -> None:
+    """Put what is known of the scores into the model cards of the run's export, if there is one."""
+    folder = Path(config.output_dir)
+    if not (folder / "export" / MANIFEST).exists():
+        return
+    from benchmarks.pages.card_tables import card_sections
+    from model.weights.card import add_sections
+
+    bring_figures(folder)
+    add_sections(config, card_sections(folder))
+    send_rewritten(folder / "export")
