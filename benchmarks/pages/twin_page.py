@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from electrify.page.page import Page
-from electrify.page.parts import format_number, printable
+from electrify.page.text import format_number, printable
 from electrify.stage.folder import remove_torn, write_json, write_text
 from electrify.stage.lock import stage_lock
 

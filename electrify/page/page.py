@@ -1,11 +1,19 @@
-"""Self-contained HTML pages for every report: tables, plots, samples; no network, all escaped."""
+"""Self-contained HTML pages for every report: tables, plots, samples; nothing is fetched.
+
+A page collects its parts; `page.html` is their markup, and escapes every text.
+"""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
-from electrify.page.parts import Parts, escape, printable
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
 from electrify.page.plots import (
     MARKER_SIGNS,
     bar_svg,
@@ -15,22 +23,101 @@ from electrify.page.plots import (
     scatter_svg,
     series_color,
 )
-from electrify.page.style import CSS
+from electrify.page.text import format_number, is_numeric, printable
 from electrify.stage.folder import write_text
 
 MAX_TABLE_POINTS = 20  # of each series, where a plot cannot be drawn
 _NO_MATPLOTLIB = "Plots need matplotlib: python -m pip install matplotlib. Its points instead:"
+_SHORT_CHARACTERS = 24  # of a cell that is kept on one line
 Point = TypeVar("Point", tuple[float, float], tuple[float, float, str])
-_ANCHORED = 4  # headings from which a page gets a list of contents
+Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
 
 
-class Page(Parts):
+class Page:
     """A page built from top to bottom; the same calls make the same bytes."""
 
     def __init__(self, title: str, subtitle: str = "") -> None:
-        super().__init__()
         self.title, self.subtitle = title, subtitle
+        self._parts: list[SimpleNamespace] = []
+        self._headings: list[str] = []
         self._num_plots = 0
+
+    def heading(self, text: str, level: int = 2) -> None:
+        """Start a section; those of level 2 make the list of contents, deeper ones lie within."""
+        assert level in (2, 3, 4)
+        if level == 2:
+            self._headings.append(text)
+        self._add("heading", text=text, level=level, anchor=level == 2 and len(self._headings))
+
+    def paragraph(self, text: str) -> None:
+        """Plain text."""
+        self._add("paragraph", text=text)
+
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
+    ) -> None:
+        """A table; numbers are formatted and stand to the right, None is a dash.
+
+        `ValueError` for a row with more or fewer cells than there are headers.
+        """
+        for row in rows:
+            if len(row) != len(headers):
+                raise ValueError(f"a row of {len(row)} cells under {len(headers)} headers: {row!r}")
+        columns = list(zip(*rows, strict=True)) or [()] * len(headers)
+        right = [is_numeric(column) for column in columns]
+        head, *body = [
+            [_cell(value, is_right) for value, is_right in zip(row, right, strict=True)]
+            for row in [headers, *rows]
+        ]
+        self._add("table", head=head, rows=body, caption=caption)
+
+    def matrix(
+        self,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        counts: Sequence[Sequence[int]],
+        corner: str,
+        caption: str = "",
+    ) -> None:
+        """Counts of `rows` by `columns`, each shaded by its share of its row; 0 is left blank.
+
+        `corner` says what rows and columns are. `ValueError` for counts of another shape.
+        """
+        if len(counts) != len(rows) or any(len(row) != len(columns) for row in counts):
+            raise ValueError(f"counts are not {len(rows)} rows of {len(columns)} columns")
+        lines = []
+        for name, row in zip(rows, counts, strict=True):
+            total = max(1, sum(row))
+            cells = [(f"{n / total:.3f}", format_number(n) if n else "") for n in row]
+            lines.append((name, cells))
+        self._add("matrix", columns=columns, rows=lines, corner=corner, caption=caption)
+
+    def text_samples(
+        self, title: str, items: Sequence[tuple[str, str]], compact: bool = False
+    ) -> None:
+        """(label, text) pairs; line breaks and spaces as they are. `compact`: labels beside."""
+        self._add("samples", title=title, pairs=items, compact=compact)
+
+    def tokens(self, title: str, items: Sequence[tuple[str, float, bool]]) -> None:
+        """Tokens in line, each over its probability in 0..1 and coloured by it; replaced: framed.
+
+        `ValueError` for a probability outside 0..1.
+        """
+        for token, probability, _ in items:
+            if not 0 <= probability <= 1:
+                raise ValueError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
+        self._add("tokens", title=title, tokens=items)
+
+    def code(self, title: str, text: str, is_open: bool = False) -> None:
+        """A block of fixed-width text that folds away."""
+        self._add("code", title=title, text=text, is_open=is_open)
+
+    @contextmanager
+    def fold(self, title: str) -> Iterator[None]:
+        """What is added within folds away under the title; it is printed if it stands open."""
+        self._add("fold", title=title)
+        yield
+        self._add("end of fold")
 
     def line_plot(
         self,
@@ -131,82 +218,63 @@ class Page(Parts):
 
     def text(self) -> str:
         """The page as HTML."""
-        body: list[str] = []
-        for index, (kind, part) in enumerate(self._parts):
-            before = self._parts[index - 1][0] if index else ""
-            after = self._parts[index + 1][0] if index + 1 < len(self._parts) else ""
-            opening = '<div class="plots">' if kind == "plot" != before else ""
-            closing = "</div>" if kind == "plot" != after else ""
-            body.append(opening + part + closing)
-        subtitle = f'<p class="subtitle">{escape(self.subtitle)}</p>' if self.subtitle else ""
-        # the policy keeps even a page that someone edits from fetching anything
-        return "\n".join(
-            [
-                "<!DOCTYPE html>",
-                '<html lang="en"><head><meta charset="utf-8">',
-                '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                '<meta http-equiv="Content-Security-Policy" '
-                "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-                f"<title>{escape(self.title)}</title>",
-                f"<style>{CSS}</style></head><body><main>",
-                f"<h1>{escape(self.title)}</h1>{subtitle}{self._contents()}",
-                *body,
-                "</main></body></html>",
-                "",
-            ]
+        return _template().render(
+            title=self.title, subtitle=self.subtitle, headings=self._headings, parts=self._parts
         )
 
     def write(self, path: Path) -> None:
         """Write the page whole or not at all."""
         write_text(path, self.text())
 
-    def _contents(self) -> str:
-        if len(self._headings) < _ANCHORED:
-            return ""
-        links = (
-            f'<a href="#section-{number}">{escape(text)}</a>'
-            for number, text in enumerate(self._headings, start=1)
-        )
-        return f"<nav>{' '.join(links)}</nav>"
+    def _add(self, kind: str, **values: Any) -> None:
+        self._parts.append(SimpleNamespace(kind=kind, **values))
 
     def _prefix(self) -> str:
         self._num_plots += 1
         return f"plot{self._num_plots}-"
 
-    def _plot(self, title: str, svg: str, keys: str) -> None:
+    def _plot(self, title: str, svg: str, keys: Sequence[Key]) -> None:
         # the legend is HTML: it wraps on a phone, and its width is known for every script
-        legend = f'<div class="legend">{keys}</div>' if keys else ""
-        self._parts.append(
-            (
-                "plot",
-                f"<figure><figcaption>{escape(title)}</figcaption>{legend}{svg}</figure>",
-            )
-        )
+        self._add("plot", title=title, svg=svg, keys=keys)
 
 
-def _line_keys(names: Iterable[str]) -> str:
-    return "".join(_line_key(index, name, line_style(index)) for index, name in enumerate(names))
+def _finalize(value: object) -> object:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _line_key(index: int, name: str, style: str) -> str:
-    return (
-        f'<span><i style="border-top-color:{series_color(index)};'
-        f'border-top-style:{style}"></i>{escape(name)}</span>'
+@lru_cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
     )
+    return environment.get_template("page.html")
 
 
-def _point_keys(points: Sequence[str], lines: Sequence[str]) -> str:
+def _cell(value: object, is_right: bool) -> tuple[str, str]:
+    """Class and text."""
+    text = format_number(value)
+    return "num" if is_right else "short" if len(text) <= _SHORT_CHARACTERS else "long", text
+
+
+def _line_keys(names: Iterable[str]) -> list[Key]:
+    return [(series_color(i), "", line_style(i), name) for i, name in enumerate(names)]
+
+
+def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
     """The sign of each series of points, and a stroke for lines that have no points."""
     names = list(dict.fromkeys([*points, *lines]))
     if len(names) < 2:
-        return ""
-    return "".join(
-        f'<span><b style="color:{series_color(index)}">{MARKER_SIGNS[index % len(MARKER_SIGNS)]}'
-        f"</b>{escape(name)}</span>"
-        if name in points
-        else _line_key(index, name, "solid")
-        for index, name in enumerate(names)
-    )
+        return []
+    signs = {name: MARKER_SIGNS[i % len(MARKER_SIGNS)] for i, name in enumerate(names)}
+    return [
+        (series_color(i), signs[name] if name in points else "", "solid", name)
+        for i, name in enumerate(names)
+    ]
 
 
 def _drawn(points: Sequence[Point], log_x: bool) -> list[Point]:

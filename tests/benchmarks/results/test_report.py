@@ -374,7 +374,7 @@ def test_every_part_of_the_run_is_told(run):
         "learning_rate = 0.0005",
         "electrify run configs/ko-demo.toml",
     ):
-        assert text.replace("'", "&#x27;") in page, text
+        assert text.replace("'", "&#39;") in page, text
         assert text.replace("_", "\\_") in markdown or text in markdown, text
     assert cells(markdown, "too short") == ["too short", "ko", "70"]
     assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from electrify.page.page import MAX_TABLE_POINTS, Page
-from electrify.page.parts import escape, format_number
 from electrify.page.plots import (
     PALETTE,
     Box,
@@ -20,6 +19,7 @@ from electrify.page.plots import (
     num_columns,
     tick_text,
 )
+from electrify.page.text import format_number, printable
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
 
@@ -327,7 +327,7 @@ def test_what_utf8_and_html_cannot_hold_is_replaced(tmp_path):
     page = full_page("\ud800a\x0bb\uffff")
     page.write(tmp_path / "page.html")
     assert "\ufffda\ufffdb\ufffd" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert escape("가\n나\t") == "가\n나\t"
+    assert printable("가\n나\t") == "가\n나\t"
 
 
 def test_an_empty_table_is_a_table():
