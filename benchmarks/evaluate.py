@@ -35,7 +35,7 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, SPARSE, Stage, canonical, check_files, read_manifest
 from electrify.stage.plan import evaluate_stage, output_dir
-from electrify.stage.push import send_part
+from electrify.stage.push import push_partial
 from electrify.stage.run import run_stage
 from electrify.system.memory import remember_peak
 from electrify.system.progress import (
@@ -189,7 +189,7 @@ def _run_jobs(
             if result.device == "cpu" and result.peak_memory_mb:
                 remember_peak(result.peak_memory_mb)
             append_result(path, result)  # last: a job in the results is a job that is whole
-            send_part(partial)
+            push_partial(partial)
             results[job.key] = result
             _log_result(job, result, fitted)
     return [results[job.key] for job in jobs]

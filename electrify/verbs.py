@@ -15,8 +15,8 @@ from electrify.config.tasks import TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST
 from electrify.stage.plan import named_checkpoint
-from electrify.stage.pull import bring, bring_figures, open_address, open_run
-from electrify.stage.push import publish_report, send_rewritten
+from electrify.stage.pull import open_address, open_run, pull, pull_figures
+from electrify.stage.push import push_report, push_rewritten
 from electrify.stage.remote import is_address
 from electrify.system.machine import describe_precision
 from electrify.system.progress import log
@@ -44,9 +44,9 @@ def run(parsed: Namespace) -> None:
         print("\n".join(["", *score_table(read_results(scored / RESULTS), scored)]))
     else:
         log("evaluate: the config names no suites and no tasks")
-    bring_figures(folder)
+    pull_figures(folder)
     page = report([folder], None, _folder_of_data(config.evaluate.data_dir))
-    publish_report(folder)
+    push_report(folder)
     example = read_example(config)
     if example is not None:
         print(f"\n{example['sentence']}\n{example['corrupted']}")
@@ -131,7 +131,7 @@ def evaluate(parsed: Namespace) -> int | None:
         from benchmarks.checkpoints import evaluate_checkpoints
         from model.export import export_checkpoint
 
-        bring(Path(config.output_dir), "pretrain")
+        pull(Path(config.output_dir), "pretrain")
         evaluate_checkpoints(config, steps, parsed.overwrite, export_checkpoint)
         return None
     from benchmarks.evaluate import evaluate
@@ -201,7 +201,7 @@ def report(parsed: Namespace) -> None:
         parsed.baseline,
     )
     if not parsed.output:
-        publish_report(folders[0])
+        push_report(folders[0])
     print(page)
 
 
@@ -210,7 +210,7 @@ def predict_masked(parsed: Namespace) -> None:
     from model.masked.predict import predict_masked
 
     config = _load(parsed)
-    bring(Path(config.output_dir), "pretrain", "vocab")
+    pull(Path(config.output_dir), "pretrain", "vocab")
     print(predict_masked(config, parsed.checkpoint, parsed.overwrite))
 
 
@@ -220,8 +220,8 @@ def leakage(parsed: Namespace) -> None:
     from pipeline.decontaminate.leakage import find_leaks
 
     config = _load(parsed)
-    bring(Path(config.output_dir), "clean")
-    bring_figures(Path(config.output_dir))  # results name the tasks
+    pull(Path(config.output_dir), "clean")
+    pull_figures(Path(config.output_dir))  # results name the tasks
     with tempfile.TemporaryDirectory() as items:
         write_items(config, Path(items))
         find_leaks(config, parsed.beam_options, parsed.overwrite, Path(items))
@@ -299,7 +299,7 @@ def _run_folder(name: str) -> Path:
     if not is_address(name):
         return Path(name)
     folder = open_address(name.rstrip("/"))
-    bring_figures(folder)
+    pull_figures(folder)
     return folder
 
 
@@ -316,6 +316,6 @@ def _update_cards(config: RunConfig) -> None:
     from benchmarks.pages.card_tables import card_sections
     from model.weights.card import add_sections
 
-    bring_figures(folder)
+    pull_figures(folder)
     add_sections(config, card_sections(folder))
-    send_rewritten(folder / "export")
+    push_rewritten(folder / "export")

@@ -33,6 +33,7 @@ from apache_beam.runners.portability.local_job_service import SubprocessSdkWorke
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from electrify.config.runners import runner_name
+from electrify.system.machine import num_cpus
 from electrify.system.progress import log, warn
 
 # Worker processes of Beam's local runner, for which it does not wait without limit.
@@ -189,8 +190,8 @@ def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: fl
     if mode_given and mode == "in_memory":
         return 1
     if count_given:
-        return int(count or num_cores())  # 0: one a core, as Beam has it
-    return num_cores() if mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
+        return int(count or num_cpus())  # 0: one a core, as Beam has it
+    return num_cpus() if mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
 
 
 def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline:
@@ -215,10 +216,3 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
         reason = said.getvalue().strip().rpartition("error: ")[2]
         raise ValueError(f"Beam refuses the options {' '.join(words)!r}: {reason}") from None
     return options, sorted(given.keys() - known.keys())
-
-
-def num_cores() -> int:
-    """The cores that this process may use, which may be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

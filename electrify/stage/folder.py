@@ -30,7 +30,7 @@ MANIFEST = "manifest.json"
 _CHECKSUM = "manifest_sha256"
 _TORN = re.compile(r"\.[0-9a-f]{32}\.tmp$")
 PLAN = "plan.json"  # in a partial folder: what it is a part of
-# in a stage folder: of its files only some are here; all stand at the run's address (remote_run.py)
+# in a stage folder: of its files only some are here; all stand at the run's address (remote.py)
 SPARSE = ".sparse"
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
-from electrify.storage.owner import describe, refusal, this_process
+from electrify.storage.lock import describe, refusal, this_process
 from electrify.system.progress import warn
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)

@@ -50,11 +50,11 @@ def open_address(address: str) -> Path:
     if is_main_process():
         remember_address(folder, address)
         log(f"{address}: work is done in {folder}")
-        learn(folder)
+        pull_manifests(folder)
     return folder
 
 
-def learn(run: Path) -> None:
+def pull_manifests(run: Path) -> None:
     """Take over what is finished at the run's address and not here, or was made otherwise there.
 
     `ValueError` where a stage was made otherwise on both sides.
@@ -71,38 +71,38 @@ def learn(run: Path) -> None:
         }
         here = {path.parent.name for path in run.glob(f"*/{MANIFEST}")}
         for stage in sorted(filter(_is_stage, {*there, *here})):
-            _learn_stage(remote, stage, stage in here, there.get(stage))
+            _pull_manifest(remote, stage, stage in here, there.get(stage))
 
 
-def bring(run: Path, *stages: str) -> None:
+def pull(run: Path, *stages: str) -> None:
     """Make stages of which a part is here whole."""
     if (remote := remote_run(run)) is None:
         return
     with remote.explained("read"):
         for stage in stages:
             if (run / stage / SPARSE).exists():
-                _complete(remote, stage, lambda name: True)
+                _pull_files(remote, stage, lambda name: True)
                 (run / stage / SPARSE).unlink()
                 log(f"{stage}: copied from {remote.place.url(stage)}")
 
 
-def bring_figures(run: Path) -> None:
+def pull_figures(run: Path) -> None:
     """Copy what is small of all stages: figures, results, reports, but no data and weights."""
     if (remote := remote_run(run)) is None:
         return
     with remote.explained("read"):
         for marker in sorted(run.glob(f"*/{SPARSE}")):
-            _complete(remote, marker.parent.name, lambda name: not is_data(name))
+            _pull_files(remote, marker.parent.name, lambda name: not is_data(name))
 
 
-def prepare(stage: Stage) -> None:
+def pull_inputs(stage: Stage) -> None:
     """What a stage reads, whole, and what it may look up of others."""
     run = stage.folder.parent
-    bring(run, *(folder.name for folder in stage.reads.values()))
-    bring_figures(run)
+    pull(run, *(folder.name for folder in stage.reads.values()))
+    pull_figures(run)
 
 
-def take_up(stage: Stage) -> None:
+def pull_partial(stage: Stage) -> None:
     """Copy the unfinished work of a resumable stage from the address, if that is more than here.
 
     Work of another plan comes only where there is none, to be refused or dropped as if it had been
@@ -136,7 +136,7 @@ def _is_stage(name: str) -> bool:
     return "." not in name and "/" not in name
 
 
-def _learn_stage(remote: RemoteRun, stage: str, is_here: bool, there: RemoteFile | None) -> None:
+def _pull_manifest(remote: RemoteRun, stage: str, is_here: bool, there: RemoteFile | None) -> None:
     manifest = remote.folder / stage / MANIFEST
     if there is None:
         if (remote.folder / stage / SPARSE).exists():  # it was taken away there
@@ -188,7 +188,7 @@ def _place_manifest(remote: RemoteRun, stage: str, content: bytes) -> None:
     log(f"{stage}: finished at {remote.place.url(stage)}")
 
 
-def _complete(remote: RemoteRun, stage: str, is_wanted: Callable[[str], bool]) -> None:
+def _pull_files(remote: RemoteRun, stage: str, is_wanted: Callable[[str], bool]) -> None:
     """Copy files of a stage that are not here; each is whole under its name."""
     folder = remote.folder / stage
     manifest = read_manifest(folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 from electrify.stage.folder import MANIFEST, PLAN, Stage, other_work, plan_difference, read_manifest
 from electrify.stage.remote import RemoteRun, is_data, remote_run, version_of
 from electrify.storage.folder import RemoteFile, is_same
-from electrify.storage.lock import remote_lock
+from electrify.storage.lock import lock
 from electrify.system.progress import duration, log, warn
 
 PARTIAL_SECONDS = 30.0  # between two copies of an unfinished evaluation
@@ -21,22 +21,22 @@ _TRIES = 3  # of files that are not there as they were sent
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def remote_lock(folder: Path) -> Iterator[None]:
     """Be the only writer of a stage at its run's address; `ValueError` names another."""
     if (remote := remote_run(folder.parent)) is None:
         yield
         return
     with remote.explained("locked"):
-        lock = remote_lock(remote.place, folder.name)
-    remote.locks[folder.name] = lock
+        held = lock(remote.place, folder.name)
+    remote.locks[folder.name] = held
     try:
         yield
     finally:
         del remote.locks[folder.name]
-        lock.release()
+        held.release()
 
 
-def begin(stage: Stage, overwrite: bool) -> None:
+def push_plan(stage: Stage, overwrite: bool) -> None:
     """Say at the address what the unfinished work is a part of.
 
     That of another plan is dropped with `overwrite`, else `ValueError`.
@@ -58,7 +58,7 @@ def begin(stage: Stage, overwrite: bool) -> None:
         remote.place.put(stage.partial / PLAN, name)
 
 
-def send_part(partial: Path, at_once: bool = False) -> None:
+def push_partial(partial: Path, at_once: bool = False) -> None:
     """Copy what is new in the folder of an unfinished stage; what lists others, at the top, last.
 
     At most every `PARTIAL_SECONDS` unless `at_once`. A failure is a warning: the work is safe here.
@@ -69,8 +69,8 @@ def send_part(partial: Path, at_once: bool = False) -> None:
     now = time.monotonic()
     if not at_once and remote.last_sent is not None and now - remote.last_sent < PARTIAL_SECONDS:
         return
-    if lock := remote.locks.get(partial.name.removesuffix(".partial")):
-        lock.check()
+    if held := remote.locks.get(partial.name.removesuffix(".partial")):
+        held.check()
     try:
         for path in sorted(partial.rglob("*"), key=lambda path: path.parent == partial):
             name = path.relative_to(partial.parent).as_posix()
@@ -85,23 +85,23 @@ def send_part(partial: Path, at_once: bool = False) -> None:
     remote.last_sent = time.monotonic()
 
 
-def publish(folder: Path) -> None:
+def push(folder: Path) -> None:
     """Put a finished stage at its run's address, unless it is there."""
     remote, stage = remote_run(folder.parent), folder.name
     if remote is None or remote.is_known(stage):
         return
     if stage not in remote.locks:  # an upload that was cut off
-        with writing(folder):
-            return publish(folder)
+        with remote_lock(folder):
+            return push(folder)
     remote.locks[stage].check()
     with remote.explained("written"):
-        _send_stage(remote, stage)
+        _push_stage(remote, stage)
         if remote.place.list(f"{stage}.partial"):
             remote.place.remove_folder(f"{stage}.partial", first=(PLAN,))
     return None
 
 
-def send_rewritten(folder: Path) -> None:
+def push_rewritten(folder: Path) -> None:
     """Put those files of a stage at its run's address that later verbs have written anew."""
     if (remote := remote_run(folder.parent)) is None:
         return
@@ -112,7 +112,7 @@ def send_rewritten(folder: Path) -> None:
         remote.place.put_all(new)
 
 
-def publish_report(run: Path) -> None:
+def push_report(run: Path) -> None:
     """Put the report of a run at its address."""
     if (remote := remote_run(run)) is None:
         return
@@ -121,7 +121,7 @@ def publish_report(run: Path) -> None:
     log(f"report: {remote.place.url(REPORTS[0])}")
 
 
-def _send_stage(remote: RemoteRun, stage: str) -> None:
+def _push_stage(remote: RemoteRun, stage: str) -> None:
     folder, manifest = remote.folder / stage, f"{stage}/{MANIFEST}"
     files = {name: (folder / name).stat().st_size for name in read_manifest(folder)["files"]}
     start, num_bytes = time.monotonic(), 0

@@ -1,8 +1,8 @@
 """A run whose `output_dir` is an address: stages work in a local folder, and are kept there.
 
 The local folder is a copy in part: of a stage that stands at the address alone it has the manifest,
-then what is small, and all of it once a stage reads it (`SPARSE`). How stages come is in
-remote_fetch.py, how they go in remote_send.py.
+then what is small, and all of it once a stage reads it (`SPARSE`). Stages come by pull.py and go by
+push.py.
 """
 
 import hashlib

@@ -18,8 +18,8 @@ from electrify.stage.folder import (
     status,
 )
 from electrify.stage.lock import recover, stage_lock
-from electrify.stage.pull import learn, prepare, take_up
-from electrify.stage.push import begin, publish, send_part, writing
+from electrify.stage.pull import pull_inputs, pull_manifests, pull_partial
+from electrify.stage.push import push, push_partial, push_plan, remote_lock
 from electrify.system.progress import Stopped, log
 
 # errors of writing: Arrow and numpy do not say of what file
@@ -40,25 +40,25 @@ def run_stage(
     """
     recover(stage.folder)
     if _is_done(stage, overwrite):
-        publish(stage.folder)
+        push(stage.folder)
         return False
-    with stage_lock(stage.folder), writing(stage.folder):
-        learn(stage.folder.parent)
+    with stage_lock(stage.folder), remote_lock(stage.folder):
+        pull_manifests(stage.folder.parent)
         if _is_done(stage, overwrite):  # by the holder of the lock before
             return False
         log(f"{stage.name}: {status(stage).reason}")
-        prepare(stage)
+        pull_inputs(stage)
         for verb, folder in stage.reads.items():
             check_files(folder, verb)
         if not is_whole(stage):
-            take_up(stage)
+            pull_partial(stage)
             open_partial(stage, overwrite)
-            begin(stage, overwrite)
+            push_plan(stage, overwrite)
             start = time.monotonic()
             counts = _work(stage, work)
             finish_partial(stage, counts, time.monotonic() - start)
         put_in_place(stage)
-        publish(stage.folder)
+        push(stage.folder)
         log(f"{stage.name}: finished {stage.folder}")
     return True
 
@@ -68,7 +68,7 @@ def _work(stage: Stage, work: Callable[[Path], Mapping[str, Any]]) -> Mapping[st
         return work(stage.partial)
     except Stopped:
         if stage.resumable:
-            send_part(stage.partial, at_once=True)
+            push_partial(stage.partial, at_once=True)
         raise
     except ValueError:
         raise

@@ -9,6 +9,9 @@ from a silent holder makes the next, which only one of several can.
 import json
 import os
 import re
+import shlex
+import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -17,8 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from electrify.storage.folder import RemoteFolder
-from electrify.storage.owner import describe, refusal, this_process
-from electrify.system.progress import log, warn
+from electrify.system.progress import duration, log, warn
 
 LOCKS = ".locks"
 RENEW_SECONDS = 15.0
@@ -26,6 +28,7 @@ RENEW_SECONDS = 15.0
 # Python's lock to itself (kiwipiepy does, for half a minute) stops the thread that renews
 SILENCE_SECONDS = 300.0
 _POLL_SECONDS = 2.0
+_MAX_COMMAND = 100  # characters of the holder's command that are shown
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
@@ -75,7 +78,7 @@ class RemoteLock:
                 log(f"the lock of {self._stage} could not be renewed: {error}")
 
 
-def remote_lock(place: RemoteFolder, stage: str) -> RemoteLock:
+def lock(place: RemoteFolder, stage: str) -> RemoteLock:
     """Hold a stage of the run at an address, until `release`.
 
     `ValueError` names the holder and the lock's age if another process is at work on it, which is
@@ -157,3 +160,35 @@ def _is_dead(owner: Mapping[str, Any]) -> bool:
     except OSError:  # it is another user's
         pass
     return False
+
+
+# Who holds a lock, here or at an address, as the lock itself tells whoever comes second.
+
+
+def this_process() -> dict[str, Any]:
+    """The owner of a lock that is taken now."""
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": _command(),
+        "since": time.time(),
+    }
+
+
+def describe(owner: Mapping[str, Any]) -> str:
+    """The owner, and for how long by clocks that may differ or have been set back."""
+    age = duration(max(0.0, time.time() - float(owner["since"])))
+    return f"process {owner['pid']} on {owner['host']} ({owner.get('command')}), for {age}"
+
+
+def refusal(place: object, who: str) -> str:
+    """What to say where somebody else is at work."""
+    return (
+        f"{place} is being written by {who}. Wait for it or stop it; or give this run another "
+        "output_dir"
+    )
+
+
+def _command() -> str:
+    words = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return words if len(words) <= _MAX_COMMAND else f"{words[:_MAX_COMMAND]}..."

@@ -25,9 +25,18 @@ def prepare_threads() -> None:
 
 def num_cores() -> int:
     """Cores that this process may use; two hyper-threads of one core count once."""
-    if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    return len({_core_of(cpu) for cpu in os.sched_getaffinity(0)})
+    return len({_core_of(cpu) for cpu in _cpus()})
+
+
+def num_cpus() -> int:
+    """Hyper-threads that this process may use."""
+    return len(_cpus())
+
+
+def _cpus() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 def _core_of(cpu: int) -> str:

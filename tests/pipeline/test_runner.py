@@ -28,7 +28,7 @@ def _num_workers(pipeline):
 
 @pytest.fixture(autouse=True)
 def _four_cores(monkeypatch):
-    monkeypatch.setattr(runner, "num_cores", lambda: 4)
+    monkeypatch.setattr(runner, "num_cpus", lambda: 4)
 
 
 @pytest.mark.parametrize(

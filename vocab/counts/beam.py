@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from electrify.stage.folder import whole_file
+from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, list_row_groups
-from pipeline.runner import is_in_process, make_pipeline, num_cores, run_pipeline
+from pipeline.runner import is_in_process, make_pipeline, run_pipeline
 from vocab.counts.chunks import NUM_SHARDS, ChunkWriter, Place, sum_places
 from vocab.counts.counter import WordCounter
 from vocab.counts.row_groups import read_columns
@@ -54,7 +55,7 @@ def write_word_counts(
         | "count" >> beam.FlatMap(_write_chunks, str(scratch), rules)
     )
     # one process has all cores for morphemes; of several, each has one
-    num_threads = num_cores() if is_in_process(pipeline) else 1
+    num_threads = num_cpus() if is_in_process(pipeline) else 1
     shards = range(NUM_SHARDS)
     every = pipeline | "shards" >> beam.Create([(shard, None) for shard in shards])
     (

@@ -18,7 +18,7 @@ from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.overview import list_runs
-from electrify.stage import push as remote_send
+from electrify.stage import push
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
     MANIFEST,
@@ -29,12 +29,12 @@ from electrify.stage.folder import (
     read_manifest,
     status,
 )
-from electrify.stage.pull import bring, bring_figures, open_address, open_run
-from electrify.stage.push import begin, send_part, send_rewritten
+from electrify.stage.pull import open_address, open_run, pull, pull_figures
+from electrify.stage.push import push_partial, push_plan, push_rewritten
 from electrify.stage.remote import local_folder
 from electrify.stage.run import run_stage
 from electrify.storage import folder as remote_folder
-from electrify.storage import lock as remote_lock
+from electrify.storage import lock as storage_lock
 from electrify.storage.folder import RemoteFolder, is_passing
 from electrify.storage.lock import lock_name
 
@@ -45,8 +45,8 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(remote_folder, "FIRST_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(remote_lock, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(remote_send, "PARTIAL_SECONDS", 0.0)
+    monkeypatch.setattr(storage_lock, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(push, "PARTIAL_SECONDS", 0.0)
     monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / "one"))
 
 
@@ -160,10 +160,10 @@ def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypa
 def test_figures_come_without_data(tmp_path, address, monkeypatch):
     make(clean(machine("one", tmp_path, address, monkeypatch)))
     second = machine("two", tmp_path, address, monkeypatch)
-    bring_figures(second)
+    pull_figures(second)
     found = {path.name for path in (second / "clean").rglob("*")}
     assert found == {SPARSE, MANIFEST, "report.json", "README.md"}
-    bring(second, "clean")
+    pull(second, "clean")
     check_files(second / "clean", "clean")
 
 
@@ -251,7 +251,7 @@ def test_a_machine_takes_over_what_another_made_anew(tmp_path, memory, monkeypat
     make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"), overwrite=True)
     first = machine("one", tmp_path, memory, monkeypatch)
     assert status(clean(first, "둘")).state == "done"
-    bring(first, "clean")
+    pull(first, "clean")
     check_files(first / "clean", "clean")
 
 
@@ -283,7 +283,7 @@ def test_a_kill_while_a_change_there_is_taken_over_wedges_nothing(
         assert status(stage).state == ("done" if change == "made anew" else "missing")
         assert {path.name for path in stage.folder.parent.iterdir()} <= {"clean", ".remote"}
         make(stage)
-        bring(stage.folder.parent, "clean")
+        pull(stage.folder.parent, "clean")
         check_files(stage.folder, "clean")
 
 
@@ -314,10 +314,10 @@ def test_cards_that_are_written_anew_go_there_and_come_back(tmp_path, address, m
     run = machine("one", tmp_path, address, monkeypatch)
     make(clean(run))
     (run / "clean" / "README.md").write_text("a card with scores")
-    send_rewritten(run / "clean")
+    push_rewritten(run / "clean")
     assert there(address)["clean/README.md"] == b"a card with scores"
     other = machine("two", tmp_path, address, monkeypatch)
-    bring(other, "clean")
+    pull(other, "clean")
     assert (other / "clean" / "README.md").read_text() == "a card with scores"
 
 
@@ -333,7 +333,7 @@ def test_jobs_of_a_lost_machine_are_not_done_again(tmp_path, address, monkeypatc
         (folder / "predictions").mkdir()
         (folder / "predictions" / "a-0.jsonl").write_text("lines")
         (folder / "results.jsonl").write_text("a 0\n")
-        send_part(folder)
+        push_partial(folder)
         (folder / "results.jsonl").write_text("a 0\nb 0\n")
         raise KeyboardInterrupt  # the second is not sent
 
@@ -354,7 +354,7 @@ def test_jobs_of_a_lost_machine_are_not_done_again(tmp_path, address, monkeypatc
 def test_unfinished_work_of_another_plan_is_dropped_on_demand_alone(tmp_path, memory, monkeypatch):
     def lost(folder: Path) -> dict[str, int]:
         (folder / "results.jsonl").write_text("a 0\n")
-        send_part(folder)
+        push_partial(folder)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -364,9 +364,9 @@ def test_unfinished_work_of_another_plan_is_dropped_on_demand_alone(tmp_path, me
     other.partial.mkdir(parents=True)
     (other.partial / "plan.json").write_text(json.dumps(other.plan))
     with pytest.raises(ValueError, match=r"evaluate\.partial is the unfinished work of another"):
-        begin(other, overwrite=False)
+        push_plan(other, overwrite=False)
     assert "evaluate.partial/results.jsonl" in there(memory)
-    begin(other, overwrite=True)
+    push_plan(other, overwrite=True)
     assert [*there(memory)] == ["evaluate.partial/plan.json"]
 
 
@@ -374,7 +374,7 @@ def test_unfinished_work_that_cannot_be_sent_goes_on(tmp_path, memory, monkeypat
     def work(folder: Path) -> dict[str, int]:
         monkeypatch.setattr(RemoteFolder, "put", lambda *_: (_ for _ in ()).throw(OSError("full")))
         (folder / "results.jsonl").write_text("a 0\n")
-        send_part(folder)
+        push_partial(folder)
         monkeypatch.undo()
         return {}
 
@@ -408,7 +408,7 @@ def test_a_second_writer_is_told_by_whom_and_how_long(tmp_path, memory, monkeypa
     place = held_by(memory)
     polls = iter(range(1, 99))
     monkeypatch.setattr(  # the other is at work
-        remote_lock.time, "sleep", lambda _: held_by(memory, renewed=next(polls))
+        storage_lock.time, "sleep", lambda _: held_by(memory, renewed=next(polls))
     )
     with pytest.raises(
         ValueError, match=r"run/clean is being written by process 7 on other .*60 min"
@@ -419,13 +419,13 @@ def test_a_second_writer_is_told_by_whom_and_how_long(tmp_path, memory, monkeypa
 
 
 def test_a_silent_holder_is_taken_over_from_and_finds_out(tmp_path, memory, monkeypatch):
-    monkeypatch.setattr(remote_lock, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(storage_lock, "RENEW_SECONDS", 0.01)
     place = RemoteFolder(memory)
-    silent = remote_lock.remote_lock(place, "clean")
+    silent = storage_lock.lock(place, "clean")
     silent._over.set()  # its machine stands still
     silent._thread.join()
-    monkeypatch.setattr(remote_lock, "SILENCE_SECONDS", 0.05)
-    next_one = remote_lock.remote_lock(place, "clean")
+    monkeypatch.setattr(storage_lock, "SILENCE_SECONDS", 0.05)
+    next_one = storage_lock.lock(place, "clean")
     assert [*place.list()] == [lock_name("clean", 2)]
     silent._over.clear()
     silent._renew()  # it goes on
@@ -437,8 +437,8 @@ def test_a_silent_holder_is_taken_over_from_and_finds_out(tmp_path, memory, monk
 
 
 def test_a_holder_that_died_here_is_not_waited_for(tmp_path, memory, monkeypatch):
-    monkeypatch.setattr(remote_lock.time, "sleep", lambda _: pytest.fail("it waits"))
-    held_by(memory, machine=remote_lock.machine(), pid=2**22 + 1)  # above the largest there is
+    monkeypatch.setattr(storage_lock.time, "sleep", lambda _: pytest.fail("it waits"))
+    held_by(memory, machine=storage_lock.machine(), pid=2**22 + 1)  # above the largest there is
     make(clean(machine("one", tmp_path, memory, monkeypatch)))
     assert whole(memory)
 

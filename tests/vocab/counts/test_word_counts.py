@@ -191,7 +191,7 @@ def test_kiwi_has_all_cores_in_one_process_and_one_thread_in_each_of_several(
         return morphemes(words, cuts, num_threads)
 
     monkeypatch.setattr(word_counts, "morphemes_of", watched)
-    monkeypatch.setattr(word_counts, "num_cores", lambda: 3)
+    monkeypatch.setattr(word_counts, "num_cpus", lambda: 3)
     # several processes are pretended: what is watched is in this one
     monkeypatch.setattr(runner, "worker_environment", lambda: None)
     count(paths, tmp_path / "counts.parquet", [f"--direct_num_workers={num_processes}"])
