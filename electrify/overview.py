@@ -56,8 +56,8 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
         lines += _grid_lines(run) or _run_lines(run, str(run))
     for run in sorted(local_folders().glob("*/*")):
-        if found := address_of(run):
-            lines += _run_lines(run, found)
+        if run_address := address_of(run):
+            lines += _run_lines(run, run_address)
     return [*lines, *(_lines_below(address) if address else ())]
 
 
@@ -78,15 +78,15 @@ def _when_made(stage: Path) -> str:
 
 def _grid_lines(grid: Path) -> list[str]:
     """The variants of a grid; empty for a folder that is none."""
-    found = sorted(grid.glob("*/seed-*")) if grid.name.startswith(_GRID) else []
+    runs = sorted(grid.glob("*/seed-*")) if grid.name.startswith(_GRID) else []
     variants: dict[str, list[str]] = {}
-    for run in found:
+    for run in runs:
         done, partial = _stages_of(run, _FOLDERS)
         last = (partial or done or ["nothing done"])[-1]
         variants.setdefault(run.parent.name, []).append(f"{run.name} {last}")
     width = max(map(len, variants), default=0)
-    lines = [f"    {name:{width}}  {', '.join(runs)}" for name, runs in variants.items()]
-    return [f"  {grid}  {len(variants)} variants, {len(found)} runs", *lines] if found else []
+    lines = [f"    {name:{width}}  {', '.join(seeds)}" for name, seeds in variants.items()]
+    return [f"  {grid}  {len(variants)} variants, {len(runs)} runs", *lines] if runs else []
 
 
 def _all_stages(run: Path) -> list[str]:
@@ -109,17 +109,17 @@ def _by_step(stage: str) -> tuple[str, int]:
 
 def _lines_below(address: str) -> list[str]:
     """Runs that stand below an address, or at it, with what is finished and begun of each."""
-    found: dict[str, list[str]] = {}
+    runs: dict[str, list[str]] = {}
     for name in names_below(address):
         run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
         if name.endswith(f"/{MANIFEST}") and _is_stage(stage):
-            found.setdefault(run, []).append(stage)
+            runs.setdefault(run, []).append(stage)
     lines = ["", f"runs at {address.rstrip('/')}"]
-    for run, stages in sorted(found.items()):
+    for run, stages in sorted(runs.items()):
         others = sorted(set(stages).difference(_FOLDERS), key=_by_step)
         done = [*(stage for stage in _FOLDERS if stage in stages), *others]
         lines.append(f"  {address.rstrip('/')}{run}  {', '.join(done)}")
-    return lines if found else [*lines, "  none"]
+    return lines if runs else [*lines, "  none"]
 
 
 def _is_stage(name: str) -> bool:

@@ -17,6 +17,8 @@ from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
 from electrify.config.run import RunConfig
 from electrify.system.outcome import nearest
 
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a TOML config, apply `section.key=value` overrides and the size preset, check it all.
@@ -64,12 +66,8 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(pretrain, dict) or not isinstance(encode, dict):
         return raw  # the validator says what is wrong
     size = pretrain.get("size", "small")
-    if size not in get_args(Size):
-        return (
-            raw
-            | {"pretrain": SIZE_PRESETS["small"] | pretrain}
-            | {"encode": {"sequence_length": 128} | encode}
-        )
+    if size not in get_args(Size):  # the validator says so
+        size = "small"
     return raw | {
         "pretrain": SIZE_PRESETS[size] | pretrain,
         "encode": {"sequence_length": SIZE_SEQUENCE_LENGTH[size]} | encode,
@@ -166,13 +164,9 @@ def _known_keys(location: Sequence[str | int]) -> list[str]:
     return sorted(model.model_fields)
 
 
-# Values as TOML text, as configs and `--set` take them.
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-
 def toml_value(value: Any) -> str:
-    """A JSON value as TOML, which has no null: such keys of a table are left out."""
+    """A JSON value as TOML, as `--set` takes it. TOML has no null: such keys of a table are left
+    out."""
     if isinstance(value, dict):
         pairs = (f"{toml_key(key)} = {toml_value(v)}" for key, v in value.items() if v is not None)
         return "{ " + ", ".join(pairs) + " }"

@@ -1,4 +1,4 @@
-"""Every option of a run, in one place, as frozen models; `config_file.py` reads the TOML."""
+"""Every option of a run, in one place, as frozen models; load.py reads the TOML."""
 
 from typing import Annotated, Self
 

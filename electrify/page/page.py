@@ -134,20 +134,20 @@ class Page:
 
         `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
         """
-        found = {name: points for name, points in series.items() if _num_drawn(points, log_x)}
-        if not found:
+        drawn = {name: points for name, points in series.items() if _num_drawn(points, log_x)}
+        if not drawn:
             self.paragraph(f"{title}: nothing to plot.")
         elif has_matplotlib():
-            clean = {printable(name): points for name, points in found.items()}
+            clean = {printable(name): points for name, points in drawn.items()}
             shades = {
                 printable(name): [b for b in band if all(map(math.isfinite, b))]
                 for name, band in (bands or {}).items()
             }
             labels = printable(x_label), printable(y_label)
             svg = line_svg(clean, *labels, log_y, self._prefix(), log_x=log_x, bands=shades)
-            self._plot(title, svg, _line_keys(found))
+            self._plot(title, svg, _line_keys(drawn))
         else:
-            rows = [(n, x, y) for n, points in found.items() for x, y in _thinned(points)]
+            rows = [(n, x, y) for n, points in drawn.items() for x, y in _thinned(points)]
             self.paragraph(f"{title}. {_NO_MATPLOTLIB}")
             self.table(["series", x_label, y_label], rows)
 
@@ -165,26 +165,26 @@ class Page:
         A line that is named like a series of points has its colour. What is not finite is left
         out, and on a logarithmic axis what is not above 0; so is a label that finds no room.
         """
-        found = {name: _drawn(marks, log_x) for name, marks in points.items()}
-        found = {name: marks for name, marks in found.items() if marks}
+        drawn = {name: _drawn(marks, log_x) for name, marks in points.items()}
+        drawn = {name: marks for name, marks in drawn.items() if marks}
         curves = {name: _drawn(line, log_x) for name, line in (lines or {}).items()}
         curves = {name: line for name, line in curves.items() if line}
-        if not found:
+        if not drawn:
             self.paragraph(f"{title}: nothing to plot.")
         elif has_matplotlib():
             marks = {
                 printable(name): [(x, y, printable(label)) for x, y, label in series]
-                for name, series in found.items()
+                for name, series in drawn.items()
             }
             behind = {printable(name): line for name, line in curves.items()}
             labels = printable(x_label), printable(y_label)
             self._plot(
                 title,
                 scatter_svg(marks, behind, *labels, log_x, self._prefix()),
-                _point_keys(list(found), list(curves)),
+                _point_keys(list(drawn), list(curves)),
             )
         else:
-            rows = [(n, label, x, y) for n, marks in found.items() for x, y, label in marks]
+            rows = [(n, label, x, y) for n, marks in drawn.items() for x, y, label in marks]
             self.paragraph(f"{title}. {_NO_MATPLOTLIB}")
             self.table(["series", "", x_label, y_label], rows)
 

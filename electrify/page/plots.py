@@ -1,4 +1,8 @@
-"""Line, bar and scatter plots as inline SVG; text stays text, so the reader's fonts draw it."""
+"""Line, bar and scatter plots as inline SVG; text stays text, so the reader's fonts draw it.
+
+matplotlib lays a plot out; the SVG is then stripped of what a page must not hold twice or at all
+(ids, metadata, style sheets) and of fixed colours, which become CSS variables of the page.
+"""
 
 import math
 import re
@@ -10,13 +14,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
-# What every plot shares: an empty figure, its colours, short numbers, and the finished SVG.
-#
-# matplotlib lays a plot out; the SVG is then stripped of what a page must not hold twice or at all
-# (ids, metadata, style sheets) and of fixed colours, which become CSS variables of the page.
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by readers of every colour vision; yellow left out, too pale
@@ -54,6 +54,23 @@ _SETTINGS: dict[Any, Any] = {
         INK,
     ),
 }
+
+Points = Sequence[tuple[float, float]]
+MARKERS = "os^Dv"  # of a scatter's series, as matplotlib names them
+MARKER_SIGNS = "●■▲◆▼"  # the same in a legend
+_MAX_LABEL_COLUMNS = 26
+_MAX_BUCKETS = 400  # about one a point of width: more would be drawn over each other
+_TICK_STEPS = (1, 2, 2.5, 5, 10)
+_BAND_ALPHA = 0.2
+
+# labels of points
+_LABEL_SIZE = FONT - 1.5
+_MAX_COLUMNS = 30
+# in points from the middle of a mark; from the second on, a stroke leads to the label
+_DISTANCES = (6.0, 16.0, 28.0)
+_EM = 0.58  # width of a letter as a share of its size; capitals are wider
+_MARK = 4.0  # half the side of a mark, in points
+_STROKE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "alpha": 0.5, "shrinkB": 3}
 
 
 def has_matplotlib() -> bool:
@@ -164,21 +181,6 @@ def _page_attribute(
     return name, value.replace("url(#", f"url(#{prefix}")
 
 
-# Where the labels of points stand: beside them, over nothing else that is drawn.
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_SIZE = FONT - 1.5
-_MAX_COLUMNS = 30
-# in points from the middle of a mark; from the second on, a stroke leads to the label
-_DISTANCES = (6.0, 16.0, 28.0)
-_EM = 0.58  # width of a letter as a share of its size; capitals are wider
-_MARK = 4.0  # half the side of a mark, in points
-
-_STROKE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "alpha": 0.5, "shrinkB": 3}
-
-
 class Box(NamedTuple):
     """A rectangle in points."""
 
@@ -218,7 +220,7 @@ def label_points(axes: "Axes", marks: Sequence[tuple[float, float, str]]) -> Non
     taken = [Box(x - _MARK, y - _MARK, x + _MARK, y + _MARK) for x, y in places]
     for (x, y), mark in zip(places, marks, strict=True):
         label = shorten(mark[2], _MAX_COLUMNS)
-        width, height = num_columns(label) * _EM * _SIZE, 1.15 * _SIZE
+        width, height = num_columns(label) * _EM * _LABEL_SIZE, 1.15 * _LABEL_SIZE
         for distance, box in _around(x, y, width, height):
             if box.within(frame) and not any(box.meets(other) for other in taken):
                 taken.append(box)
@@ -228,10 +230,10 @@ def label_points(axes: "Axes", marks: Sequence[tuple[float, float, str]]) -> Non
                 axes.annotate(
                     label,
                     mark[:2],
-                    xytext=(at, box.bottom - y + 0.2 * _SIZE),
+                    xytext=(at, box.bottom - y + 0.2 * _LABEL_SIZE),
                     ha=side,
                     textcoords="offset points",
-                    fontsize=_SIZE,
+                    fontsize=_LABEL_SIZE,
                     arrowprops=_STROKE if label and distance > _DISTANCES[0] else None,
                 )
                 break
@@ -252,19 +254,6 @@ def _around(x: float, y: float, width: float, height: float) -> Iterator[tuple[f
             (x - slant - width, y - slant - height),
         ):
             yield distance, Box(left, bottom, left + width, bottom + height)
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-
-Points = Sequence[tuple[float, float]]
-MARKERS = "os^Dv"  # of a scatter's series, as matplotlib names them
-MARKER_SIGNS = "●■▲◆▼"  # the same in a legend
-_MAX_LABEL_COLUMNS = 26
-_MAX_BUCKETS = 400  # about one a point of width: more would be drawn over each other
-_TICK_STEPS = (1, 2, 2.5, 5, 10)
-_BAND_ALPHA = 0.2
 
 
 def line_svg(
@@ -339,12 +328,12 @@ def scatter_svg(
         axes.set_xlabel(x_label)
         axes.set_title(y_label, loc="left", fontsize=FONT)
         label_points(axes, [mark for marks in points.values() for mark in marks])
-        told = [
+        points_text = [
             f"{label} ({tick_text(x)}, {tick_text(y)})"
             for marks in points.values()
             for x, y, label in marks
         ]
-        return svg_text(figure, prefix, f"{y_label} against {x_label}: {', '.join(told)}")
+        return svg_text(figure, prefix, f"{y_label} against {x_label}: {', '.join(points_text)}")
 
 
 def bar_svg(

@@ -81,7 +81,7 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
 
 
 def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
-    """Documents to a tokenizer, and a report that compares it with `vocab.compare` on spans.
+    """Documents to a tokenizer, and a report that compares it with `vocab.references` on spans.
 
     `span_files` are those of `vocab.span_data_dir`; of all paths the contents count.
     """
@@ -90,7 +90,7 @@ def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
     if options.extend:
         inputs["vocab.extend"] = _vocabulary_digest(options.extend)
     for path in options.references:
-        inputs[f"vocab.compare {path}"] = _vocabulary_digest(path)
+        inputs[f"vocab.references {path}"] = _vocabulary_digest(path)
     if span_files:
         hashes = [[path.name, fingerprint(str(path))] for path in span_files]
         inputs["vocab.span_data_dir"] = digest_of(sorted(hashes))
@@ -126,8 +126,8 @@ def pretrain_options(config: RunConfig) -> dict[str, Any]:
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, oldest first."""
-    found = [p for p in folder.glob("checkpoint-*") if p.name.split("-")[-1].isdigit()]
-    return sorted(found, key=checkpoint_step)
+    paths = [p for p in folder.glob("checkpoint-*") if p.name.split("-")[-1].isdigit()]
+    return sorted(paths, key=checkpoint_step)
 
 
 def checkpoint_step(path: Path) -> int:
@@ -171,8 +171,8 @@ def initial_checkpoint(path: str) -> Path | None:
     if checkpoint := named_checkpoint(path):
         return checkpoint
     folder = Path(path).expanduser()
-    found = checkpoints(folder) or checkpoints(folder / "pretrain")
-    return found[-1] if found else None
+    paths = checkpoints(folder) or checkpoints(folder / "pretrain")
+    return paths[-1] if paths else None
 
 
 def export_stage(config: RunConfig) -> Stage:

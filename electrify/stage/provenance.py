@@ -21,13 +21,13 @@ _VERSIONED = (
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that shape results, where installed."""
-    found = {"python": sys.version.split()[0]}
+    numbers = {"python": sys.version.split()[0]}
     for name in _VERSIONED:
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return numbers
 
 
 def git_commit() -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.config.run import RunConfig
-from electrify.stage.folder import MANIFEST, PLAN, SPARSE, Stage, fingerprint, read_manifest
+from electrify.stage.folder import MANIFEST, PLAN, SPARSE, Stage, file_sha256, read_manifest
 from electrify.stage.lock import recover_run, remove_folder, replace_folder
 from electrify.stage.remote import (
     STATE,
@@ -63,10 +63,9 @@ def pull_manifests(run: Path) -> None:
         return
     recover_run(run)
     with remote.explained("read"):
-        found = remote.place.list()
         there = {
-            name.removesuffix(f"/{MANIFEST}"): found[name]
-            for name in found
+            name.removesuffix(f"/{MANIFEST}"): file
+            for name, file in remote.place.list().items()
             if name.endswith(f"/{MANIFEST}")
         }
         here = {path.parent.name for path in run.glob(f"*/{MANIFEST}")}
@@ -203,7 +202,7 @@ def _pull_files(remote: RemoteRun, stage: str, is_wanted: Callable[[str], bool])
             targets = {name: folder / f"{name}{FETCHED}" for name in missing}
             remote.place.get_all({f"{stage}/{name}": path for name, path in targets.items()})
             for name, path in targets.items():
-                if name in anew or fingerprint(str(path)) == files[name]["sha256"]:
+                if name in anew or file_sha256(path) == files[name]["sha256"]:
                     path.replace(folder / name)
                     progress.update(files[name]["bytes"])
             missing = [name for name in missing if not (folder / name).exists()]

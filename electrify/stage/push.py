@@ -155,7 +155,7 @@ def _is_sent(remote: RemoteRun, name: str, there: Mapping[str, RemoteFile]) -> b
 
     Where the service tells no checksums, what this process has sent is believed by its size.
     """
-    found, path = there.get(name), remote.folder / name
-    if found is None or found.size != path.stat().st_size:
+    file, path = there.get(name), remote.folder / name
+    if file is None or file.size != path.stat().st_size:
         return False
-    return remote.sent.get(name) == version_of(path) if found.md5 is None else is_same(found, path)
+    return remote.sent.get(name) == version_of(path) if file.md5 is None else is_same(file, path)

@@ -6,7 +6,6 @@ push.py.
 """
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +13,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from electrify.stage.folder import MANIFEST, fingerprint, write_json, write_text
+from electrify.stage.folder import MANIFEST, file_sha256, write_json, write_text
+from electrify.storage.files import read_json
 from electrify.storage.folder import RemoteFolder, advice, md5_of
 from electrify.storage.lock import RemoteLock
 
@@ -92,7 +92,7 @@ class RemoteRun:
 
     def is_known(self, stage: str) -> bool:
         """Whether the local manifest is as it was when it last was the same as there."""
-        return self._mark(stage).get("here") == fingerprint(str(self.folder / stage / MANIFEST))
+        return self._mark(stage).get("here") == file_sha256(self.folder / stage / MANIFEST)
 
     def known_there(self, stage: str) -> str | None:
         """The MD5 of the manifest there when it was last seen."""
@@ -101,7 +101,7 @@ class RemoteRun:
     def note(self, stage: str, there: str | None = None) -> None:
         """Both sides have the same, the manifest there with the MD5 `there`, or that of here."""
         path = self.folder / stage / MANIFEST
-        mark = {"there": there or md5_of(path), "here": fingerprint(str(path))}
+        mark = {"there": there or md5_of(path), "here": file_sha256(path)}
         write_json(self._mark_path(stage), mark)
 
     def forget(self, stage: str) -> None:
@@ -124,7 +124,7 @@ class RemoteRun:
 
     def _mark(self, stage: str) -> dict[str, str]:
         try:
-            mark: dict[str, str] = json.loads(self._mark_path(stage).read_text(encoding="utf-8"))
+            mark: dict[str, str] = read_json(self._mark_path(stage))
         except (FileNotFoundError, ValueError):
             return {}
         return mark
@@ -135,5 +135,5 @@ class RemoteRun:
 
 def version_of(path: Path) -> tuple[int, int]:
     """Changes when the file does: its size and time."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

@@ -77,8 +77,8 @@ def _work(stage: Stage, work: Callable[[Path], Mapping[str, Any]]) -> Mapping[st
             error.filename = str(stage.partial)
         raise
     except Exception as error:
-        if found := _IN_RUST.search(str(error)):
-            number = int(found[1])
+        if match := _IN_RUST.search(str(error)):
+            number = int(match[1])
             raise OSError(number, os.strerror(number), str(stage.partial)) from error
         raise
 

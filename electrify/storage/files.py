@@ -1,4 +1,7 @@
-"""JSON from files that anyone may have written: a value, or a `ValueError` that names the file."""
+"""Files that anyone may have written: JSON, names of files below a folder; and arrays.
+
+What is wrong is a `ValueError` that names the file.
+"""
 
 import json
 import re
@@ -44,9 +47,6 @@ def parse_json(text: str | bytes, where: object) -> Any:
     return value
 
 
-# Names of files that a file gives: they may not lead out of its folder.
-
-
 def inner_path(folder: Path, name: object) -> Path:
     """The path of a file below `folder`; `ValueError` for a name that leads elsewhere."""
     inside = PurePosixPath(name) if isinstance(name, str) else None
@@ -55,9 +55,6 @@ def inner_path(folder: Path, name: object) -> Path:
     if "\0" in str(inside):
         raise ValueError(f"{name!r} is no name of a file")
     return folder / inside
-
-
-# Arrays in files of their own.
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

@@ -72,17 +72,17 @@ class RemoteFolder:
         def ask() -> dict[str, Any]:
             self.files.invalidate_cache()
             try:
-                found: dict[str, Any] = self.files.find(place, detail=True)
+                infos: dict[str, Any] = self.files.find(place, detail=True)
             except FileNotFoundError:
                 if self._is_object_store:  # where folders are but names: it is the bucket
                     raise
                 return {}
-            return found
+            return infos
 
-        found = patiently(ask, f"listing {self.address}")
+        infos = patiently(ask, f"listing {self.address}")
         return {
             name.removeprefix(self.root).lstrip("/"): RemoteFile(int(info["size"]), _md5_of(info))
-            for name, info in sorted(found.items())
+            for name, info in sorted(infos.items())
             if info["type"] == "file" and not name.endswith("/")
         }
 
@@ -255,5 +255,5 @@ def advice(error: BaseException) -> str:
 
 def _md5_of(info: Mapping[str, Any]) -> str | None:
     """Cloud Storage tells it in base64."""
-    found = info.get("md5Hash")
-    return base64.b64decode(found).hex() if found else None
+    md5 = info.get("md5Hash")
+    return base64.b64decode(md5).hex() if md5 else None

@@ -4,6 +4,8 @@ was lost is told from one at work by its silence, without comparing clocks.
 `.locks/<stage>-<number>`: who holds the stage. It is made on condition that there is none of that
 name (a generation precondition, on Cloud Storage), and the highest number holds: who takes over
 from a silent holder makes the next, which only one of several can.
+
+The owner that a lock names, for whoever comes second, has the same form for locks of this machine.
 """
 
 import json
@@ -90,20 +92,20 @@ def lock(place: RemoteFolder, stage: str) -> RemoteLock:
     while True:
         numbers = _numbers(place, stage)
         number = numbers[-1] if numbers else 0
-        held = _read(place, stage, number) if number else None
-        if held is not None and held["token"] == owner["token"]:  # the answer was lost
+        holder = _read(place, stage, number) if number else None
+        if holder is not None and holder["token"] == owner["token"]:  # the answer was lost
             return RemoteLock(place, stage, number, owner)
-        if held is not None and not _is_dead(held):
+        if holder is not None and not _is_dead(holder):
             if watched is None or watched[0] != number:
-                watched = number, held, time.monotonic()
-                log(f"{stage}: locked by {describe(held)}; waiting for a sign of life")
-            elif held["renewed"] != watched[1]["renewed"]:
-                raise ValueError(refusal(place.url(stage), describe(held)))
+                watched = number, holder, time.monotonic()
+                log(f"{stage}: locked by {describe(holder)}; waiting for a sign of life")
+            elif holder["renewed"] != watched[1]["renewed"]:
+                raise ValueError(refusal(place.url(stage), describe(holder)))
             if time.monotonic() - watched[2] < SILENCE_SECONDS:
                 time.sleep(min(_POLL_SECONDS, RENEW_SECONDS / 2))
                 continue
-        if held is not None:
-            warn(f"{stage}: {describe(held)} is no longer there; going on in its place")
+        if holder is not None:
+            warn(f"{stage}: {describe(holder)} is no longer there; going on in its place")
         if _create(place, lock_name(stage, number + 1), owner):
             for old in numbers:
                 place.remove(lock_name(stage, old))
@@ -127,8 +129,8 @@ def _create(place: RemoteFolder, name: str, owner: Mapping[str, Any]) -> bool:
 
 def _numbers(place: RemoteFolder, stage: str) -> list[int]:
     pattern = re.compile(rf"{re.escape(LOCKS)}/{re.escape(stage)}-(\d{{6}})")
-    found = map(pattern.fullmatch, place.list(LOCKS))
-    return sorted(int(match[1]) for match in found if match)
+    matches = map(pattern.fullmatch, place.list(LOCKS))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def _read(place: RemoteFolder, stage: str, number: int) -> dict[str, Any] | None:
@@ -160,9 +162,6 @@ def _is_dead(owner: Mapping[str, Any]) -> bool:
     except OSError:  # it is another user's
         pass
     return False
-
-
-# Who holds a lock, here or at an address, as the lock itself tells whoever comes second.
 
 
 def this_process() -> dict[str, Any]:

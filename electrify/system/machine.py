@@ -1,4 +1,8 @@
-"""The cores of this machine: how many are ours, how threads wait on them, and who else is there."""
+"""This machine: how many cores are ours, how threads wait on them, who else is there, and whether
+the CPU multiplies bf16 faster than fp32.
+
+A CPU without units for bf16 emulates it: a product then takes many times as long as one of fp32.
+"""
 
 import os
 import platform
@@ -9,6 +13,11 @@ from typing import Any, Literal, Self
 
 from electrify.system.progress import log, warn
 
+Precision = Literal["fp32", "bf16"]
+_CPUINFO = Path("/proc/cpuinfo")
+_BF16_FLAGS = ("amx_bf16", "avx512_bf16", "bf16")  # x86, x86, arm
+_NO_UNITS = "no units for bf16"
+_ROUNDS = 10
 _LOADED = 1.5  # load average a core from which other programs slow ours, whose own share is about 1
 
 
@@ -57,17 +66,6 @@ def load_warning() -> str | None:
         f"the load average is {load:.1f} on {cores} cores: other programs slow this one down, and "
         "speeds measured now say little"
     )
-
-
-# The CPU of this machine: its name, and whether it multiplies bf16 faster than fp32.
-#
-# A CPU without units for bf16 emulates it: a product then takes many times as long as one of fp32.
-
-Precision = Literal["fp32", "bf16"]
-_CPUINFO = Path("/proc/cpuinfo")
-_BF16_FLAGS = ("amx_bf16", "avx512_bf16", "bf16")  # x86, x86, arm
-_NO_UNITS = "no units for bf16"
-_ROUNDS = 10
 
 
 def cpu_name() -> str:

@@ -88,9 +88,6 @@ def _refused(reason: str) -> int:
     return 1
 
 
-# Parts of error messages.
-
-
 def first_line(error: BaseException) -> str:
     """Of the message; where there is none, what kind of error it is."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -103,13 +100,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
 
 
-# Panics of libraries written in Rust, which no `except Exception` catches.
-
-
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Let a panic (pyo3's PanicException, a BaseException that no module exports) be a
-    `ValueError`."""
+    """Let a panic of a library written in Rust be a `ValueError`.
+
+    It is pyo3's PanicException, a BaseException that no module exports.
+    """
     try:
         yield
     except BaseException as error:
