@@ -202,7 +202,7 @@ class Trainer:
             end_step(self.device)
 
     def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
-        """This process's share, and whether it counts; of all processes as many, as FSDP2 needs.
+        """This process's share, and whether it counts; of all processes as many.
 
         What cannot be shared evenly, the rest of a split, each one runs and the first one counts.
         """

@@ -111,7 +111,6 @@ class PretrainConfig(Section):
     # how a step runs, not what it computes; auto: where it pays, on CUDA; on: an error if it fails
     compile: Literal["auto", "on", "off"] = "auto"  # by torch.compile
     cuda_graph: Literal["auto", "on", "off"] = "auto"  # recorded once, then replayed as one
-    parallel: Literal["ddp", "fsdp"] = "ddp"  # with torchrun: whole copies, or weights in parts
     # architecture, from the size preset unless given
     num_hidden_layers: Count
     hidden_size: Count

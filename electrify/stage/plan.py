@@ -28,7 +28,6 @@ KEEPING_OPTIONS = (
     "inputs_dir",
     "keep_checkpoints",
     "keep_every_steps",
-    "parallel",
     "wandb_project",
 )
 _VERBS = {

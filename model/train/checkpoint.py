@@ -33,9 +33,9 @@ from electrify.stage.plan import (
 from electrify.storage.files import read_json
 from electrify.system.machine import Precision
 from electrify.system.progress import is_main_process, warn
-from model.devices.device import overwrite
+from model.devices.device import overwrite, place
 from model.train.optim import AdamW
-from model.train.processes import on_first, placed_as
+from model.train.processes import on_first
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -253,8 +253,7 @@ def own_tensors(model: nn.Module) -> Tensors:
 
 
 def model_tensors(model: nn.Module) -> Tensors:
-    """`own_tensors` whole and on the CPU of the first process; the others, if there are any, must
-    call it too and get empty ones."""
+    """`own_tensors` on the CPU of the first process; the others get empty ones."""
     return {name: on_first(tensor) for name, tensor in own_tensors(model).items()}
 
 
@@ -273,8 +272,8 @@ def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
 
 @torch.no_grad()
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
-    """Copy whole tensors into the model, each process its part; `ValueError` before anything is
-    changed if they do not fit. `where` they are from is for the error."""
+    """Copy tensors into the model; `ValueError` before anything is changed if they do not
+    fit. `where` they are from is for the error."""
     own = own_tensors(model)
     wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -286,13 +285,13 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
                 "Pretrain with the config that it was made with"
             )
     for name, tensor in own.items():
-        overwrite(tensor, placed_as(tensors[name], tensor))
+        overwrite(tensor, place(tensors[name], tensor.device))
 
 
 def restore_optimizers(
     model: nn.Module, optimizers: Sequence[AdamW], moments: Mapping[str, Tensor]
 ) -> None:
-    """Put `optimizer_tensors` in place of what the optimisers hold, each process its part."""
+    """Put `optimizer_tensors` in place of what the optimisers hold."""
     parameters = dict(model.named_parameters())
     for optimizer in optimizers:
         optimizer.state.clear()
@@ -307,5 +306,5 @@ def restore_optimizers(
         # their parameter; the optimiser takes the count of steps to its device
         copied = value.clone()
         optimizers[int(number)].state[parameter][kind] = (
-            placed_as(copied, parameter) if value.dim() else copied
+            place(copied, parameter.device) if value.dim() else copied
         )

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
@@ -21,8 +20,7 @@ class AdamW(torch.optim.Optimizer):
     Without (google-research/electra model/optimization.py:113-133): m and v are used as they are,
     epsilon stands outside the root, and weight decay is added to the update and scaled by the
     learning rate. With it, the same as `torch.optim.AdamW`; each parameter counts its own steps. A
-    parameter without a gradient stays as it is, moments included. Parameters may be DTensors of
-    FSDP2, moments then are too.
+    parameter without a gradient stays as it is, moments included.
 
     A step reads nothing back from the device, where rates and counts are tensors: it can be
     captured in a CUDA graph.
@@ -63,10 +61,10 @@ class AdamW(torch.optim.Optimizer):
                 counts = [state["num_steps"] for state in states]
                 torch._foreach_add_(counts, 1)
             tensors = _Tensors(
-                [_own_part(parameter) for parameter in moved],
-                [_own_part(parameter.grad) for parameter in moved],
-                [_own_part(state["first_moment"]) for state in states],
-                [_own_part(state["second_moment"]) for state in states],
+                moved,
+                [parameter.grad for parameter in moved],
+                [state["first_moment"] for state in states],
+                [state["second_moment"] for state in states],
                 counts,
             )
             self._update(tensors, group["lr"], group["weight_decay"], divisor)
@@ -155,15 +153,10 @@ class _Tensors(NamedTuple):
     counts: list[Tensor]  # of steps, this one included; infinite without bias correction
 
 
-def _own_part(tensor: Tensor) -> Tensor:
-    """What this process holds of a DTensor: updates are made element by element."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     """One AdamW over all parameters; with decoupled updates the generator's, then the others'.
 
-    The model may be wrapped by DDP, or in parts by FSDP2. Shared embeddings belong to both of two
+    The model may be wrapped by DDP. Shared embeddings belong to both of two
     optimisers: each network moves (and decays) them by its own gradient, with moments of its own,
     as in DeBERTaV3's ES. LayerNorms and biases are not decayed. Frozen parameters are included:
     they move when they get a gradient.

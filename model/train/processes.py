@@ -16,11 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import Store
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
@@ -28,9 +25,8 @@ from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from electrify.system.progress import Stopped, is_main_process
 from model.batch import Counts
-from model.devices.device import describe, num_devices, place, resolve_device
+from model.devices.device import describe, num_devices, resolve_device
 from model.electra import ElectraPretrainer
-from model.layers import Layer
 from model.schedule import Phase
 
 # the first process may copy a checkpoint to a slow address while the others wait
@@ -170,15 +166,13 @@ def run_together(
 
 
 def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.device) -> nn.Module:
-    """The model for several processes: a copy in each (DDP), or a part in each (FSDP2).
+    """The model for several processes: a copy in each (DDP).
 
-    The model must be on its device, with the same weights in all processes. FSDP2 puts other
-    parameters in place of those it has, so optimisers are made after this.
+    The model must be on its device, with the same weights in all processes. Weights, gradients and
+    moments of the largest preset take less than 7 GB, so no process needs to hold a part alone.
     """
     if ranks.num_ranks == 1:
         return model
-    if config.parallel == "fsdp":
-        return _shard(model, ranks, device)
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
@@ -205,64 +199,21 @@ def trains_in_parts(config: PretrainConfig) -> bool:
     return config.updates == "decoupled" or config.objective == "electra-two-stage"
 
 
-def _shard(model: nn.Module, ranks: Ranks, device: torch.device) -> nn.Module:
-    """FSDP2: each layer by itself; everything else, shared embeddings too, with the root.
-
-    Weights, gradients and moments are fp32 and in parts; autocast makes matrix products bf16 as it
-    does without FSDP2. Its own mixed precision would round LayerNorms, embeddings and the residual
-    stream too, and a run would change when it goes on with DDP. The price is twice the bytes on the
-    wire, and bf16 copies of whole layers that live from forward to backward.
-    """
-    mesh = init_device_mesh(device.type, (ranks.num_ranks,))
-    for module in list(model.modules()):
-        if isinstance(module, Layer):
-            fully_shard(module, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    model.register_forward_hook(_leave_sharded)
-    return model
-
-
-def _leave_sharded(model: nn.Module, inputs: object, output: object) -> None:
-    """The root keeps its weights whole for the backward pass, which validation does not have:
-    `parameters()` would then be others than those of the optimisers."""
-    if not torch.is_grad_enabled():
-        assert isinstance(model, FSDPModule)
-        model.reshard()
-
-
 def bare(model: nn.Module) -> ElectraPretrainer:
-    """The model inside its wrapper for several processes; FSDP2 has none."""
+    """The model inside its wrapper for several processes."""
     inside = model.module if isinstance(model, DistributedDataParallel) else model
     assert isinstance(inside, ElectraPretrainer)
     return inside
 
 
 def synchronised(model: nn.Module, last: bool) -> AbstractContextManager[object]:
-    """Around forward and backward of a micro-batch: gradients are exchanged after the last one.
-
-    FSDP2 exchanges them each time, since whole gradients are what it must not hold.
-    """
+    """Around forward and backward of a micro-batch: gradients are exchanged after the last one."""
     if isinstance(model, DistributedDataParallel) and not last:
         return model.no_sync()
     return nullcontext()
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """The tensor itself, or that of which this process has a part; all processes must call it."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
 def on_first(tensor: Tensor) -> Tensor:
-    """The whole tensor on the CPU of the first process; the others, which must call it too, get an
-    empty one, for a machine would not hold a copy for each."""
-    tensor = whole(tensor.detach())
-    return tensor.cpu().contiguous() if is_main_process() else torch.empty(0)
-
-
-def placed_as(value: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor on the device of `like` and, where that is a part, cut as it is."""
-    value = place(value, like.device)
-    if not isinstance(like, DTensor):
-        return value
-    # each process has the whole tensor, so none needs to send it
-    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None)
+    """The tensor on the CPU of the first process; the others get an empty one, for a machine would
+    not hold a copy for each."""
+    return tensor.detach().cpu().contiguous() if is_main_process() else torch.empty(0)

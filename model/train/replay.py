@@ -44,25 +44,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _RECOMPILE_LIMIT = 64
 
 
-def is_compiled(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
-    """Whether a run's steps are compiled; "auto": on CUDA, but for weights in parts (FSDP2).
+def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
+    """Whether a run's steps are compiled; "auto": on CUDA.
 
     On the CPU matrix products take nearly all of a step, and compiling gains nothing. XLA compiles
     whatever it runs by itself.
     """
-    in_parts = ranks.num_ranks > 1 and config.parallel == "fsdp"
     if config.compile == "on" and device.type == "xla":
         raise ValueError(
             'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
             '"auto"'
         )
-    if config.compile == "on" and in_parts:
-        raise ValueError(
-            'pretrain.compile = "on" with parallel = "fsdp": weights in parts run as written; set '
-            'compile to "auto" or parallel to "ddp"'
-        )
     if config.compile == "auto":
-        return device.type == "cuda" and not in_parts
+        return device.type == "cuda"
     return config.compile == "on"
 
 
@@ -142,7 +136,7 @@ class FastStep:
         self._device, self._window, self._ranks = device, window, ranks
         self._parts: Parts = AS_WRITTEN
         self._add_sums: AddSums = add_sums_of
-        self.is_compiled = is_compiled(config, device, ranks)
+        self.is_compiled = is_compiled(config, device)
         if self.is_compiled:
             self._parts, self._add_sums = compile_parts(model, ranks)
         self._recorder = recorder

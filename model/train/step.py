@@ -13,7 +13,7 @@ from model.electra import ElectraPretrainer
 from model.objectives import run_objective
 from model.schedule import Stage, learning_rate, stage_at
 from model.train.optim import AdamW, set_learning_rate
-from model.train.processes import ALONE, Ranks, bare, synchronised, whole
+from model.train.processes import ALONE, Ranks, bare, synchronised
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def update(
             outputs.append(output if before is None else _joined(before, output))
         gradients = [p.grad for p in optimizer.parameters() if p.grad is not None]
         # over both networks together, as the original
-        norm = whole(torch.nn.utils.get_total_norm(gradients))
+        norm = torch.nn.utils.get_total_norm(gradients)
         optimizer.step((norm / config.max_gradient_norm).clamp(min=1.0))
         norms.append(norm)
     return outputs, torch.stack(norms).square().sum().sqrt()

@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -84,11 +83,8 @@ def main() -> None:
         found: dict[str, Any] = {"exchange": exchange(ranks)}
         if task["fails"]:
             FastStep.__call__ = at_step(STOP_AFTER, 1, fail)  # type: ignore[method-assign]
-        for config, folder, goes_on_from in task["runs"]:
+        for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
-            if goes_on_from and ranks.is_first:
-                shutil.copytree(goes_on_from, folder / goes_on_from.name)
-            ranks.wait()
             Trainer(config, folder, ranks).run()
         if stopped := task.get("stopped"):
             found["stopped"] = stop_and_continue(*stopped, ranks)

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from safetensors import SafetensorError
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
@@ -250,42 +246,6 @@ def test_a_tensor_of_two_names_is_saved_once_and_stays_one(tmp_path):
     assert load_latest(tmp_path, second, []) == 1
     assert_equal(model_tensors(first), model_tensors(second))
     assert second["two"].weight is second["one"].weight
-
-
-@pytest.fixture
-def process_group():
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-@pytest.mark.parametrize("options", [{}, {"updates": "decoupled", "weight_sharing": "gdes"}])
-def test_weights_in_parts_and_whole_ones_go_on_from_each_other(
-    config, data, tmp_path, process_group, options
-):
-    """FSDP2's DTensors: saved whole, restored as parts, moments too."""
-    config = changed(config, **options)
-
-    def make_parts(seed: int):
-        model = fully_shard(make(config, data, seed)[0], mesh=init_device_mesh("cpu", (1,)))
-        return model, make_optimizers(model, config.pretrain)
-
-    whole, parts = make(config, data, 1), make_parts(1)
-    for one in (whole, parts):
-        update(*one)
-    save_checkpoint(tmp_path / "whole", 1, *whole, keep=1)
-    save_checkpoint(tmp_path / "parts", 1, *parts, keep=1)
-    again, parts_again = make(config, data, 2), make_parts(3)
-    assert load_latest(tmp_path / "parts", *again) == 1
-    assert load_latest(tmp_path / "whole", *parts_again) == 1
-    assert all(isinstance(p, DTensor) for p in parts_again[0].parameters())
-    for one in (whole, again, parts_again):
-        update(*one)
-        assert_equal(everything(*whole), everything(*one))
-    for optimizer in parts_again[1]:
-        moments = [v["first_moment"] for v in optimizer.state.values()]
-        assert moments
-        assert all(isinstance(moment, DTensor) for moment in moments)
 
 
 def test_the_first_of_several_processes_writes(saved, monkeypatch):

@@ -456,16 +456,13 @@ def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
         (CPU, ALONE, False, False),
         (CPU, two, False, False),
     ):
-        assert is_compiled(auto, device, ranks) == compiled
+        assert is_compiled(auto, device) == compiled
         assert is_recorded(auto, device, ranks) == recorded
-    parts = options(parallel="fsdp")
-    assert not is_compiled(parts, CUDA, two)
-    assert is_compiled(parts, CUDA, ALONE)  # one process has all weights
     off = options(compile="off", cuda_graph="off")
-    assert not is_compiled(off, CUDA, ALONE)
+    assert not is_compiled(off, CUDA)
     assert not is_recorded(off, CUDA, ALONE)
     assert is_recorded(options(compile="off"), CUDA, ALONE)
-    assert is_compiled(options(compile="on"), CPU, two)
+    assert is_compiled(options(compile="on"), CPU)
 
 
 def test_what_cannot_be_is_refused():
@@ -474,11 +471,9 @@ def test_what_cannot_be_is_refused():
         is_recorded(graph, CPU, ALONE)
     with pytest.raises(ValueError, match=r'cuda_graph = "on" with 2 process\(es\) on cuda'):
         is_recorded(graph, CUDA, two)
-    with pytest.raises(ValueError, match='compile = "on" with parallel = "fsdp"'):
-        is_compiled(options(compile="on", parallel="fsdp"), CUDA, two)
     with pytest.raises(ValueError, match='compile = "on" with device = "xla"'):
-        is_compiled(options(compile="on"), torch.device("xla"), ALONE)
-    assert not is_compiled(options(), torch.device("xla"), ALONE)
+        is_compiled(options(compile="on"), torch.device("xla"))
+    assert not is_compiled(options(), torch.device("xla"))
     assert not is_recorded(options(), torch.device("xla"), ALONE)
 
 

@@ -1,4 +1,4 @@
-"""A run of two processes, with whole copies or with parts, is the run of one."""
+"""A run of two processes is the run of one."""
 
 import json
 import math
@@ -37,7 +37,7 @@ SHORT = NO_DROPOUT | {
     "log_every_steps": 1,
     "num_valid_batches": 2,
     "checkpoint_every_steps": SAVED,
-    "valid_every_steps": 5,  # some without a checkpoint, which would gather the parts
+    "valid_every_steps": 5,
 }
 EQUAL = {"generator_hidden_fraction": 1.0, "generator_layers_fraction": 1.0}
 CASES: dict[str, dict[str, object]] = {
@@ -49,9 +49,6 @@ CASES: dict[str, dict[str, object]] = {
     "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
     "compiled": {"compile": "on", "micro_batch_size": 2, "num_hidden_layers": 1},
 }
-COPIES = ("electra", "decoupled", "gdes", "two-stage", "all-tokens-mlm", "compiled")
-PARTS = ("electra", "gdes", "two-stage", "one body")
-RESUMED = "parts, then copies"
 # of the clock, or of the first process alone
 _OWN = {*TIMINGS, "data_fingerprint"}
 
@@ -95,11 +92,6 @@ def with_padding(folder: Path, **pretrain: object) -> RunConfig:
     return config.model_copy(update={"encode": encode})
 
 
-def with_parallel(config: RunConfig, kind: str) -> RunConfig:
-    pretrain = config.pretrain.model_copy(update={"parallel": kind})
-    return config.model_copy(update={"pretrain": pretrain})
-
-
 def launch(
     task: dict[str, Any], folder: Path
 ) -> tuple[subprocess.CompletedProcess[str], list[Any]]:
@@ -137,18 +129,11 @@ class Launched:
 
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
-    """Each case with copies and with parts, one that goes on with copies after parts, and
-    one that is stopped and continued."""
+    """Each case, and one that is stopped and continued."""
     folder = tmp_path_factory.mktemp("parallel")
     write_tiny_shards(folder / "shards")
     configs = {name: with_padding(folder, **CASES[name]) for name in CASES}
-    runs: list[tuple[RunConfig, Path, Path | None]] = [
-        (with_parallel(configs[name], kind), folder / kind / name, None)
-        for kind, names in (("ddp", COPIES), ("fsdp", PARTS))
-        for name in names
-    ]
-    saved = folder / "fsdp" / "gdes" / f"checkpoint-{SAVED}"
-    runs.append((with_parallel(configs["gdes"], "ddp"), folder / RESUMED, saved))
+    runs = [(config, folder / "together" / name) for name, config in configs.items()]
     task = {"runs": runs, "fails": False, "stopped": (configs["electra"], folder / "stopped")}
     done, found = launch(task, folder)
     assert done.returncode == 0, done.stderr
@@ -169,31 +154,13 @@ def alone(launched: Launched) -> dict[str, Trained]:
     return trained
 
 
-def copy_checkpoint(source: Path, folder: Path) -> Path:
-    """A run's folder with one checkpoint of another's."""
-    shutil.copytree(source, folder / source.name)
-    return folder
-
-
-def check_rest(found: Trained, wanted: Trained) -> None:
-    """Those of a run that began with the checkpoint at SAVED."""
-    later = [record for record in wanted.records if record["step"] > SAVED]
-    found.check_equal(Trained(later, wanted.tensors))
-
-
 # --- a run of several processes is the run of one -------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COPIES)
-def test_copies_train_as_one_process(launched, alone, name: str):
-    Trained.read(launched.folder / "ddp" / name).check_equal(alone[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PARTS)
-def test_parts_train_as_one_process(launched, alone, name: str):
-    Trained.read(launched.folder / "fsdp" / name).check_equal(alone[name])
+@pytest.mark.parametrize("name", CASES)
+def test_several_processes_train_as_one(launched, alone, name: str):
+    Trained.read(launched.folder / "together" / name).check_equal(alone[name])
 
 
 @pytest.mark.slow
@@ -207,16 +174,12 @@ def test_processes_have_different_numbers_of_tokens(launched):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_copies_where_parts_stopped(launched, alone):
-    check_rest(Trained.read(launched.folder / RESUMED), alone["gdes"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path, kind: str):
-    saved = launched.folder / kind / "two-stage" / f"checkpoint-{SAVED}"
-    Trainer(launched.configs["two-stage"], copy_checkpoint(saved, tmp_path)).run()
-    check_rest(Trained.read(tmp_path), alone["two-stage"])
+def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
+    saved = launched.folder / "together" / "two-stage" / f"checkpoint-{SAVED}"
+    shutil.copytree(saved, tmp_path / saved.name)
+    Trainer(launched.configs["two-stage"], tmp_path).run()
+    later = [record for record in alone["two-stage"].records if record["step"] > SAVED]
+    Trained.read(tmp_path).check_equal(Trained(later, alone["two-stage"].tensors))
 
 
 # --- what processes agree on ----------------------------------------------------------------------
@@ -246,7 +209,7 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(la
 def test_the_error_of_one_process_ends_all(tmp_path):
     write_tiny_shards(tmp_path / "shards")
     config = with_padding(tmp_path)
-    done, found = launch({"runs": [(config, tmp_path / "run", None)], "fails": True}, tmp_path)
+    done, found = launch({"runs": [(config, tmp_path / "run")], "fails": True}, tmp_path)
     assert done.returncode == 1
     assert "ValueError: a shard is gone" in done.stderr
     assert "process 0 stops, as process 1 failed" in done.stderr
