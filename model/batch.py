@@ -1,4 +1,8 @@
-"""What goes into a forward pass and what comes out of it."""
+"""What goes into a forward pass and what comes out of it.
+
+Documents that share a packed sequence are told apart, so that each is attended to by itself. Pure
+functions of tensors; static shapes. B sequences, L positions.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Literal, Self
@@ -191,11 +195,6 @@ class Outputs:
         """The weighted sum of the terms; `counts` of the whole step, else of this pass alone."""
         terms = [term.weight * term.mean(counts or self.counts) for term in self.terms.values()]
         return torch.stack(terms).sum()
-
-
-# Documents inside packed sequences, so that each is attended to by itself.
-#
-# Pure functions of tensors; static shapes. B sequences, L positions.
 
 
 def document_blocks(

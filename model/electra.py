@@ -1,4 +1,9 @@
-"""The networks of pretraining: a generator, a main network, and what they share."""
+"""The networks of pretraining: a generator, a main network, and what they share.
+
+A run's state holds a shared tensor once, and with weight_sharing "gdes" the discriminator's tables
+as differences from the generator's. `untie` gives every network all weights of its own, and `tie`
+takes that back.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -273,12 +278,6 @@ def language_output(model: ElectraPretrainer) -> tuple[GeneratorHead, Tensor]:
         table = table + model.generator_embeddings.word.weight.detach()
     return model.language_head, table
 
-
-# Each network's weights by themselves, whatever a run shares between them, and back again.
-#
-# A run's state holds a shared tensor once, and with weight_sharing "gdes" the discriminator's
-# tables as differences from the generator's. Here every network has all of its own: `embeddings.`,
-# `discriminator.` and its heads; `generator_embeddings.`, `generator.`, `generator_head.`
 
 TABLES = ("word.weight", "position.weight", "token_type.weight")
 Folder = Literal["discriminator", "generator", "language_model"]

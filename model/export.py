@@ -1,4 +1,7 @@
-"""The last checkpoint as `transformers` folders, proven equal to the model in memory."""
+"""The last checkpoint as `transformers` folders, proven equal to the model in memory.
+
+The main network of any other checkpoint can be exported too, while the run goes on.
+"""
 
 import copy
 import json
@@ -23,8 +26,6 @@ from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trai
 from model.train.data import SequenceData, open_shards, special_tokens
 from model.weights.card import trained_length, write_cards
 from model.weights.names import to_transformers, transformers_class
-
-# The main network of any one checkpoint as a `transformers` folder, a run still going or not.
 
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
 
@@ -63,8 +64,6 @@ def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
     for name in _TOKENIZER_FILES:
         shutil.copyfile(vocab / name, folder / name)
 
-
-# A sentence with one word replaced, as the exported discriminator sees it.
 
 EXAMPLE = "example.json"
 # A word that does not belong, in a sentence of the corpus' main language.

@@ -1,7 +1,8 @@
-"""Which positions of a sequence are chosen, to be masked and sampled.
+"""Which positions of a sequence are chosen, what then stands there, and what the labels are.
 
 Pure functions of tensors and of uniform draws in [0, 1); static shapes. B sequences, L positions,
-N slots for chosen positions: a slot of weight 0 holds no choice, whatever its position.
+N slots for chosen positions, V pieces. A slot of weight 0 holds no choice and changes nothing,
+whatever its position; several slots may point to one position.
 """
 
 import math
@@ -143,12 +144,6 @@ def _fit_units(candidates: Tensor, size: Tensor, rank: Tensor, most: Tensor) -> 
     cut = candidates & (running_sum(candidates, torch.int32) - 1 == rank) & (rank < most)
     return torch.where(taken.any(dim=1, keepdim=True), taken, cut)
 
-
-# How a sequence is corrupted: what stands at the chosen positions and what the labels are.
-#
-# Pure functions of tensors and of uniform draws in [0, 1); static shapes. B sequences, L
-# positions, N slots for chosen positions, V pieces. A slot of weight 0 changes nothing, wherever
-# it points; several slots may point to one position.
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
 _FORBIDDEN = 1000.0  # taken off a logit: its probability is 0 in fp32

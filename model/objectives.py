@@ -5,7 +5,8 @@ there; the main network, from the corrupted sequence, tells replaced tokens, or 
 both. Losses are sums; the trainer divides them by the counts of the whole step.
 
 Source: ELECTRA (Clark et al. 2020), sections 2, 3.2, 3.4 and appendix F.
-Electric (Clark et al. 2020b) stands at its heading.
+Electric (Clark et al. 2020b), sections 2.1-2.3: an energy for every token, trained against noise
+that is known; google-research/electra run_pretraining.py:194-251.
 """
 
 import math
@@ -29,8 +30,6 @@ from model.vocabulary_head import (
     is_most_likely,
     token_losses,
 )
-
-# The steps that objectives are put together from: sample, corrupt, run a network, report.
 
 
 @dataclass(frozen=True)
@@ -150,10 +149,6 @@ def with_detected(outputs: Outputs, detected: Detected) -> Outputs:
         discriminator_losses=detected.losses.detach(),
     )
 
-
-# Electric (Clark et al. 2020b): an energy for every token, trained against noise that is known.
-#
-# Source: sections 2.1-2.3 of the paper; google-research/electra run_pretraining.py:194-251.
 
 _LEAST = torch.finfo(torch.float32).tiny
 

@@ -204,8 +204,6 @@ def _add_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
     return total.add_(left @ right)
 
 
-# Log probabilities of given tokens under logits over the vocabulary, all in fp32.
-
 _LOG_PROBS_ELEMENTS = 2**25  # of logits at once: 128 MB
 
 

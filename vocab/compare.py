@@ -1,4 +1,9 @@
-"""Other vocabularies: to compare with, and to extend."""
+"""Other vocabularies: to compare with, and to extend.
+
+One measure is the span-alignment ceiling. A head that marks a span by its first and last piece
+cannot score above the share of spans whose ends fall on borders of pieces. Files of spans are the
+official ones of SQuAD, KorQuAD and KLUE-MRC (json) and of KLUE-NER (tsv of characters).
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -93,12 +98,6 @@ def _from_json(file: Path) -> list[str]:
         raise ValueError(f"{file}: its ids are not 0 to {len(pieces) - 1}")
     return pieces
 
-
-# Answers and named entities as spans of text, and how many of them pieces can mark.
-#
-# A head that marks a span by its first and last piece cannot score above the share of spans whose
-# ends fall on borders of pieces: the span-alignment ceiling. Files are the official ones of SQuAD,
-# KorQuAD and KLUE-MRC (json) and of KLUE-NER (tsv of characters).
 
 _JSON_NAMES = ("*mrc*dev*.json", "[Kk]or[Qq]u[Aa][Dd]*dev*.json", "dev-v*.json", "xquad.*.json")
 _NER_NAMES = ("*ner*dev*.tsv",)

@@ -7,13 +7,14 @@ runner.
 
 import gc
 import shutil
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import apache_beam as beam
@@ -28,9 +29,10 @@ from electrify.stage.plan import encode_stage, output_dir
 from electrify.stage.run import run_stage
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, list_row_groups
+from pipeline.rules.sentences import punctuated_spans, sentence_spans
 from pipeline.runner import make_pipeline, run_pipeline
 from vocab.counts.row_groups import read_texts
-from vocab.shards.boundaries import cut_sentences
+from vocab.normalizer import LOOK_AROUND
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
 from vocab.shards.word_encoder import WordEncoder
@@ -273,3 +275,31 @@ def _counts(index: Mapping[str, Any]) -> dict[str, Any]:
         if dropped := of["num_documents_without_tokens"]:
             log(f"{split}: {dropped:,} documents without any token were dropped")
     return counts
+
+
+def cut_sentences(
+    text: str, language: str, by: Literal["punctuation", "kiwi"] = "punctuation"
+) -> list[str]:
+    """The text in pieces that join to it again, one a sentence or line.
+
+    A cut that would fall inside a word, or between characters that normalisation joins, is left
+    out: the ids of the pieces, joined, are the ids of the text.
+    """
+    spans = sentence_spans(text, language) if by == "kiwi" else punctuated_spans(text)
+    cuts = [start for start, _ in spans[1:] if is_between_words(text, start)]
+    return [text[start:stop] for start, stop in pairwise([0, *cuts, len(text)])]
+
+
+def is_between_words(text: str, cut: int) -> bool:
+    """Whether the tokenizer ends a word before character number `cut` for certain.
+
+    After a space or line break; or after a punctuation mark, before a letter, digit, mark or space
+    (not before a combining accent, which would change the mark). Not at marks that are normalised
+    by what stands beside them.
+    """
+    before = text[cut - 1]
+    if before in " \n":
+        return True
+    if before in LOOK_AROUND or text[cut] in LOOK_AROUND:
+        return False
+    return unicodedata.category(before)[0] == "P" and unicodedata.category(text[cut])[0] in "LNPSZ"

@@ -15,6 +15,13 @@ Where it differs from BERT's cleaning followed by `pipeline.rules.hangul.normali
 - an accent on a full-width or half-width letter is lost, and a mark or jamo with one stays;
 - the combining grapheme joiner, which is invisible, is removed;
 - white space stays as it is: the pre-tokenizer cuts at all of it.
+
+The table is SentencePiece's precompiled charsmap: one pass over the text maps every character in
+it, where a `Replace` for each target would be a pass each. Format: the size of a trie in bytes
+(uint32), the trie, then the targets, each ended by a zero byte. The trie is a double array as
+Darts-clone writes it (github.com/s-yata/darts-clone): the child of node `n` by byte `c` is at
+`n ^ offset ^ c`, with `c` as its label; the value of a key, here the place of its target, is the
+child by 0.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,14 +33,6 @@ import numpy as np
 from tokenizers import Regex, normalizers
 
 from pipeline.rules.hangul import normalise_hangul
-
-# A table of characters as `tokenizers` wants it: SentencePiece's precompiled charsmap.
-#
-# One pass over the text maps every character in it, where a `Replace` for each target would be a
-# pass each. Format: the size of a trie in bytes (uint32), the trie, then the targets, each ended
-# by a zero byte. The trie is a double array as Darts-clone writes it (github.com/s-yata/darts-
-# clone): the child of node `n` by byte `c` is at `n ^ offset ^ c`, with `c` as its label; the
-# value of a key, here the place of its target, is the child by 0.
 
 _HAS_LEAF = 1 << 8
 _IS_VALUE = 1 << 31

@@ -1,6 +1,14 @@
 """Text to words, as the finished tokenizer cuts them, and Korean words to morphemes.
 
 Morphemes only guide the training of the vocabulary; at run time the tokenizer is plain WordPiece.
+
+Nearly all text is plain: strings that the tokenizer's own steps would leave as they are. A pattern
+finds its words ten times faster than normaliser and pre-tokenizer, which keep track of where each
+character came from.
+
+What stands in documents for personal data are words that are never split. They are text, not
+special tokens: they are masked and predicted like any other, and decoding keeps them. Only
+documents hold them; whoever types `<email>` means the same.
 """
 
 import re
@@ -138,11 +146,6 @@ def _kiwi(num_threads: int) -> Any:
     return Kiwi(num_workers=num_threads)
 
 
-# Strings that the tokenizer's own steps would leave as they are, and their words.
-#
-# Nearly all text is such; a pattern finds its words ten times faster than normaliser and
-# pre-tokenizer, which keep track of where each character came from.
-
 # Characters that the normaliser leaves as they are, alone and in any order (none of them combines
 # with another under NFC), and that are letters to the pre-tokenizer: Arabic, Devanagari without
 # nukta, boxes and symbols, kana, jamo of the compatibility block, Hangul syllables; Latin and
@@ -189,11 +192,6 @@ def _state(step: Any) -> bytes | None:
     state: bytes | None = None if step is None else step.__getstate__()
     return state
 
-
-# What stands in documents for personal data: words that are never split.
-#
-# They are text, not special tokens: they are masked and predicted like any other, and decoding
-# keeps them. Only documents hold them; whoever types `<email>` means the same.
 
 MASK_KINDS = ("email", "phone", "rrn", "card", "business", "account", "ip", "plate")
 MASK_WORDS = tuple(f"<{kind}>" for kind in MASK_KINDS)

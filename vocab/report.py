@@ -1,4 +1,4 @@
-"""The vocabulary report as a page."""
+"""How good a vocabulary is, as numbers and as segmentations to look at, and the page of them."""
 
 import unicodedata
 from collections import Counter, defaultdict
@@ -80,8 +80,6 @@ def _borders(page: Page, found: Mapping[str, Any]) -> None:
 def _table(page: Page, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     page.table(list(columns), [[row.get(name, "") for name in columns] for row in rows])
 
-
-# How good a vocabulary is, as numbers and as segmentations to look at.
 
 NUM_LONGEST = 40
 NUM_CROSSED = 20  # borders named in the report

@@ -16,8 +16,8 @@ from electrify.stage.plan import output_dir, vocab_stage
 from electrify.stage.run import run_stage
 from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups
+from pipeline.memory import keep_little_memory
 from vocab.compare import check_extendable, find_span_files, load_reference, read_spans
-from vocab.counts.process import count_words_apart
 from vocab.counts.table import read_batches
 from vocab.counts.words import language_totals, weighted
 from vocab.pretokenize import Cuts, WordRules, mask_words_of
@@ -89,16 +89,15 @@ class Learnt:
 def learn_vocabulary(
     config: RunConfig, documents: Sequence[Path], beam_options: Sequence[str], folder: Path
 ) -> Learnt:
-    """Count the words of documents files, learn pieces, and write both into `folder`.
+    """Count the words of documents files, learn pieces, and write both into `folder`."""
+    from vocab.counts.beam import write_word_counts  # Beam: a second, and only needed here
 
-    Memory is that of counting or that of learning, whichever is larger, and not their sum.
-    """
+    keep_little_memory()
     options = config.vocab
     training = training_of(options, mask_words_of(config))
     counts_path = folder / "word_counts.parquet"
-    count_words_apart(
-        documents, counts_path, word_rules(options), config.clean.runner, beam_options
-    )
+    rules, runner = word_rules(options), config.clean.runner
+    write_word_counts(documents, counts_path, rules, runner, beam_options)
     batches = partial(read_batches, counts_path)
     totals = language_totals(batches)
     log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")
@@ -159,7 +158,6 @@ def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Trainin
         options.size,
         options.min_frequency,
         options.limit_alphabet,
-        options.algorithm,
         options.surplus,
         options.max_crossing,
         options.max_words,

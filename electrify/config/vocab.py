@@ -22,7 +22,6 @@ class VocabConfig(Section):
     # which borders: before particles; wherever a nominal ends; between all morphemes
     morpheme_cuts: Literal["particles", "nominal", "all"] = "nominal"
     temperature: Fraction = 0.3  # languages are weighed by p ~ n^temperature
-    algorithm: Literal["bpe", "likelihood"] = "bpe"
     min_frequency: Count = 2
     surplus: Annotated[float, Field(ge=0, le=4)] = 0.3  # pieces learnt above `size`, then pruned
     max_crossing: Fraction = 0.1  # of a piece's uses across a border; above it is pruned

@@ -1,4 +1,28 @@
-"""Hidden tokens of held-out sequences, and what each network of a run makes of them."""
+"""Hidden tokens of held-out sequences, and what each network of a run makes of them.
+
+A discriminator's training is inverted: from "was it replaced?" to "which token stood here?". c is a
+text with one hidden token, p(x) = p(x | c) the data's distribution there, q(x) that from which
+replacements are drawn, m the share of tokens that are masked and a = (1 - m) / m. In training a
+token x stands in the text
+
+* as the original with probability (1 - m) p(x) where nothing was masked, and, since a sample that
+  equals the original counts as original, with m p(x) q(x) where something was;
+* as a replacement with probability m (1 - p(x)) q(x).
+
+The discriminator that minimises its loss therefore gives x the odds of being the original
+    r = D / (1 - D) = p (a + q) / (q (1 - p)),    which solved for p is
+    p = r q / (a + q + r q) = D q / (a (1 - D) + q).
+ELECTRA's paper (Clark et al. 2020, appendix G) evaluates ELECTRA as a masked language model by such
+an inversion of the optimal discriminator. Where the loss is over masked positions alone
+(electra-15), a = 0 and p = D.
+
+With `disallow_correct`, samples come from q without the original, q(x) / (1 - q(original)): then
+    r = a p / (q (S - p / (1 - q))),    S = sum over x' of p(x') / (1 - q(x')),
+and p = S r q / (a + r q / (1 - q)), where S is the same for all x.
+
+Electric's label stays "noise" where a sample equals the original, so there r = a p / q, that is p
+proportional to q D / (1 - D); its network gives E(x) = -log p(x) + constant directly, without q.
+"""
 
 import math
 from collections.abc import Mapping
@@ -15,33 +39,6 @@ from model.batch import Batch, Masked
 from model.electra import ElectraPretrainer, at_positions
 from model.masking import forbid_tokens, mask_tokens, sample_tokens
 from model.objectives import corrupt, generate_from_towers, generate_tokens
-
-# A discriminator's training inverted: from "was it replaced?" to "which token stood here?".
-#
-# c is a text with one hidden token, p(x) = p(x | c) the data's distribution there, q(x) that from
-# which replacements are drawn, m the share of tokens that are masked and a = (1 - m) / m. In
-# training a token x stands in the text
-#
-# * as the original with probability (1 - m) p(x) where nothing was masked, and, since a sample
-# that
-#   equals the original counts as original, with m p(x) q(x) where something was;
-# * as a replacement with probability m (1 - p(x)) q(x).
-#
-# The discriminator that minimises its loss therefore gives x the odds of being the original
-#     r = D / (1 - D) = p (a + q) / (q (1 - p)),    which solved for p is
-#     p = r q / (a + q + r q) = D q / (a (1 - D) + q).
-# ELECTRA's paper (Clark et al. 2020, appendix G) evaluates ELECTRA as a masked language model by
-# such
-# an inversion of the optimal discriminator. Where the loss is over masked positions alone
-# (electra-15), a = 0 and p = D.
-#
-# With `disallow_correct`, samples come from q without the original, q(x) / (1 - q(original)): then
-#     r = a p / (q (S - p / (1 - q))),    S = sum over x' of p(x') / (1 - q(x')),
-# and p = S r q / (a + r q / (1 - q)), where S is the same for all x.
-#
-# Electric's label stays "noise" where a sample equals the original, so there r = a p / q, that is
-# p proportional to q D / (1 - D); its network gives E(x) = -log p(x) + constant directly, without
-# q.
 
 _LEAST = 1e-12  # of 1 - q
 

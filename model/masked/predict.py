@@ -1,9 +1,9 @@
 """How well a run's networks name hidden tokens of held-out text (`electrify predict-masked`).
 
 The generator, and an mlm run's main network, predict tokens as they were trained to. A
-discriminator is used as a masked language model by inversion of its training (inversion.py), over
-the generator's likeliest tokens. Every predictor sees the same hidden tokens, so gains over the
-generator are paired.
+discriminator is used as a masked language model by inversion of its training
+(hidden_tokens.py), over the generator's likeliest tokens. Every predictor sees the same hidden
+tokens, so gains over the generator are paired.
 """
 
 import hashlib
@@ -53,8 +53,6 @@ from model.train.checkpoint import (
     run_identity,
 )
 from model.train.data import SequenceData, Split, noise_key, open_shards
-
-# Sums over hidden tokens, by sequence, to means with intervals.
 
 _SEED = 20_030_555  # of the resampling alone
 _Key = tuple[Predictor, Figure]

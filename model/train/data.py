@@ -1,4 +1,8 @@
-"""Batches of packed sequences, each computable from its step number alone."""
+"""Batches of packed sequences, each computable from its step number alone.
+
+A thread reads them before the loop asks. A process's share of a step is narrow and lies in one run
+of bytes, which one copy moves to the device.
+"""
 
 import math
 import time
@@ -26,8 +30,6 @@ from vocab.shards.files import TokenShards
 from vocab.shards.pack import Packing
 from vocab.shards.reader import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
-
-# A process's share of a step as it is read: narrow, in one run of bytes, which one copy moves.
 
 
 @dataclass(frozen=True)
@@ -282,8 +284,6 @@ def _check_shares(phase: Phase, num_ranks: int) -> None:
             f"{share}, which must divide by pretrain.micro_batch_size = {phase.micro_batch_size}"
         )
 
-
-# The batches of a run's steps, read by a thread before the loop asks for them.
 
 _AHEAD = 2  # steps: one to take, one that is read meanwhile; more only holds more memory
 

@@ -1,4 +1,4 @@
-"""What a run says about itself: figures of training and validation, its speed, its cost."""
+"""What a run says about itself in `metrics.jsonl` and on boards: figures, alarms, speed, cost."""
 
 import json
 import math
@@ -26,8 +26,6 @@ from model.watch.alarms import Alarms, RunFacts, unigram_entropy
 from model.watch.boards import Board, import_wandb, open_boards
 from model.watch.flops import Flops, peak_flops, run_flops
 from model.watch.metrics import MetricsWindow
-
-# The record of a pretraining run: `metrics.jsonl`, its boards, its alarms, and its speed.
 
 _NO_FLOPS = Flops(0.0, 0.0, 0.0)
 _NOT_DRAWN = frozenset({"data_fingerprint"})

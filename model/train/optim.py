@@ -70,7 +70,7 @@ class AdamW(torch.optim.Optimizer):
             self._update(tensors, group["lr"], group["weight_decay"], divisor)
 
     def _update(self, of: "_Tensors", rate: Tensor, decay: float, divisor: Tensor | None) -> None:
-        if self._settled.device.type not in _FUSED_DEVICES or torch.compiler.is_compiling():
+        if self._settled.device.type not in _FUSED_DEVICES:
             self._update_in_passes(of, rate, decay, divisor)
             return
         # one pass over everything: a fifth of the time of the others (two CPU cores)
@@ -94,7 +94,7 @@ class AdamW(torch.optim.Optimizer):
     def _update_in_passes(
         self, of: "_Tensors", rate: Tensor, decay: float, divisor: Tensor | None
     ) -> None:
-        """The same by operators that every device has and that the compiler fuses."""
+        """The same by operators that every device has."""
         beta1, beta2 = self.betas
         if divisor is not None:
             torch._foreach_div_(of.gradients, divisor)

@@ -37,8 +37,6 @@ from model.train.step import (
 )
 from model.watch.metrics import AddSums, MetricsWindow, add_sums_of
 
-# The parts of an update under torch.compile, and for which runs they are.
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 # shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
 _RECOMPILE_LIMIT = 64

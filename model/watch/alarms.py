@@ -1,6 +1,9 @@
 """Alarms on how a run goes, raised once and ended once, from its records alone.
 
 So a resumed run raises the same ones, and none twice.
+
+A false alarm costs more trust than a late one: a cause must last for several records, well after
+the start of a phase, and lie far outside what healthy runs show.
 """
 
 import math
@@ -14,11 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.pretrain import PretrainConfig
-
-# Causes for alarm: functions of a run's records in `metrics.jsonl`, and of nothing else.
-#
-# A false alarm costs more trust than a late one: a cause must last for several records, well after
-# the start of a phase, and lie far outside what healthy runs show.
 
 Record = Mapping[str, Any]
 

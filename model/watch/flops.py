@@ -13,6 +13,10 @@
   (weight_sharing "all") counts twice.
 
 In electra-two-stage the first stage trains the generator alone, and the second runs it forward.
+
+Model FLOPs utilisation (MFU) is the FLOPs of the matrix products that the model needs / seconds /
+the peak of all devices (Chowdhery et al. 2022, PaLM, appendix B). Peaks are those of dense products
+at the maker's boost clock, which no kernel reaches for long.
 """
 
 import re
@@ -23,8 +27,6 @@ from electrify.config.run import RunConfig
 from electrify.system.machine import Precision
 from electrify.system.progress import duration
 from model.schedule import Phase, Stage, phases_of
-
-# Widths and parameters of the networks of a run. Plain arithmetic, no torch.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,12 +333,6 @@ def _memory_gib(config: RunConfig) -> float:
     most = max(map(activations, phases_of(pretrain, config.encode.sequence_length)))
     return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * most) / 2**30
 
-
-# Peak FLOP/s of accelerators, to set a run's own against: model FLOPs utilisation (MFU).
-#
-# MFU = FLOPs of the matrix products that the model needs / seconds / the peak of all devices
-# (Chowdhery et al. 2022, PaLM, appendix B). Peaks are those of dense products at the maker's boost
-# clock, which no kernel reaches for long.
 
 # Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is
 # TF32 where the device has it (model/devices/device.py lets torch use it). None: it has no units

@@ -15,8 +15,6 @@ from electrify.stage.plan import METRICS, output_dir
 from model.electra import Network, exported_networks, has_plain_generator
 from model.schedule import phases_of
 
-# What model cards say of each objective and of each exported network.
-
 _ELECTRA = "ELECTRA, Clark et al. 2020, arXiv:2003.10555"
 OBJECTIVES = {
     "electra": f"replaced token detection over all tokens ({_ELECTRA}, section 2)",

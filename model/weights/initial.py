@@ -1,4 +1,8 @@
-"""Continued pretraining: the weights of an earlier model as the start of a run."""
+"""Continued pretraining: the weights of an earlier model as the start of a run.
+
+They are read from another run or from `transformers` folders. Tables for another vocabulary are
+made piece by piece.
+"""
 
 import logging
 from collections import Counter
@@ -53,8 +57,6 @@ from vocab.shards.files import TokenShards
 from vocab.tokenizer import CLS, MASK, PAD, SEP, TOKENIZER_FILE, is_special, tokenizer_sha256
 from vocab.wordpiece.merges import PREFIX
 from vocab.wordpiece.segment import is_continuing, surface
-
-# Weights that a run goes on from, read from another run or from `transformers` folders.
 
 # untyped in transformers
 _get_verbosity: Callable[[], int] = transformers_logging.get_verbosity
@@ -251,9 +253,6 @@ def _quiet() -> Iterator[None]:
         _set_verbosity(verbosity)
         if has_bar:
             _enable_progress_bar()
-
-
-# The rows of one vocabulary's tables from another's, piece by piece.
 
 
 @dataclass(frozen=True)

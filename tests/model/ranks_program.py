@@ -17,7 +17,7 @@ from electrify.stage.folder import Stage
 from electrify.system.progress import Stopped, setup_logging
 from model.batch import Counts
 from model.pretrain import Trainer
-from model.train import replay as fast_step
+from model.train import replay
 from model.train.processes import Ranks, processes, run_together
 from model.train.replay import FastStep, compile_parts
 
@@ -77,7 +77,7 @@ def main() -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(sys.argv[1]).read_bytes())
     # all of the compiler but the code at its end, which takes a minute to make
-    fast_step.compile_parts = partial(compile_parts, backend="aot_eager")
+    replay.compile_parts = partial(compile_parts, backend="aot_eager")
     setup_logging()
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
 from pipeline.documents import RowGroup, list_row_groups
-from vocab.encode import EncodedDocuments, EncodeRowGroup, encode, join_parts
-from vocab.shards.boundaries import cut_sentences
+from vocab.encode import EncodedDocuments, EncodeRowGroup, cut_sentences, encode, join_parts
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer, save_tokenizer
 from vocab.train import train_vocab

@@ -12,9 +12,9 @@ from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 from pipeline.rules.hangul import normalise_hangul
+from vocab.encode import cut_sentences
 from vocab.normalizer import LOOK_AROUND, MAX_RUN, charsmap, normalizer
 from vocab.pretokenize import pre_tokenizer
-from vocab.shards.boundaries import cut_sentences
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.wordpiece.learn import SPECIAL_TOKENS

@@ -7,26 +7,30 @@ their counts into a file, and what is shuffled are the places in these files by 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from electrify.stage.folder import whole_file
 from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline
-from vocab.counts.chunks import NUM_SHARDS, ChunkWriter, Place, sum_places
-from vocab.counts.counter import WordCounter
+from vocab.counts.counter import WordCounter, sum_counts
 from vocab.counts.row_groups import read_columns
 from vocab.counts.table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core
 MAX_STRINGS = 200_000  # remembered while counting: some 20 MB, of which most come again
+NUM_SHARDS = 64  # files of counts, a word in one by its hash
 _BATCH_BYTES = 1_000_000  # of text, read at once
+_NUMBERS = np.random.default_rng(0).integers(2**32, size=256, dtype=np.uint32)
 
 
 def write_word_counts(
@@ -98,6 +102,71 @@ def count_row_group(
     while counters:
         language, counter = counters.popitem()
         yield language, counter.words()
+
+
+class Place(NamedTuple):
+    """Where the words of one language and shard lie."""
+
+    language: str
+    path: str
+    offset: int
+    size: int
+
+
+class ChunkWriter:
+    """Writes to an open file, which will be found at `path`."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file, self._path = file, path
+        self.places: list[tuple[int, Place]] = []  # shard, place
+
+    def write(self, language: str, words: pa.Table) -> None:
+        """Add distinct words of a language with their counts."""
+        words = words.combine_chunks()
+        shards = shards_of(words["word"].chunk(0)) if len(words) else np.empty(0, np.uint8)
+        order = np.argsort(shards, kind="stable")
+        ends = np.searchsorted(shards[order], np.arange(NUM_SHARDS), "right").tolist()
+        words = words.take(pa.array(order)).combine_chunks()
+        start = 0
+        for shard, end in enumerate(ends):
+            if end > start:
+                blob = _serialized(words.slice(start, end - start))
+                place = Place(language, self._path, self._file.tell(), len(blob))
+                self._file.write(blob)
+                self.places.append((shard, place))
+                start = end
+
+
+def shards_of(words: pa.StringArray) -> NDArray[np.uint8]:
+    """Which of NUM_SHARDS each word belongs to: by the sum of a random number for each byte."""
+    _, offsets, data = words.buffers()
+    ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
+    found = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
+    sums = np.zeros(len(found) + 1, np.uint32)
+    np.cumsum(_NUMBERS[found], dtype=np.uint32, out=sums[1:])
+    shards: NDArray[np.uint8] = (np.diff(sums[ends - ends[0]]) >> 16).astype(np.uint8) % NUM_SHARDS
+    return shards
+
+
+def _serialized(words: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with pa.ipc.new_stream(sink, words.schema, options=options) as stream:
+        stream.write_table(words)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def sum_places(places: Iterable[Place]) -> pa.Table:
+    """The words at these places, each once, with the sums of their counts, sorted."""
+    return sum_counts([_read_place(place) for place in sorted(places)]).sort_by("word")
+
+
+def _read_place(place: Place) -> pa.Table:
+    with open(place.path, "rb") as file:
+        file.seek(place.offset)
+        with pa.ipc.open_stream(file.read(place.size)) as stream:
+            return stream.read_all()
 
 
 def _write_chunks(

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocab.counts.mixture import sampling_shares
 from vocab.pretokenize import CUT
 
 BATCH_WORDS = 16_384
@@ -38,6 +37,19 @@ def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
             total[language] += int(batch.counts[rows].sum())
             distinct[language] += len(rows)
     return dict(sorted(total.items())), dict(sorted(distinct.items()))
+
+
+def sampling_shares(sizes: Mapping[str, float], temperature: float) -> dict[str, float]:
+    """The share of each language in a mixture, p ~ size^temperature: 1 as they are, 0 all alike.
+
+    Empty languages get nothing. Shares sum to one.
+    """
+    largest = max(sizes.values(), default=0)
+    powers = {
+        name: (size / largest) ** temperature if size else 0.0 for name, size in sizes.items()
+    }
+    total = sum(powers.values())
+    return {name: power / total for name, power in powers.items()} if total else dict(powers)
 
 
 def weighted(

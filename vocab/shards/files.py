@@ -25,8 +25,6 @@ from electrify.system.progress import Progress
 from vocab.shards.stream import Int64s, Shard, Tokens, TokenStream
 from vocab.wordpiece.learn import SPECIAL_TOKENS
 
-# Writes token shards and the index that binds them; `vocab.shards.files` says what they are.
-
 FORMAT_VERSION = 2
 INDEX = "index.json"
 SPLITS = ("train", "valid")
@@ -151,8 +149,6 @@ def write_index(
     write_json(folder / INDEX, index)
     return index
 
-
-# `index.json` of a shards folder as it is read: its form, and names that stay inside.
 
 AGAIN = "make the shards again: electrify encode CONFIG --overwrite"
 

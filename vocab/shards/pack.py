@@ -1,4 +1,9 @@
-"""A language's stream of tokens as sequences of one length, each computable from its number."""
+"""A language's stream of tokens as sequences of one length, each computable from its number.
+
+There are three ways to cut the stream. Each answers for any sequences at once, from tables that
+hold a few numbers a sequence, so a sequence length is chosen when the shards are read, not when
+they are written.
+"""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,11 +13,6 @@ from numpy.typing import NDArray
 
 from vocab.shards.draws import make_key, uniform
 from vocab.shards.stream import Int64s, Shard, Tokens, TokenStream
-
-# Which tokens stand in sequence number i: three ways to cut a language's stream of tokens.
-#
-# Each mode answers for any sequences at once, from tables that hold a few numbers a sequence, so a
-# sequence length is chosen when the shards are read, not when they are written.
 
 # build_pretraining_dataset.py of google-research/electra
 SINGLE_SEGMENT = 0.1

@@ -2,6 +2,8 @@
 
 The position is all there is to save: a run that goes on at step s reads on at position s times the
 batch size, bit for bit, and batch size or number of ranks may change without a loader state.
+
+The order of sequences is endless: languages in their shares, each in shuffled epochs of its own.
 """
 
 from collections.abc import Sequence
@@ -11,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.system.progress import warn
-from vocab.counts.mixture import sampling_shares
+from vocab.counts.words import sampling_shares
 from vocab.shards.draws import make_key, permute, uniform
 from vocab.shards.files import TokenShards
 from vocab.shards.pack import Accounting, PackedSequences, Packing
 from vocab.shards.stream import Int64s, Tokens
-
-# The endless order of sequences: languages in their shares, each in shuffled epochs of its own.
 
 PERIOD = 65_536  # positions after which the schedule of languages repeats
 

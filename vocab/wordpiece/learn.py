@@ -23,10 +23,8 @@ import numpy as np
 from electrify.system.progress import log, warn
 from vocab.counts.words import Batches, code_points, count_characters
 from vocab.pretokenize import CUT, is_isolated
-from vocab.wordpiece.merges import BORDER, PREFIX, Algorithm, Ints, PairMerger
+from vocab.wordpiece.merges import BORDER, PREFIX, Ints, PairMerger
 from vocab.wordpiece.prune import prune
-
-# Which characters have pieces of their own.
 
 Hangul = Literal["seen", "common", "all"]
 
@@ -64,7 +62,6 @@ class Training:
     size: int
     min_frequency: int = 2
     limit_alphabet: int = 6000
-    algorithm: Algorithm = "bpe"
     surplus: float = 0.3  # share of pieces learnt above `size`, then pruned
     max_crossing: float = 0.1  # of a piece's uses, over distinct words, that may cross a border
     max_words: int = 500_000  # distinct, that merges are learnt from; some 200 bytes each
@@ -106,9 +103,7 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
     first = [*training.first_pieces, *_alphabet(training, seen)]
     pieces = first
     if len(first) < training.size:
-        merger = PairMerger(
-            *flat_symbols(batches, found.min_count, first), first, training.algorithm
-        )
+        merger = PairMerger(*flat_symbols(batches, found.min_count, first), first)
         merger.merge_until(round(training.size * (1 + training.surplus)), training.min_frequency)
         pieces = merger.pieces
         del merger  # its arrays, before pruning makes its own

@@ -6,9 +6,8 @@ used up the arrays are compacted and indexed again with a lower threshold. Count
 """
 
 import heapq
-import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,43 +22,28 @@ _FEW = 400  # occurrences, up to which loops over them are faster than calls of 
 _SHIFT = 32
 _LOW = (1 << _SHIFT) - 1
 
-Algorithm = Literal["bpe", "likelihood"]
 Ints = NDArray[np.integer[Any]]
 
 
 class PairMerger:
-    """Merges the best adjacent pair of pieces, again and again.
+    """Merges the most frequent adjacent pair of pieces, again and again (Sennrich et al. 2016).
 
-    `bpe`: the most frequent pair (Sennrich et al. 2016). `likelihood`: the pair whose merge raises
-    the likelihood of the text under a unigram model of pieces most (Schuster and Nakajima 2012),
-    count(ab) log(count(ab) n / (count(a) count(b))); there a score may rise when a part becomes
-    rarer, which is noticed when pairs are indexed again. Ties go to the pair of lower ids.
+    Ties go to the pair of lower ids.
     """
 
-    def __init__(
-        self,
-        symbols: Ints,
-        counts: Ints,
-        first_pieces: Sequence[str],
-        algorithm: Algorithm = "bpe",
-    ) -> None:
+    def __init__(self, symbols: Ints, counts: Ints, first_pieces: Sequence[str]) -> None:
         """`symbols`: ids with a BORDER first, last and between words; `counts`: one a symbol."""
         assert symbols[0] == BORDER == symbols[-1]
         self.pieces = list(first_pieces)
         self._piece_ids = {piece: index for index, piece in enumerate(self.pieces)}
-        self._by_likelihood = algorithm == "likelihood"
         self._ids = symbols.astype(np.int32, copy=False)
         self._weights = counts
         self._next = np.empty(0, np.int32)
         self._previous = np.empty(0, np.int32)
         self._pair_counts: dict[int, int] = {}
         self._where: dict[int, Ints] = {}
-        self._heap: list[tuple[float, int]] = []
+        self._heap: list[tuple[int, int]] = []  # negative count, pair
         self._threshold = 0
-        self._piece_counts = (
-            self._count_pieces() if self._by_likelihood else [0] * len(first_pieces)
-        )
-        self._num_symbols = sum(self._piece_counts)
 
     def merge_until(self, size: int, min_frequency: int) -> None:
         """Add pieces until there are `size`, or no pair occurs `min_frequency` times."""
@@ -79,17 +63,10 @@ class PairMerger:
         count = self._pair_counts.get(key, 0)
         if count < self._threshold:
             return
-        score = self._score(key, count)
-        if score < -negative:  # it fell since it was pushed
-            heapq.heappush(self._heap, (-score, key))
+        if count < -negative:  # it fell since it was pushed
+            heapq.heappush(self._heap, (-count, key))
             return
         self._merge(key)
-
-    def _score(self, key: int, count: int) -> float:
-        if not self._by_likelihood:
-            return count
-        first, second = self._piece_counts[key >> _SHIFT], self._piece_counts[key & _LOW]
-        return count * math.log(count * self._num_symbols / (first * second))
 
     def _index(self, min_frequency: int) -> None:
         """Compact the arrays and index the most frequent pairs, down to a lower threshold."""
@@ -118,7 +95,7 @@ class PairMerger:
             pair: where[start:end].copy()
             for pair, (start, end) in zip(self._pair_counts, spans, strict=True)
         }
-        self._heap = [(-self._score(key, n), key) for key, n in self._pair_counts.items()]
+        self._heap = [(-n, key) for key, n in self._pair_counts.items()]
         heapq.heapify(self._heap)
 
     def _compact(self) -> None:
@@ -151,12 +128,6 @@ class PairMerger:
         packed.sort()
         return packed, position_bits
 
-    def _count_pieces(self) -> list[int]:
-        present = self._ids >= 0
-        size = len(self.pieces)
-        counted = np.bincount(self._ids[present], self._weights[present], minlength=size)
-        return [int(count) for count in counted]
-
     def _merge(self, key: int) -> None:
         first, second = key >> _SHIFT, key & _LOW
         new, is_new = self._new_piece(first, second)
@@ -171,7 +142,6 @@ class PairMerger:
             right = _sum_by(ids_after.tolist(), weights)
             if not (second in left and first in right):  # else one may stand behind another
                 self._replace(at, behind, after, new)
-                self._count_merged(first, second, new, sum(weights))
                 for neighbour, gone in left.items():
                     self._take((neighbour << _SHIFT) | first, gone)
                     if gone >= self._threshold:
@@ -185,7 +155,6 @@ class PairMerger:
         # pairs that go: those of the neighbours; what stands between two occurrences goes once
         self._subtract(np.concatenate([before[_unlike(before, behind)], behind]))
         self._replace(at, behind, after, new)
-        self._count_merged(first, second, new, int(self._weights[at].sum(dtype=np.int64)))
         if not is_new:  # spelt before by another pair: count all its occurrences
             at = np.flatnonzero(self._ids == new).astype(np.int32)
         before = self._previous[at]
@@ -194,12 +163,6 @@ class PairMerger:
     def _replace(self, at: Ints, behind: Ints, after: Ints, new: int) -> None:
         self._ids[at], self._ids[behind] = new, _DEAD
         self._next[at], self._previous[after] = after, at
-
-    def _count_merged(self, first: int, second: int, new: int, merged: int) -> None:
-        if self._by_likelihood:
-            for piece, change in ((first, -merged), (second, -merged), (new, merged)):
-                self._piece_counts[piece] += change
-            self._num_symbols -= merged
 
     def _take(self, key: int, gone: int) -> None:
         """Lower the count of a pair, if it is indexed."""
@@ -214,7 +177,7 @@ class PairMerger:
     def _put(self, key: int, count: int, where: Ints) -> None:
         """Index a pair."""
         self._pair_counts[key], self._where[key] = count, where
-        heapq.heappush(self._heap, (-self._score(key, count), key))
+        heapq.heappush(self._heap, (-count, key))
 
     def _new_piece(self, first: int, second: int) -> tuple[int, bool]:
         # two pairs can spell one piece: a + ##bc and ab + ##c
@@ -223,7 +186,6 @@ class PairMerger:
         if known < len(self.pieces):
             return known, False
         self.pieces.append(piece)
-        self._piece_counts.append(0)
         return known, True
 
     def _occurrences(self, at: Ints, first: int, second: int) -> Ints:

@@ -8,12 +8,14 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from torch import nn
+from transformers import ElectraConfig
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from model.electra import ElectraPretrainer
 from model.train import checkpoint as checkpoint_module
 from model.train.checkpoint import (
+    Checkpoint,
     checkpoints,
     load_latest,
     load_model,
@@ -23,8 +25,11 @@ from model.train.checkpoint import (
     restore_model,
     run_identity,
     save_checkpoint,
+    write_checkpoint,
 )
-from model.train.optim import make_optimizers, set_learning_rate
+from model.train.log import _read_lines
+from model.train.optim import AdamW, make_optimizers, set_learning_rate
+from model.weights.initial import read_electra_config
 
 STEPS = (4, 8)
 
@@ -263,3 +268,66 @@ def test_restoring_copies(model):
     for tensor in tensors.values():
         tensor.fill_(7)
     assert not any((parameter == 7).any() for parameter in model.parameters())
+
+
+def _write(folder, moments=None):
+    model = nn.Linear(3, 2)
+    write_checkpoint(folder, Checkpoint(7, {}, model_tensors(model), moments or {}), keep=1)
+    return model
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"step": Infinity}',
+        '{"step": "7"}',
+        '{"identity": []}',
+        '{"identity": {"options": 3}}',
+        "[]",
+    ],
+)
+def test_a_state_of_another_form_is_damaged(tmp_path, text):
+    model = _write(tmp_path)
+    path = tmp_path / "checkpoint-7" / "state.json"
+    change = json.loads(text)
+    content = json.loads(path.read_text()) | change if change else change
+    path.write_text(json.dumps(content))
+    assert newest_sound(tmp_path) == 0
+    assert load_latest(tmp_path, model, [], identity={}) == 0
+    with pytest.raises(ValueError, match="checkpoint-7 is damaged"):
+        load_model(tmp_path / "checkpoint-7", model)
+
+
+@pytest.mark.parametrize("key", ["0/exp_avg", "9/exp_avg/weight", "x/y/weight", "0/exp_avg/other"])
+def test_moments_of_no_parameter_are_refused(tmp_path, key):
+    model = _write(tmp_path, {key: torch.ones(2, 3)})
+    groups = [{"params": list(model.parameters())}]
+    optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
+    with pytest.raises(
+        ValueError, match=r"optimizer\.safetensors holds .* no moment of this model"
+    ):
+        load_latest(tmp_path, model, [optimizer])
+
+
+def test_moments_of_another_shape_are_refused(tmp_path):
+    model = _write(tmp_path, {"0/exp_avg/weight": torch.ones(5)})
+    groups = [{"params": list(model.parameters())}]
+    optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
+    with pytest.raises(ValueError, match="no moment of this model"):
+        load_latest(tmp_path, model, [optimizer])
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"model_type": "electra", "hidden_size": [1]}'])
+def test_a_config_of_another_form_is_named(tmp_path, text):
+    ElectraConfig().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json"):
+        read_electra_config(tmp_path)
+
+
+def test_lines_of_metrics_that_cannot_be_read_are_passed_over(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    good = '{"step": 1, "seconds": 2, "note": "a\u2028b"}'.encode()
+    bad = [b"\xff", b'{"step": "x", "seconds": 1}', b'{"step": 1%s}' % (b"0" * 400), b"[", b"3"]
+    path.write_bytes(b"\n".join([*bad, good, *bad]))
+    assert [line for line, _ in _read_lines(path)] == [good.decode()]

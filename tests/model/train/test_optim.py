@@ -175,30 +175,6 @@ def test_a_step_reads_nothing_back_from_its_device(bias_correction: bool):
 
 
 @pytest.mark.parametrize("bias_correction", [False, True])
-def test_a_compiled_step_is_one_graph_that_takes_each_new_rate(bias_correction: bool):
-    compiled, plain = tensors(), tensors()
-    steps = []
-    for parameters in (compiled, plain):
-        optimizer = AdamW([group(parameters)], (0.9, 0.999), 1e-6, bias_correction)
-        draw_gradients(parameters, 0)
-        optimizer.step()  # makes the moments
-        step = optimizer.step
-        if parameters is compiled:
-            step = torch.compile(step, fullgraph=True, backend="aot_eager")
-        steps.append((parameters, optimizer, step))
-    graphs = []
-    for number, rate in enumerate((0.1, 0.01, 0.0)):
-        for parameters, optimizer, step in steps:
-            draw_gradients(parameters, number)
-            set_learning_rate(optimizer, rate)
-            step()
-        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
-        for a, b in zip(compiled, plain, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
-    assert graphs[1] == graphs[2]
-
-
-@pytest.mark.parametrize("bias_correction", [False, True])
 def test_counts_of_a_checkpoint_go_on(bias_correction: bool, way: str):
     """They were written as int64, for optimisers that ask for them and for those that do not."""
     never, stopped = tensors(), tensors()

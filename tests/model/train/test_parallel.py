@@ -7,7 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,14 +17,24 @@ from safetensors.torch import load_file
 
 from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
-from electrify.stage.folder import read_manifest
+from electrify.stage.folder import Stage, read_manifest
 from electrify.stage.plan import TIMINGS, output_dir
+from electrify.stage.run import run_stage
 from model.devices.device import resolve_device
 from model.objectives import run_objective
 from model.pretrain import Trainer
 from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
 from model.train.data import StepData, open_shards
-from model.train.processes import ALONE, Ranks, bare, processes, synchronised, trains_in_parts, wrap
+from model.train.processes import (
+    ALONE,
+    Ranks,
+    bare,
+    processes,
+    run_together,
+    synchronised,
+    trains_in_parts,
+    wrap,
+)
 from tests.model.conftest import make_config, write_tiny_shards
 
 ROOT = Path(__file__).parents[3]
@@ -294,3 +304,44 @@ def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
     wanted = data.batch(0, data.num_sequences).input_ids
     assert sorted(torch.cat(counted).tolist()) == sorted(wanted.tolist())
     assert len(passes) == 1
+
+
+@dataclass(frozen=True)
+class Recorded(Ranks):
+    """Notes what it would exchange; the others' flags are `others`."""
+
+    others: bool = False
+    exchanges: list[str] = field(default_factory=list)
+
+    def any_of(self, flag: bool) -> bool:
+        self.exchanges.append("any_of")
+        return flag or self.others
+
+    def wait(self) -> None:
+        self.exchanges.append("wait")
+
+
+@pytest.mark.parametrize("state", ["nothing", "whole but for its name", "done"])
+def test_all_processes_exchange_as_often(state: str, tmp_path: Path):
+    stage = Stage("pretrain", tmp_path / "pretrain", {"seed": 1})
+    calls = []
+
+    def work(folder: Path) -> dict[str, int]:
+        calls.append(folder)
+        (folder / "weights").write_text("w")
+        return {}
+
+    if state != "nothing":
+        run_stage(stage, work)
+    if state == "whole but for its name":  # killed between the manifest and the rename
+        stage.folder.rename(stage.partial)
+    calls.clear()
+    first = Recorded(0, 2)
+    ran = run_together(stage, work, first)
+    assert stage.folder.exists()
+    assert ran == (state != "done")
+    worked = bool(calls)
+    assert worked == (state == "nothing")
+    second = Recorded(1, 2, others=worked)
+    run_together(stage, lambda folder: {}, second)
+    assert first.exchanges == second.exchanges

@@ -16,11 +16,10 @@ from pipeline import runner
 from pipeline.documents import list_row_groups
 from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
-from vocab.counts.beam import write_word_counts
-from vocab.counts.chunks import ChunkWriter, shards_of, sum_places
+from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
 from vocab.counts.counter import COUNTED
-from vocab.counts.process import count_words_apart
-from vocab.counts.table import read_batches
+from vocab.counts.row_groups import read_columns
+from vocab.counts.table import read_batches, strings_of
 from vocab.normalizer import normalizer
 from vocab.pretokenize import CUT, PlainWords, WordRules, pre_tokenizer
 
@@ -266,24 +265,26 @@ def test_every_plain_character_is_left_as_it_is(lowercase, split_digits):
     assert not seconds & set(characters)
 
 
-def test_counting_apart_gives_the_same_bytes_and_passes_errors_on(
-    documents, write_documents, tmp_path, monkeypatch
-):
-    paths = write_documents(tmp_path / "clean", documents)
-    here = count(paths, tmp_path / "a.parquet").read_bytes()
-    monkeypatch.delitem(sys.modules, "apache_beam")  # as in a process without it
-    apart = tmp_path / "b.parquet"
-    count_words_apart(paths, apart, NOMINAL, "local")
-    assert apart.read_bytes() == here
-    with pytest.raises(ValueError, match="'Nowhere' is no Beam runner"):
-        count_words_apart(paths, apart, NOMINAL, "Nowhere")
-    with pytest.raises(FileNotFoundError, match=r"none\.parquet"):
-        count_words_apart([tmp_path / "none.parquet"], apart, NOMINAL, "local")
-    with pytest.raises(RuntimeError, match="ended with status 1; what it said stands above"):
-        count_words_apart([None], apart, NOMINAL, "local")
-
-
 def test_training_imports_neither_beam_nor_pandas():
     code = "import sys, vocab.train; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"apache_beam", "pandas", "torch"} & set(said.stdout.split())
+
+
+def test_batches_are_even_in_bytes_however_documents_lie(write_documents, tmp_path):
+    texts = ["가" * 10] * 500 + ["가" * 20_000] * 20  # short ones, then long ones
+    (path,) = write_documents(tmp_path, [("ko", text) for text in texts], 1, len(texts))
+    (group,) = list_row_groups([path])
+    assert group.num_bytes > 0
+    assert pq.read_metadata(path).num_row_groups == 1
+    batches = list(read_columns(group, 100_000))
+    sizes = [sum(map(len, batch.column("text").to_pylist())) * 3 for batch in batches]
+    assert len(batches) > 10
+    assert max(sizes) < 100_000 + 60_000  # and the document that goes over
+    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))))
+def test_strings_are_those_of_the_column(strings):
+    assert strings_of(pa.array(strings, pa.string())) == strings
+    assert strings_of(pa.array(["x", *strings], pa.string()).slice(1)) == strings

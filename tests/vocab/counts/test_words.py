@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.counts.mixture import sampling_shares
-from vocab.counts.words import WordBatch, code_points, language_totals, weighted
+from vocab.counts.words import WordBatch, code_points, language_totals, sampling_shares, weighted
 from vocab.pretokenize import CUT
 from vocab.wordpiece.prune import UseMeter
 from vocab.wordpiece.segment import Segmenter

@@ -1,5 +1,4 @@
 import itertools
-import math
 from collections import Counter
 
 import pytest
@@ -10,8 +9,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tests.vocab.conftest import batches_of, count_words
 from vocab.counts.words import count_characters
 from vocab.pretokenize import CUT, is_isolated, morphemes_of
-from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, flat_symbols, train_wordpiece
-from vocab.wordpiece.merges import PairMerger
+from vocab.wordpiece.learn import (
+    SPECIAL_TOKENS,
+    Training,
+    alphabet_pieces,
+    flat_symbols,
+    hangul_syllables,
+    train_wordpiece,
+)
 
 
 @pytest.fixture(scope="module")
@@ -179,33 +184,6 @@ def test_counts_beyond_32_bits_change_nothing(words, factor):
     assert train(huge, size=len(pieces)).pieces == pieces
 
 
-@settings(max_examples=40, deadline=None)
-@given(COUNTED)
-def test_the_first_likelihood_merge_raises_the_likelihood_most(words):
-    alphabet = brute_force(words, 0)
-    ids, counts = flat_symbols(batches_of(words), 1, alphabet)
-    if not any(len(word) > 1 for word in words):
-        return
-    merger = PairMerger(ids, counts, alphabet, "likelihood")
-    merger.merge_until(len(alphabet) + 1, 1)
-    singles, pairs = Counter(), Counter()
-    for word, count in words.items():
-        unit = [word[0], *(f"##{c}" for c in word[1:])]
-        for piece in unit:
-            singles[piece] += count
-        for pair in itertools.pairwise(unit):
-            pairs[pair] += count
-    total = sum(singles.values())
-
-    def gain(pair):
-        a, b = pair
-        return pairs[pair] * math.log(pairs[pair] * total / (singles[a] * singles[b]))
-
-    best = max(map(gain, pairs))
-    pair = next(p for p in pairs if p[0] + p[1].removeprefix("##") == merger.pieces[-1])
-    assert gain(pair) == pytest.approx(best)
-
-
 def brute_force(words, size):
     units = {word: [word[0], *(f"##{c}" for c in word[1:])] for word in words}
     plain = sorted(characters(words))
@@ -330,3 +308,21 @@ def test_pieces_that_cross_borders_are_pruned_first():
 
 def train_marked(words, size, min_frequency=1, **options):
     return set(train_wordpiece(batches_of(words), Training(size, min_frequency, **options)).pieces)
+
+
+def test_the_common_syllables_are_those_of_ks_x_1001():
+    common, every = hangul_syllables("common"), hangul_syllables("all")
+    assert (len(common), len(set(common)), len(every)) == (2350, 2350, 11172)
+    assert (common[0], common[-1]) == ("가", "힝")
+    assert set(common) < set(every)
+    for syllable in every:  # in EUC-KR the others are spelt out in jamo, in eight bytes
+        assert (len(syllable.encode("euc_kr")) == 2) == (syllable in set(common))
+    assert hangul_syllables("seen") == ()
+
+
+@pytest.mark.parametrize(
+    ("split_digits", "expected"),
+    [(False, ["#", "1", "漢", "가", "##1", "##가"]), (True, ["#", "1", "漢", "가", "##가"])],
+)
+def test_what_stands_alone_has_no_continuing_piece(split_digits, expected):
+    assert alphabet_pieces("漢가1#", False, split_digits) == expected

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.devices import cuda_graph as step_graph
+from model.devices import cuda_graph
 from model.devices.cuda_graph import CudaRecorder
 
 
@@ -149,8 +149,8 @@ def test_a_recording_that_breaks_off_leaves_torch_as_it_was(cuda):
         "end allocations of 0 pool",
         "generator has a fresh state",
     ]
-    assert len(step_graph._BROKEN) == 1  # the allocator may still ask it
-    step_graph._BROKEN.clear()
+    assert len(cuda_graph._BROKEN) == 1  # the allocator may still ask it
+    cuda_graph._BROKEN.clear()
 
 
 def test_work_that_waits_for_the_device_is_not_tried(cuda):

@@ -18,7 +18,7 @@ from electrify.config.pretrain import PretrainConfig
 from model.batch import Batch
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
-from model.train import replay as fast_step
+from model.train import replay
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
 from model.train.replay import WARM_UPS, FastStep, compile_parts, is_compiled, is_recorded
@@ -290,7 +290,7 @@ def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
     import torch._dynamo
 
     def choose(backend: str) -> Counters:
-        monkeypatch.setattr(fast_step, "compile_parts", partial(compile_parts, backend=backend))
+        monkeypatch.setattr(replay, "compile_parts", partial(compile_parts, backend=backend))
         return torch._dynamo.utils.counters
 
     torch._dynamo.reset()
@@ -369,7 +369,7 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
     monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
     monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
     counters, weights = compiles("aot_eager"), []
-    for parts_of in (None, lambda model: fast_step.compile_parts(model, Ranks(0, 2))[0]):
+    for parts_of in (None, lambda model: replay.compile_parts(model, Ranks(0, 2))[0]):
         bare = random_model(objective=objective, num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
@@ -408,7 +408,7 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(
 ):
     """Also where the generator was updated before the discriminator's pass failed."""
     parts = broken_parts(after), add_sums_of
-    monkeypatch.setattr(fast_step, "compile_parts", lambda model, ranks: parts)
+    monkeypatch.setattr(replay, "compile_parts", lambda model, ranks: parts)
     options = {"updates": "decoupled", "optimizer": "bias-corrected"}
     twins = Twins(recorder, compile="auto", **options)
     twins.step.is_compiled, twins.step._parts = True, parts[0]
@@ -424,7 +424,7 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(
 
 
 def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
-    monkeypatch.setattr(fast_step, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    monkeypatch.setattr(replay, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
     twins = Twins(compile="on")
     with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
         twins.run(1, [batch_of(twins.plain, 1)])
@@ -432,8 +432,8 @@ def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
 
 def test_an_error_of_a_step_itself_stays_one(monkeypatch):
     """What fails compiled and as written is no compiler's fault."""
-    monkeypatch.setattr(fast_step, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
-    monkeypatch.setattr(fast_step, "AS_WRITTEN", broken_parts(0))
+    monkeypatch.setattr(replay, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    monkeypatch.setattr(replay, "AS_WRITTEN", broken_parts(0))
     twins = Twins(compile="auto")
     twins.step.is_compiled, twins.step._parts = True, broken_parts(0)
     with pytest.raises(RuntimeError, match="no working compiler"):
