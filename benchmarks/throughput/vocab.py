@@ -167,8 +167,8 @@ def _measure_borders(documents: Documents, folder: Path, settings: VocabSettings
         "files": [str(path) for path in find_span_files(folder)],
         "vocabularies": [[name, str(path)] for name, path in named.items()],
     }
-    rows: list[Row] = _run_for_result("measure_spans", task, documents.folder)["rows"]
-    return rows
+    rows = _run_for_result("measure_spans", task, documents.folder)["rows"]
+    return [{"name": row["name"], "data": row["data"]} | row for row in rows]
 
 
 def _config(documents: Documents, cuts: str, settings: VocabSettings) -> dict[str, Any]:
