@@ -21,7 +21,7 @@ from benchmarks.pages.twin_page import TwinPage, table_lines
 from benchmarks.results.results import Result
 from benchmarks.statistics.comparison import ALPHA
 from benchmarks.statistics.uncertainty import p_text
-from benchmarks.throughput.figures import machine
+from electrify.system.machine import cpu_name, num_cores
 
 # A grid against FLOPs: scores of checkpoints by column, and held-out losses.
 
@@ -309,7 +309,6 @@ def _add_setting(
     seeds = sorted({run.seed for run in runs})
     versions = first.made_by.get("versions") or {}
     named = ("python", "torch", "transformers", "tokenizers", "kiwipiepy")
-    here = machine(())
     document.heading("What was run")
     document.table(
         ["", "value"],
@@ -324,7 +323,7 @@ def _add_setting(
             ),
             *((f"task {task}", _examples(record)) for task, record in first.records.items()),
             ("device", ", ".join(sorted({str(run.summary.get("device")) for run in runs}))),
-            ("machine that wrote this page", f"{here['cores']} cores of {here['processor']}"),
+            ("machine that wrote this page", f"{num_cores()} cores of {cpu_name()}"),
             ("hours, as if one run followed the other", f"{used:.1f}{budget}"),
             (
                 "versions",

@@ -1,166 +1,330 @@
-"""The documents of a run: the raw corpora, planted copies among them, in small files."""
+"""The corpus stage beside datatrove: costs, planted copies found, removals against what was kept.
 
-import gzip
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+Every run of `electrify clean` is a process of its own, with parts of the graph switched off.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any
 
-import orjson
+import electrify
+from benchmarks.throughput.copies import (
+    BandRecall,
+    Outcome,
+    measure_cleaned_recall,
+    measure_precision,
+    measure_recall,
+    named_ids,
+    read_outcome,
+    read_peer_outcome,
+    read_texts,
+)
+from benchmarks.throughput.corpus_peer import NAME, PEER_SETTINGS, install_peer, run_peer
+from benchmarks.throughput.cost import Cost, cost_row, run_measured
+from benchmarks.throughput.report import Report, Row
+from benchmarks.throughput.texts import Corpus, Prepared, find_corpora, prepare
+from electrify.config.clean import CleanRules
+from electrify.system.progress import log, warn
 
-from benchmarks.throughput.plant import Kind, Text, plant
-
-FILE_BYTES = 8_000_000  # a file of both systems is one unit of work, and is never split
+PACKAGES = ("apache-beam", "numpy", "scipy", "pyarrow", "xxhash", "orjson", "ftfy")
+OURS, WHOLE_GRAPH = "electrify", "electrify, whole graph"
+# the quality rules that suit a corpus, by a word of its name
+_PROFILES = {
+    "reviews": "comments",
+    "comments": "comments",
+    "docs": "documentation",
+    "mdn": "documentation",
+    "tutorials": "documentation",
+    "wikitext": "encyclopaedia",
+}
+_NEAR = """
+All runs read the same files and write what is left and what was removed; no other part of the graph
+is on, so that exact copies are found by MinHash too. electrify: defaults of [clean.near_dedup],
+words are runs of letters and digits. CPU seconds are those of all processes with their start;
+memory is the largest sum of proportional set sizes, sampled ten times a second. Ratios: how many
+times as fast ours is, by processor time and by the clock.
+"""
+_PEERS = (
+    "How datatrove is set, what a comparison with it says, and seconds of its steps by the clock."
+)
+_RECALL = """
+A planted copy has the stated Jaccard of word 5-grams, or up to 0.02 more. Together: in the end one
+document stands for both. Resolved: not both are left, whatever stands for them. Recall: share of
+pairs that are together. Below the similarity of the config, 0.7 by default, electrify means to keep
+both.
+"""
+_CLEANED = """
+The whole graph compares cleaned texts, and cleaning changes how alike two texts are. The same pairs
+by the Jaccard of their cleaned texts, from the stated number to the next; pairs of which a rule
+took a text do not count.
+"""
+_PRECISION = """
+True Jaccard of word 5-grams between each removed document and the one that was kept for it, natural
+duplicates included: shares of the removals that have at least so much.
+"""
+_WHOLE = """
+The whole graph has every rule, exact, line and near deduplication on, no Kiwi and no
+decontamination.
+"""
+_SCALE = """
+The whole graph on documents drawn evenly from the corpora of all languages, and on all of them,
+without planted copies.
+"""
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Raw documents of one kind: `<data-dir>/corpora/<language>/<name>.jsonl[.gz]`."""
+class CorpusSettings:
+    """What the command was asked for."""
 
-    language: str
-    name: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A planted copy and its original, by id."""
-
-    copy: str
-    original: str
-    kind: Kind | Literal["cleaned"]
-    band: float
-    jaccard: float
+    data_dir: Path
+    work: Path
+    languages: tuple[str, ...] | None  # None: all that are there
+    num_exact: int
+    num_near: int  # of each kind and band
+    seed: int
+    with_peer: bool
+    scale_mb: tuple[float, ...]  # sizes below the whole; empty: no run on all languages
+    num_workers: int
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What both systems read: `<folder>/NN/*.jsonl`, one folder for each of the corpora."""
+class Compared:
+    """Near-duplicate removal alone, by ours and by the peer in each of its settings."""
 
+    costs: list[dict[str, Any]]
+    peers: list[Row]
+    outcomes: dict[str, Outcome]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which parts of the graph are on."""
+
+    rules: bool = False
+    exact: bool = False
+    lines: bool = False
+    near: bool = False
+
+
+WHOLE = Parts(rules=True, exact=True, lines=True, near=True)
+
+
+@dataclass(frozen=True)
+class GraphRun:
+    """A finished run and the `clean` folder it wrote."""
+
+    cost: Cost
     folder: Path
-    corpora: tuple[Corpus, ...]
-    num_documents: int
-    num_bytes: int  # of text in UTF-8
-    pairs: tuple[Pair, ...]
-
-    def pattern(self, index: int) -> str:
-        """The glob of one of the corpora."""
-        return str(self.folder / f"{index:02d}" / "*.jsonl")
-
-    def texts(self, ids: set[str]) -> dict[str, str]:
-        """The texts with these ids."""
-        found = {}
-        for path in sorted(self.folder.glob("*/*.jsonl")):
-            with path.open("rb") as lines:
-                for line in lines:
-                    row = orjson.loads(line)
-                    if row["id"] in ids:
-                        found[row["id"]] = row["text"]
-        return found
 
 
-def find_corpora(data_dir: Path, languages: Sequence[str] | None) -> list[Corpus]:
-    """The corpora of these languages, or of all; `ValueError` if one has none."""
-    folder = data_dir / "corpora"
-    if not folder.is_dir():
-        raise ValueError(
-            f"no folder {folder}; give --data-dir DIR with DIR/corpora/<language>/*.jsonl.gz"
-        )
-    there = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    found = []
-    for language in there if languages is None else languages:
-        paths = sorted([*(folder / language).glob("*.jsonl"), *(folder / language).glob("*.gz")])
-        if not paths:
-            raise ValueError(
-                f"no *.jsonl or *.jsonl.gz in {folder / language}; languages there: "
-                f"{', '.join(there) or 'none'}"
-            )
-        found += [Corpus(language, path.name.partition(".")[0], path) for path in paths]
-    return found
+def measure_corpus(settings: CorpusSettings) -> Report:
+    """Run everything asked for; `ValueError` if there are no data or a run fails."""
+    corpora = find_corpora(settings.data_dir, settings.languages)
+    if settings.scale_mb:
+        find_corpora(settings.data_dir, None)  # say now what would fail later
+    log(f"preparing {len(corpora)} corpora and the planted copies")
+    folder = _fresh(settings.work / "input")
+    prepared = prepare(folder, corpora, settings.num_exact, settings.num_near, settings.seed)
+    report = Report("The corpus stage", PACKAGES, _describe(prepared, settings))
+    compared = compare_near(prepared, settings, report.notes)
+    recall, precision = _judge_removals(prepared, compared.outcomes)
+    whole, cleaned, more = _measure_whole(prepared, settings)
+    title = "Near-duplicate removal alone, on the same documents"
+    report.add("near", title, _NEAR, compared.costs)
+    report.add("peers", "The peer", _PEERS, compared.peers)
+    report.add("recall", "Planted pairs that were found", _RECALL, recall)
+    report.add("cleaned_recall", "The same by the whole graph", _CLEANED, cleaned)
+    title = "What was removed, against what was kept"
+    report.add("precision", title, _PRECISION, precision + more)
+    report.add("whole", "The whole graph", _WHOLE, whole)
+    if settings.scale_mb:
+        shutil.rmtree(folder)
+        report.add("scale", "Cost by size, all languages", _SCALE, _measure_scale(settings))
+    return report
 
 
-def prepare(
-    folder: Path,
-    corpora: Sequence[Corpus],
-    num_exact: int = 0,
-    num_near: int = 0,
-    seed: int = 0,
-    share: float = 1.0,
-) -> Prepared:
-    """Write the input files: a `share` of the documents, spread evenly, and the copies.
-
-    Raises `ValueError` for a row without text and for a corpus too small for the copies.
-    """
-    texts: list[Text] = []
-    pairs: list[Pair] = []
-    with closing(_Files(folder)) as files:
-        for index, corpus in enumerate(corpora):
-            for row, text in enumerate(read_corpus(corpus.path), start=1):
-                if not is_chosen(corpus, row, share):
-                    continue
-                written = Text(files.write(index, text), index, corpus.language, text)
-                if num_exact or num_near:
-                    texts.append(written)
-        for planted in plant(texts, num_exact, num_near, seed) if texts else ():
-            copy = files.write(planted.original.source, planted.text)
-            pairs.append(
-                Pair(copy, planted.original.id, planted.kind, planted.band, planted.jaccard)
-            )
-        if not files.num_documents:
-            raise ValueError(f"no document in {', '.join(str(c.path) for c in corpora)}")
-        count, size = files.num_documents, files.num_bytes
-    return Prepared(folder, tuple(corpora), count, size, tuple(pairs))
+def compare_near(prepared: Prepared, settings: CorpusSettings, notes: list[str]) -> Compared:
+    """Both on the texts as they are; a peer that fails leaves a note, and the rest goes on."""
+    size = prepared.num_documents, prepared.num_bytes
+    log("near-duplicate removal alone")
+    run = run_graph(prepared, Parts(near=True), settings.work / "near")
+    ours = cost_row(OURS, *size, run.cost, "one process")
+    compared = Compared([ours], [], {OURS: read_outcome(run.folder)})
+    if not settings.with_peer:
+        return compared
+    with _noted(NAME, notes):
+        python = install_peer(settings.work, {corpus.language for corpus in prepared.corpora})
+        for peer in PEER_SETTINGS:
+            log(f"the same by {peer.name}")
+            with _noted(peer.name, notes):
+                work = settings.work / "peer"
+                found = run_peer(python, prepared, peer, work, settings.num_workers)
+                compared.outcomes[peer.name] = read_peer_outcome(found.folders)
+                row = cost_row(peer.name, *size, found.cost, f"{settings.num_workers} workers")
+                row["ratio_of_cpu_seconds"] = row["cpu_seconds"] / ours["cpu_seconds"]
+                row["ratio_of_wall_seconds"] = row["wall_seconds"] / ours["wall_seconds"]
+                compared.costs.append(row)
+                steps = ", ".join(f"{name} {s:.1f}" for name, s in found.step_seconds.items())
+                meaning = {"peer": peer.name, "meaning": peer.meaning, "step_seconds": steps}
+                compared.peers.append(meaning)
+    return compared
 
 
-def read_corpus(path: Path) -> Iterator[str]:
-    """The texts of a file; `ValueError` for a row without one."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            row = orjson.loads(line)
-            if not isinstance(row, Mapping) or not isinstance(row.get("text"), str):
-                raise ValueError(f"{path}:{number}: no field 'text' with a string")
-            yield row["text"]
+@contextmanager
+def _noted(name: str, notes: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        warn(str(error))
+        # its words may hold paths of this machine, which a report should not
+        notes.append(f"{name} could not be installed or failed: not measured.")
 
 
-def is_chosen(corpus: Corpus, row: int, share: float) -> bool:
-    """Whether a row is among a `share` of them, spread evenly and by chance."""
-    return zlib.crc32(f"{corpus.language}/{corpus.name}/{row}".encode()) < share * 2**32
+def _judge_removals(
+    prepared: Prepared, outcomes: dict[str, Outcome]
+) -> tuple[list[Row], list[Row]]:
+    """Recall, the systems of one kind and Jaccard beside each other, and precision."""
+    ids = set().union(*(named_ids(outcome) for outcome in outcomes.values()))
+    texts = prepared.texts(ids)
+    recall: list[BandRecall] = []
+    precision: list[Row] = []
+    for name, outcome in outcomes.items():
+        recall += measure_recall(name, prepared.pairs, outcome)
+        precision += [asdict(of) for of in measure_precision(name, outcome, texts)]
+    return [_recall_row(b) for b in sorted(recall, key=lambda b: (b.kind, b.band))], precision
 
 
-class _Files:
-    """Documents into files of about `FILE_BYTES`, each with the id the pipeline will give it."""
+def _recall_row(band: BandRecall) -> Row:
+    return asdict(band) | {"recall": band.recall}
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.num_documents = self.num_bytes = 0
-        self._open: dict[int, BinaryIO] = {}
-        self._places: dict[int, tuple[int, int, int]] = {}  # file, row, bytes of the file
 
-    def write(self, source: int, text: str) -> str:
-        """Add a document; its id."""
-        file, row, size = self._places.get(source, (0, 0, 0))
-        if size >= FILE_BYTES:
-            file, row, size = file + 1, 0, 0
-        if row == 0:
-            self._start(source, file)
-        document_id = f"{source:02d}-{file:05d}-{row + 1:09d}"
-        self._open[source].write(orjson.dumps({"id": document_id, "text": text}) + b"\n")
-        length = len(text.encode())
-        self._places[source] = file, row + 1, size + length
-        self.num_documents += 1
-        self.num_bytes += length
-        return document_id
+def _measure_whole(
+    prepared: Prepared, settings: CorpusSettings
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Every part of the graph on, in one process and on the workers: costs, recall, precision."""
+    size = prepared.num_documents, prepared.num_bytes
+    costs: list[Row] = []
+    for workers in sorted({1, settings.num_workers}):
+        log(f"whole graph, {workers} process(es)")
+        run = run_graph(prepared, WHOLE, settings.work / "whole", workers)
+        note = f"{workers} processes" if workers > 1 else "one process"
+        costs.append(cost_row(WHOLE_GRAPH, *size, run.cost, note))
+    outcome = read_outcome(run.folder)
+    planted = {i for pair in prepared.pairs for i in (pair.copy, pair.original)}
+    texts = read_texts(run.folder, named_ids(outcome) | planted)
+    recall = measure_cleaned_recall(WHOLE_GRAPH, prepared.pairs, outcome, texts)
+    precision = measure_precision(WHOLE_GRAPH, outcome, texts)
+    return costs, [_recall_row(band) for band in recall], [asdict(of) for of in precision]
 
-    def close(self) -> None:
-        """Finish the files."""
-        for file in self._open.values():
-            file.close()
 
-    def _start(self, source: int, file: int) -> None:
-        if source in self._open:
-            self._open[source].close()
-        path = self.folder / f"{source:02d}" / f"{file:05d}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._open[source] = path.open("wb")
+def _measure_scale(settings: CorpusSettings) -> list[Row]:
+    """The whole graph on shares of all languages, evenly spread, and on all of them."""
+    corpora = find_corpora(settings.data_dir, None)
+    rows: list[Row] = []
+    for size in [None, *sorted(settings.scale_mb, reverse=True)]:  # None: the whole
+        share = 1.0 if size is None else size / rows[0]["megabytes"]
+        if share > 1 or (size is not None and share == 1):
+            continue
+        part = prepare(_fresh(settings.work / "input"), corpora, share=share)
+        name = f"{part.num_bytes / 1e6:,.0f} MB"
+        log(f"scale: {name} of all languages")
+        run = run_graph(part, WHOLE, settings.work / "scale")
+        rows.append(cost_row(name, part.num_documents, part.num_bytes, run.cost, "one process"))
+    return rows[::-1]
+
+
+def _describe(prepared: Prepared, settings: CorpusSettings) -> dict[str, Any]:
+    return {
+        "languages": sorted({c.language for c in prepared.corpora}),
+        "profiles": [f"{c.language}/{c.name}: {profile_of(c)}" for c in prepared.corpora],
+        "documents": prepared.num_documents,
+        "megabytes": prepared.num_bytes / 1e6,
+        "planted_exact": settings.num_exact,
+        "planted_near": len(prepared.pairs) - settings.num_exact,
+        "seed": settings.seed,
+    }
+
+
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def run_graph(prepared: Prepared, parts: Parts, work: Path, num_workers: int = 1) -> GraphRun:
+    """Clean the documents with these parts of the graph; `ValueError` if the command fails."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    config = write_config(prepared, parts, work)
+    mode = "multi_processing" if num_workers > 1 else "in_memory"
+    command = [
+        sys.executable,
+        "-m",
+        "electrify",
+        "clean",
+        str(config),
+        "--",
+        f"--direct_running_mode={mode}",
+        f"--direct_num_workers={num_workers}",
+    ]
+    cost = run_measured(command, work / "log.txt", Path(electrify.__file__).parents[1])
+    return GraphRun(cost, work / "out" / "clean")
+
+
+def write_config(prepared: Prepared, parts: Parts, work: Path) -> Path:
+    """The TOML of a run into the folder `work`."""
+    clean = {
+        "exact_dedup": parts.exact,
+        "line_dedup.enabled": parts.lines,
+        "near_dedup.enabled": parts.near,
+        **({} if parts.rules else _rules_off()),
+    }
+    sources = ",\n".join(
+        _inline(_source(prepared, index, corpus, parts.rules))
+        for index, corpus in enumerate(prepared.corpora)
+    )
+    lines = [
+        'name = "throughput"',
+        f"output_dir = {json.dumps(str(work / 'out'))}",
+        "[clean]",
+        f"sources = [\n{sources},\n]",
+        *(f"{key} = {json.dumps(value)}" for key, value in clean.items()),
+        "[encode]",
+        "[pretrain]",
+    ]
+    path = work / "config.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _source(prepared: Prepared, index: int, corpus: Corpus, with_rules: bool) -> dict[str, str]:
+    return {
+        "kind": "jsonl",
+        "language": corpus.language,
+        "path": prepared.pattern(index),
+        "name": corpus.name,
+        "profile": profile_of(corpus) if with_rules else "none",
+    }
+
+
+def profile_of(corpus: Corpus) -> str:
+    """The quality rules that a corpus is judged by."""
+    return next((value for word, value in _PROFILES.items() if word in corpus.name), "none")
+
+
+def _rules_off() -> dict[str, Any]:
+    """Every rule of `[clean]` at the value that does nothing: false, 0, or its default name."""
+    off: dict[str, Any] = {}
+    for name, field in CleanRules.model_fields.items():
+        if isinstance(field.default, bool | int | float):
+            off[name] = type(field.default)(0)
+    return off
+
+
+def _inline(values: dict[str, str]) -> str:
+    return "    { " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in values.items()) + " }"

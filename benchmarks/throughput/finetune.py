@@ -1,10 +1,9 @@
 """How fast fine-tuning is, and how good, beside the `Trainer` of `transformers`."""
 
-import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,6 @@ from benchmarks.finetune.finetune import (
 from benchmarks.finetune.recipe import HyperParameters, resolve_hyper_parameters
 from benchmarks.finetune.training import OnStep
 from benchmarks.metrics.classification import accuracy, macro_f1
-from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
 from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
@@ -36,18 +34,23 @@ from benchmarks.tasks.heads.linear import HEAD_DROPOUT
 from benchmarks.tasks.kind import Example, Line
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.task import Task
-from benchmarks.throughput.figures import FORMAT_VERSION, Goal, machine
-from benchmarks.throughput.goals import at_least
-from benchmarks.throughput.table import add_goals
+from benchmarks.throughput.report import Report, Row
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.pretrain import SIZE_PRESETS
 from electrify.stage.provenance import git_commit
 from electrify.system.progress import log
 
-# What the fine-tuning benchmark found, and what it was judged by.
-
 OURS, PEER, PEER_BY_LENGTH = "electrify", "Trainer", "Trainer, by length"
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
+_MEANING = f"""
+Both sides have KLUE's recipe: AdamW, linear warm-up and decay, no decay by layer; the same encoder
+with the same first weights, hyper-parameters, training rows and seeds. Trainer is that of
+transformers with its own sampler, optimizer and schedule, over rows that are tokenised before and
+padded to the longest of a batch; "by length" draws batches of like length. One fine-tuning of each
+system a seed, in turn, in alternating order, in one process. Examples/s leave out building the
+model and the first tenth of the steps; seconds are those of all of it with predicting.
+{SEEDS_RULE}
+"""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,15 @@ class TaskFigures:
     longest: int
     systems: Sequence[System]
 
+    def about(self) -> str:
+        """What is learnt and scored, in a sentence."""
+        texts = "one text" if self.num_texts == 1 else "two texts"
+        return (
+            f"{self.num_train:,} training rows of {texts}, {self.median_pieces:g} pieces in the "
+            f"median and {self.longest} at most, {self.num_steps:,} steps; {self.metric} on "
+            f"{self.num_reported:,} reported rows."
+        )
+
     def system(self, name: str) -> System | None:
         """The system of this name, if it was measured."""
         return next((system for system in self.systems if system.name == name), None)
@@ -130,63 +142,7 @@ class TaskFigures:
         return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
 
 
-@dataclass
-class FinetuneFigures:
-    """Everything of one run."""
-
-    conditions: Mapping[str, Any]
-    tasks: list[TaskFigures] = field(default_factory=list)
-    goals: list[Goal] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it, with medians, machine and versions."""
-        plain = asdict(self)
-        for row, task in zip(plain["tasks"], self.tasks, strict=True):
-            for column, system in zip(row["systems"], task.systems, strict=True):
-                column |= {
-                    "examples_per_second": system.examples_per_second,
-                    "examples_per_cpu_second": system.examples_per_cpu_second,
-                    "spread": system.spread,
-                    "mean": _finite(system.scores.summary.mean),
-                    "sd": _finite(system.scores.summary.sd),
-                    "ratio_of_ours": task.ratio(system.name),
-                    "cpu_time_ratio_of_ours": task.ratio(system.name, "cpu"),
-                }
-                for run in column["runs"]:
-                    run["value"] = _finite(run["value"])
-        return {"format_version": FORMAT_VERSION, "machine": machine(PACKAGES), **plain}
-
-
-def judge(tasks: Sequence[TaskFigures]) -> list[Goal]:
-    """For each task: at least the peer's rate, and scores that seeds do not tell apart."""
-    goals = []
-    for task in tasks:
-        goals.append(at_least(f"{task.name}: examples/s, ours / {PEER}", 1.0, task.ratio(PEER)))
-        found = task.difference(PEER)
-        goals.append(
-            Goal(
-                f"{task.name}: mean {task.metric}, ours - {PEER}",
-                "not told apart over seeds",
-                found.gain if found else None,
-                _is_equal(found),
-            )
-        )
-    return goals
-
-
-def _is_equal(found: Comparison | None) -> bool | None:
-    """None where there are no two seeds to tell a spread by."""
-    if found is None or not found.can_tell:
-        return None
-    return found.outcome == "cannot tell apart"
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
-
-
-# What both sides of the fine-tuning benchmark learn from: official files, or texts made here.
+# What both sides learn from: official files, or texts made here.
 
 TaskRows = tuple[Task, Sequence[Example], Sequence[Example]]  # with training and reported rows
 
@@ -421,7 +377,7 @@ class Clock:
         return self.rows / wall, self.rows / cpu
 
 
-def measure_finetuning(settings: FinetuneSettings) -> FinetuneFigures:
+def measure_finetuning(settings: FinetuneSettings) -> Report:
     """Every task: each seed on all systems in turn, in alternating order."""
     if settings.with_peer:
         from benchmarks.throughput.finetune_peer import require_trainer
@@ -438,13 +394,14 @@ def measure_finetuning(settings: FinetuneSettings) -> FinetuneFigures:
     model = (
         random_model(settings.size, texts) if settings.model is None else open_model(settings.model)
     )
-    figures = FinetuneFigures(_conditions(settings, model, device))
+    report = Report("Fine-tuning", PACKAGES, _conditions(settings, model, device))
     for task, train, reported in rows:
         chosen = sample(reported, settings.num_reported)
         data = tokenized(task, train, chosen, model, settings.length)
-        figures.tasks.append(_measure_task(settings, data, model, device))
-    figures.goals = judge(figures.tasks)
-    return figures
+        figures = _measure_task(settings, data, model, device)
+        systems = [_row(figures, system) for system in figures.systems]
+        report.add(figures.name, figures.name, f"{figures.about()} {_MEANING}", systems)
+    return report
 
 
 def _check(settings: FinetuneSettings) -> None:
@@ -562,87 +519,20 @@ def _timed(
     return Run(seed, value, *clock.rates(), seconds)
 
 
-# The figures of the fine-tuning benchmark as tables.
-
-
-def build_finetune_page(figures: FinetuneFigures) -> TwinPage:
-    """Goals first, then what they were judged by."""
-    document = TwinPage("Fine-tuning, measured", "python -m benchmarks.throughput finetune")
-    _add_conditions(document, figures)
-    add_goals(document, figures.goals)
-    for task in figures.tasks:
-        _add_task(document, task)
-    return document
-
-
-def _add_conditions(document: TwinPage, figures: FinetuneFigures) -> None:
-    about, of = machine(PACKAGES), figures.conditions
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    document.paragraph(
-        f"{about['date']}, {of['device']}, {about['cores']} cores of {about['processor']}, "
-        f"{about['system']}, Python {about['python']}, {versions}, CUDA {of['cuda'] or 'none'}, "
-        f"commit {of['git_commit'] or 'unknown'}."
-    )
-    document.paragraph(
-        f"{of['model']}: {of['num_hidden_layers']} layers of {of['hidden_size']}, "
-        f"{of['vocab_size']:,} pieces; {of['data']}; batches of {of['batch_size']}, "
-        f"{of['num_epochs']:g} epochs, {of['precision']}, head on {of['pooling']}, seeds "
-        f"{', '.join(map(str, of['seeds']))}. KLUE's recipe: AdamW, linear warm-up and decay, no "
-        "decay by layer."
-    )
-    document.paragraph(
-        "Trainer: that of transformers with its own sampler, optimizer and schedule, rows "
-        'tokenised before and padded to the longest of a batch by DataCollatorWithPadding; "by '
-        'length" draws batches of like length. The same encoder with the same first weights, '
-        "hyper-parameters, training rows and seeds. One fine-tuning of each system a seed, in "
-        "turn, in alternating order, in one process. Examples/s leave out building the model and "
-        "the first tenth of the steps; seconds are those of all of it with predicting."
-    )
-    document.paragraph(SEEDS_RULE)
-    for note in figures.notes:
-        document.paragraph(note)
-
-
-def _add_task(document: TwinPage, task: TaskFigures) -> None:
-    document.heading(task.name)
-    texts = "one text" if task.num_texts == 1 else "two texts"
-    document.paragraph(
-        f"{task.num_train:,} training rows of {texts}, {task.median_pieces:g} pieces in the median "
-        f"and {task.longest} at most, {task.num_steps:,} steps; {task.metric} on "
-        f"{task.num_reported:,} reported rows."
-    )
-    headers = (
-        "",
-        "examples/s",
-        "spread",
-        "examples / CPU s",
-        "ours is times as fast",
-        "by processor time",
-        "seconds",
-        f"mean {task.metric}",
-        "sd",
-        "ours less it",
-        "",
-    )
-    document.table(headers, [_row(task, system) for system in task.systems])
-    by_seed = [
-        (seed, *(system.scores.values[seed] for system in task.systems))
-        for seed in task.systems[0].scores.values
-    ]
-    document.table(("seed", *(system.name for system in task.systems)), by_seed, task.metric)
-
-
-def _row(task: TaskFigures, system: System) -> tuple[object, ...]:
+def _row(task: TaskFigures, system: System) -> Row:
     summary = system.scores.summary
-    seconds = sum(run.seconds for run in system.runs) / len(system.runs)
-    of_system = (
-        system.name,
-        system.examples_per_second,
-        system.spread,
-        system.examples_per_cpu_second,
-    )
-    scores = seconds, summary.mean, summary.sd
-    if system.name == OURS or (other := task.difference(system.name)) is None:
-        return *of_system, None, None, *scores, None, ""
-    ratios = task.ratio(system.name), task.ratio(system.name, "cpu")
-    return *of_system, *ratios, *scores, other.gain, other.verdict
+    other = None if system.name == OURS else task.difference(system.name)
+    return {
+        "system": system.name,
+        "examples_per_second": system.examples_per_second,
+        "spread": system.spread,
+        "examples_per_cpu_second": system.examples_per_cpu_second,
+        "ours_is_times_as_fast": other and task.ratio(system.name),
+        "by_processor_time": other and task.ratio(system.name, "cpu"),
+        "seconds": sum(run.seconds for run in system.runs) / len(system.runs),
+        f"mean_{task.metric}": summary.mean,
+        "sd": summary.sd,
+        "ours_less_it": other and other.gain,
+        "verdict": other and other.verdict,
+        **{f"seed_{seed}": value for seed, value in system.scores.values.items()},
+    }

@@ -1,25 +1,16 @@
 """How fast a step of pretraining is, beside what a user of `transformers` would write."""
 
 import gc
+import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
-from benchmarks.throughput.pretrain_band import Band, measure_band
-from benchmarks.throughput.pretrain_check import compare_with_peer
-from benchmarks.throughput.pretrain_counts import big_tensors, record
-from benchmarks.throughput.pretrain_data import Pool, shard_pool, zipf_pool
-from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
-from benchmarks.throughput.pretrain_kernels import profile_steps
-from benchmarks.throughput.pretrain_loader import LoaderFigures, measure_loader
-from benchmarks.throughput.pretrain_parts import step_parts
-from benchmarks.throughput.pretrain_probe import run_probes
-from benchmarks.throughput.pretrain_settings import BAND_SHAPE_ON_CPU, PretrainSettings
-from benchmarks.throughput.pretrain_text import sample_pool
-from benchmarks.throughput.pretrain_timing import ceilings, ratio, step_peak_bytes, time_in_turn
-from benchmarks.throughput.pretrain_variants import (
+from benchmarks.throughput.pretrain_data import BERT_VOCAB_SIZE, Pool, shard_pool, zipf_pool
+from benchmarks.throughput.pretrain_systems import (
     AGAIN,
     AS_WRITTEN,
     COMPILED_ONLY,
@@ -28,10 +19,15 @@ from benchmarks.throughput.pretrain_variants import (
     PADDED,
     PEER,
     PEER_PADDED,
+    Timed,
     Variant,
     make_ours,
     make_peer,
+    ratio,
+    step_peak_bytes,
+    time_in_turn,
 )
+from benchmarks.throughput.report import Report, Row
 from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, PretrainConfig
 from electrify.stage.provenance import git_commit
 from electrify.system.memory import keep_freed_memory, peak_memory_mb
@@ -39,68 +35,115 @@ from electrify.system.outcome import first_line
 from electrify.system.progress import log
 from model.devices.attention import any_backend
 from model.devices.device import describe, precision_of, resolve_device
-from model.electra import ElectraPretrainer
 from model.watch.flops import flops_per_token, peak_flops
 
-_PAPER_SHAPES = {"small": (128, 128), "base": (256, 512), "large": (2048, 512)}
+PACKAGES = ("torch", "transformers", "numpy")
+Size = Literal["tiny", "small", "base", "large"]
+# of no paper: for trying the command out
+_TINY = SIZE_PRESETS["small"] | {
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "embedding_size": 16,
+    "generator_hidden_fraction": 0.5,
+}
+# sequences a step and their length. A step of Base has 256 sequences and one of Large 2,048:
+# these are what fits beside the peers
+SHAPES: dict[str, dict[str, tuple[int, int]]] = {
+    "cuda": {"tiny": (4, 32), "small": (128, 128), "base": (64, 512), "large": (16, 512)},
+    "cpu": {"tiny": (4, 32), "small": (16, 128), "base": (2, 512), "large": (1, 512)},
+}
 _ROUNDS = {"cuda": (8, 20, 10), "cpu": (5, 2, 1)}  # rounds, steps in each, steps of warm-up
-_LARGE_ELEMENTS = 100_000
+_SYSTEMS = """
+Medians over rounds; spread: slowest less fastest round, over the median. Tokens/s count padding,
+as schedules do. MFU: products that the objective needs, the head at masked positions only, for
+every system alike, by the peak of the data sheet. Memory: of a step with weights and moments, on a
+GPU only. First step, recorded: from before the model was built to the end of its first step, and
+of the first that was a replay. Schedule: hours of the size's whole schedule at this rate.
+"""
+_RATIOS = """
+The median over rounds of the ratio within the round. Against peer_hf_eager and peer_hf_compiled:
+the step that a user of transformers writes, as it is and under torch.compile, on the same weights
+and text. Against electrify as written or compiled: what the compiler and the recording gain.
+Against electrify, again: the noise of this run.
+"""
+
+_CORRECT = """
+The same weights, text, masks and samples, dropout off: ours as it is timed, the peer in fp64 on
+the CPU.
+"""
 
 
-def measure_pretraining(settings: PretrainSettings) -> PretrainFigures:
-    """Ceilings, first steps, correctness, all variants in turn, what steps are made of, curves.
+@dataclass(frozen=True)
+class PretrainSettings:
+    """What is measured; None is the device's own choice."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    size: Size = "small"
+    with_peer: bool = False
+    with_compiled_peer: bool = True  # where there is a peer
+    run: Path | None = None  # the folder of a run, whose shards are read
+    batch_size: int | None = None
+    length: int | None = None
+    micro_batches: int = 1  # also time a step in so many parts
+    rounds: int | None = None
+    steps: int | None = None
+    dropout: float = 0.1
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    vocab_size: int = BERT_VOCAB_SIZE
+    with_padded: bool = True  # where text is made up
+    fast: Literal["auto", "on", "off"] = "auto"  # as a run of the device has it; compiled; neither
+
+    def config(self) -> PretrainConfig:
+        """The paper's values of the size."""
+        preset = _TINY if self.size == "tiny" else SIZE_PRESETS[self.size] | {"size": self.size}
+        chosen = {
+            "device": self.device,
+            "precision": self.precision,
+            "hidden_dropout_prob": self.dropout,
+            "attention_probs_dropout_prob": self.dropout,
+            "compile": self.fast,
+            "cuda_graph": "off" if self.fast == "off" else "auto",
+        }
+        return PretrainConfig.model_validate(preset | chosen)
+
+    def shape(self, device: torch.device) -> tuple[int, int]:
+        """Sequences a step and their length; `ValueError` if the parts do not fit."""
+        batch_size, length = SHAPES[device.type][self.size]
+        batch_size, length = self.batch_size or batch_size, self.length or length
+        if batch_size % self.micro_batches:
+            raise ValueError(
+                f"--micro-batches {self.micro_batches} of {batch_size} sequences: the number of "
+                "sequences must divide by it"
+            )
+        if not 16 <= length <= 512:
+            raise ValueError(f"--length {length}: from 16 to the model's 512 positions")
+        return batch_size, length
+
+
+def measure_pretraining(settings: PretrainSettings) -> Report:
+    """First steps, losses beside the peer's, then all systems in turn.
 
     Nothing is compiled before the first steps, so that these include all of it.
     """
-    if settings.with_probes and settings.device == "cpu":
-        run_probes(torch.device("cpu"))  # says why not
     device, config = resolve_device(settings.device), settings.config()
     if device.type == "cpu":  # as `electrify pretrain` does; the peers gain by it, too
         keep_freed_memory()
     bench = Bench(settings, config, device)
-    text = curve_pool(settings, device) if settings.band_steps else None
-    figures = PretrainFigures(
-        bench.conditions(), peak_flops(_device_name(device), precision_of(config, device))
-    )
-    if settings.with_ceilings:
-        log("ceilings: matrix product and copy")
-        figures.ceilings = ceilings(device)
-    if settings.with_probes:
-        log("attention backends and widths of the head")
-        figures.probes = run_probes(device)
     bench.build()
-    if settings.with_peer:
-        log("ours against the peer in fp64")
-        with any_backend():
-            figures.correct = compare_with_peer(config, bench.pool, device, bench.is_compiled)
-    bench.time(figures)
-    if text is not None:
-        figures.band = measure_curves(settings, device, text)
-    figures.loader = bench.loader()
-    log(figures.loader.line())
-    figures.conditions["process_peak_mb"] = peak_memory_mb()
-    figures.notes += bench.notes
-    figures.goals = judge(figures)
-    return figures
-
-
-def curve_pool(settings: PretrainSettings, device: torch.device) -> Pool:
-    """Text for loss curves, of a run or the bundled sample; `ValueError` if it is too little."""
-    config = settings.band_config(device)
-    shape = BAND_SHAPE_ON_CPU if device.type == "cpu" else settings.shape(device)
-    if settings.run:
-        return shard_pool(settings.run, config, *shape)
-    return sample_pool(config, *shape)
-
-
-def measure_curves(settings: PretrainSettings, device: torch.device, text: Pool) -> Band:
-    """Loss curves as written and fast."""
-    config = settings.band_config(device)
-    return measure_band(config, text, device, settings.band_steps, settings.with_peer)
+    report = Report("A step of pretraining", PACKAGES, bench.conditions(), notes=bench.notes)
+    correct = bench.compare() if settings.with_peer else []
+    timed = bench.time()
+    report.add("systems", "Systems", _SYSTEMS, bench.system_rows(timed))
+    report.add("ratios", "How many times as fast ours is", _RATIOS, ratio_rows(timed))
+    report.add("correct", "Correct", _CORRECT, correct)
+    report.conditions["process_peak_mb"] = peak_memory_mb()
+    return report
 
 
 class Bench:
-    """The variants of one run and what is told of them."""
+    """The systems of one run."""
 
     def __init__(
         self, settings: PretrainSettings, config: PretrainConfig, device: torch.device
@@ -110,7 +153,6 @@ class Bench:
         self.pool = self._pool(packed=True)
         self.variants: list[Variant] = []
         self.notes: list[str] = []
-        self.models: dict[str, ElectraPretrainer] = {}  # of ours, in one part
         self.how, self.is_compiled = "", False  # ours runs
         rounds, steps, self.num_warmup = _ROUNDS[device.type]
         self.num_rounds, self.num_steps = settings.rounds or rounds, settings.steps or steps
@@ -123,12 +165,10 @@ class Bench:
 
     def conditions(self) -> dict[str, Any]:
         """What the figures are of."""
-        shape = self.batch_size, self.length
         return {
             "size": self.settings.size,
             "batch_size": self.batch_size,
             "sequence_length": self.length,
-            "is_paper_shape": _PAPER_SHAPES.get(self.settings.size) == shape,
             "data": self.pool.name,
             "vocab_size": self.pool.vocab_size,
             "dropout": self.settings.dropout,
@@ -140,22 +180,22 @@ class Bench:
             "rounds": self.num_rounds,
             "steps_per_round": self.num_steps,
             "warmup_steps": self.num_warmup,
+            "how": self.how,
             "git_commit": git_commit(),
         }
 
     def build(self) -> None:
-        """Build every variant and run its first step; one that cannot run leaves a note."""
+        """Build every system and run its first step; one that cannot run leaves a note."""
         parts, with_peer = self.settings.micro_batches, self.settings.with_peer
         with_padded = self.settings.with_padded and not self.settings.run
         padded = self._pool(packed=False) if with_padded else None
-        self._add(OURS, lambda: self._ours(OURS))
+        self._add(OURS, self._ours)
         if self.variants and (step := self.variants[0].fast_step) is not None:
             self.how, self.is_compiled = step.how(), step.is_compiled
             if step.is_compiled and step.is_recorded:
-                self._add(COMPILED_ONLY, lambda: self._ours(COMPILED_ONLY, cuda_graph="off"))
-            if self.variants[0].is_fast:
-                off = {"compile": "off", "cuda_graph": "off"}
-                self._add(AS_WRITTEN, lambda: self._ours(AS_WRITTEN, **off))
+                self._add(COMPILED_ONLY, lambda: self._ours(cuda_graph="off"))
+            if step.is_compiled or step.is_recorded:
+                self._add(AS_WRITTEN, lambda: self._ours(compile="off", cuda_graph="off"))
         if parts > 1:
             name = f"{OURS}, {parts} micro-batches"
             self._add(name, lambda: make_ours(self.config, self.pool, self.device, parts)[0])
@@ -170,10 +210,9 @@ class Bench:
             if with_peer:
                 self._add(PEER_PADDED, lambda: self._peer(padded, compiled=False))
 
-    def _ours(self, name: str, **options: str) -> Variant:
+    def _ours(self, **options: str) -> Variant:
         config = self.config.model_copy(update=options)
-        variant, self.models[name] = make_ours(config, self.pool, self.device)
-        return variant
+        return make_ours(config, self.pool, self.device)[0]
 
     def _peer(self, pool: Pool, compiled: bool) -> Variant:
         return make_peer(self.config, pool, self.device, compiled)[0]
@@ -186,7 +225,6 @@ class Bench:
             variant.run_first()
         except RuntimeError as error:  # out of memory, or a compiler that is not there
             self.notes.append(f"{name} did not run: {first_line(error)[:200]}")
-            self.models.pop(name, None)
         else:
             self.variants.append(variant)
             if variant.num_cached:
@@ -195,62 +233,71 @@ class Bench:
             return
         gc.collect()  # what failed refers to itself, and would keep its memory
 
-    def time(self, figures: PretrainFigures) -> None:
-        """All in turn, ours twice so that the noise is seen; then counts, memory and parts."""
+    def compare(self) -> list[Row]:
+        """Losses and a gradient of both sides, on the same weights and masks."""
+        from benchmarks.throughput.pretrain_peer import compare_with_peer
+
+        log("ours against the peer in fp64")
+        with any_backend():
+            found = compare_with_peer(self.config, self.pool, self.device, self.is_compiled)
+        return [{"figure": name.replace("_", " "), "value": of} for name, of in found.items()]
+
+    def time(self) -> list[Timed]:
+        """All in turn, the first twice so that the noise is seen: the last is the first again."""
         log(f"{self.num_rounds} rounds of {self.num_steps} steps of {len(self.variants)} systems")
-        ours = self.variants[0]
-        timed = time_in_turn(
-            [*self.variants, ours], self.num_rounds, self.num_steps, self.num_warmup
-        )
-        *timed, again = timed
-        figures.ratios = ratios_of({of.name: of for of in timed})
-        figures.ratios[f"ratio_to_{AGAIN}"] = ratio(again, timed[0])
+        every = [*self.variants, self.variants[0]]
+        return time_in_turn(every, self.num_rounds, self.num_steps, self.num_warmup)
+
+    def system_rows(self, timed: list[Timed]) -> list[Row]:
+        """Time and memory of a step of each system."""
         flops = flops_per_token(self.config, self.pool.vocab_size, self.length, "joint").matmul
-        for variant, found in zip(self.variants, timed, strict=True):
-            system = System(
-                found,
-                variant.pool.name,
-                self.batch_size * self.length,
-                variant.tokens(),
-                flops,
-                variant.first_seconds,
-                variant.recorded_seconds,
-                step_peak_bytes(variant),
-                *_count(variant),
-                variant.num_cached,
+        device = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        peak = peak_flops(device, precision_of(self.config, self.device))
+        hours = _schedule_tokens(self.settings.size) / 3600
+        rows: list[Row] = []
+        for variant, found in zip(self.variants, timed, strict=False):
+            rate = self.batch_size * self.length / found.seconds
+            memory = step_peak_bytes(variant)
+            rows.append(
+                {
+                    "system": found.name,
+                    "data": variant.pool.name,
+                    "ms_per_step": 1000 * found.seconds,
+                    "spread": found.spread,
+                    "cpu_ms_per_step": 1000 * found.cpu_seconds,
+                    "tokens_per_second": rate,
+                    "without_padding": variant.tokens() / found.seconds,
+                    "mfu": None if math.isnan(peak) else flops * rate / peak,
+                    "peak_memory_mb": None if memory is None else memory / 1e6,
+                    "first_step_seconds": variant.first_seconds,
+                    "recorded_seconds": variant.recorded_seconds,
+                    "schedule_hours": hours / rate if hours else None,
+                }
             )
-            figures.systems.append(system)
-        figures.on_device = profile_steps(ours.run, self.device)
-        for visible in self.variants:  # ours where its operators can be seen, at most one
-            if visible.name in self.models and not visible.is_fast:
-                figures.largest = big_tensors(record(partial(visible.run, 1)), _LARGE_ELEMENTS)
-                model = self.models[visible.name]
-                figures.parts = step_parts(visible, model, max(3, self.num_steps))
-        figures.conditions["how"] = self.how
-        if self.settings.size != "tiny":
-            preset = SIZE_PRESETS[self.settings.size]
-            length = SIZE_SEQUENCE_LENGTH[self.settings.size]
-            figures.schedule_tokens = preset["num_steps"] * preset["batch_size"] * length
-
-    def loader(self) -> LoaderFigures:
-        """What a run's loader costs at this shape."""
-        shape, pool = (self.batch_size, self.length), self.pool
-        return measure_loader(
-            self.config, shape, self.device, pool.vocab_size, pool.special, self.settings.run
-        )
+        return rows
 
 
-def _count(variant: Variant) -> tuple[int | None, int | None, float | None, float | None]:
-    """Operators and views of a step, which a compiled one hides; on a GPU what is started there,
-    and the calls that start it."""
-    on_device = profile_steps(variant.run, variant.device)
-    started = None if on_device is None else on_device.num_launches
-    calls = None if on_device is None else on_device.num_host_calls
-    if variant.is_fast:
-        return None, None, started, calls
-    found = record(lambda: variant.run(1))
-    return found.working, found.free.total(), started, calls
+def ratio_rows(timed: list[Timed]) -> list[Row]:
+    """Ours against every other system on the same text, by the clock and by processor time."""
+    *first, again = timed
+    by_name = {of.name: of for of in first} | {AGAIN: again}
+    if OURS not in by_name:
+        return []
+    ours = by_name[OURS]
+    return [
+        {
+            "against": name,
+            "by_the_clock": ratio(other, ours),
+            "by_processor_time": ratio(other, ours, "cpu"),
+        }
+        for name in (PEER, COMPILED_PEER, AS_WRITTEN, COMPILED_ONLY, AGAIN)
+        if (other := by_name.get(name)) is not None
+    ]
 
 
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+def _schedule_tokens(size: Size) -> int:
+    """Of the paper's whole schedule; 0 for a size of no paper."""
+    if size == "tiny":
+        return 0
+    preset = SIZE_PRESETS[size]
+    return int(preset["num_steps"] * preset["batch_size"] * SIZE_SEQUENCE_LENGTH[size])

@@ -1,4 +1,4 @@
-"""What the pretraining step is timed on: sequences in a run's layout, and their draws.
+"""What the pretraining step is timed on: weights, sequences in a run's layout, and their draws.
 
 Token ids follow Zipf's law, since the gradients of the shared embedding meet in the rows of common
 tokens, and a flat or constant stream would hide what that costs.
@@ -13,10 +13,12 @@ from torch import Tensor
 
 from electrify.config.pretrain import PretrainConfig
 from model.batch import Batch, Noise, SpecialTokens
+from model.electra import ElectraPretrainer
 from model.masking import num_slots
 from model.train.data import HostBatch, SequenceData, noise_key, open_shards
 from vocab.shards.files import token_dtype
 
+SEED = 0
 BERT_SPECIAL = SpecialTokens(pad=0, cls=101, sep=102, mask=103)
 BERT_VOCAB_SIZE = 30_522
 _FIRST_WORD = 999  # where the words of BERT's vocabulary begin, after special and unused pieces
@@ -133,3 +135,9 @@ def shard_pool(folder: Path, config: PretrainConfig, batch_size: int, length: in
         data.special,
         "shards of a run",
     )
+
+
+def make_model(config: PretrainConfig, pool: Pool) -> ElectraPretrainer:
+    """Ours on the CPU, the same weights each time."""
+    torch.manual_seed(SEED)
+    return ElectraPretrainer(config, pool.vocab_size, pool.special)

@@ -9,8 +9,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from electrify.system.progress import setup_logging
 
 Task = Mapping[str, Any]
 _PEER_DOCUMENTS = 64  # handed to the trainer at once; more costs it memory
-_KIWI_BATCH = 64
 
 
 def train(task: Task) -> None:
@@ -46,22 +43,6 @@ def train_peer(task: Task) -> None:
     tokenizer.save(str(_fresh(task["folder"]) / "tokenizer.json"))
 
 
-def learn_again(task: Task) -> None:
-    """From counts that are there, with another `max_crossing`."""
-    from electrify.config.load import parse_config
-    from vocab.counts.table import read_batches
-    from vocab.counts.words import weighted
-    from vocab.tokenizer import build_tokenizer, save_tokenizer
-    from vocab.train import training_of
-    from vocab.wordpiece.learn import train_wordpiece
-
-    options = parse_config(task["config"]).vocab
-    training = replace(training_of(options), max_crossing=task["max_crossing"])
-    batches = weighted(partial(read_batches, Path(task["counts"])), options.temperature)
-    pieces = train_wordpiece(batches, training).pieces
-    save_tokenizer(build_tokenizer(pieces, lowercase=False), _fresh(task["folder"]), False)
-
-
 def encode(task: Task) -> None:
     """Documents to token shards as `electrify encode` does."""
     from electrify.config.load import parse_config
@@ -86,18 +67,6 @@ def encode_alone(task: Task) -> None:
     write_json(Path(task["output"]), seconds)
 
 
-def kiwi_alone(task: Task) -> None:
-    """kiwipiepy on running text: documents spread evenly, up to a number of bytes."""
-    from kiwipiepy import Kiwi
-
-    texts = _sample(task)
-    kiwi = Kiwi(num_workers=-1)
-    list(kiwi.tokenize(texts[:1]))
-    seconds = _timed(lambda: [len(tokens) for tokens in kiwi.tokenize(texts)])
-    size = sum(len(text.encode()) for text in texts)
-    write_json(Path(task["output"]), seconds | {"bytes": size, "documents": len(texts)})
-
-
 def measure_spans(task: Task) -> None:
     """Fertility and span-alignment ceiling of vocabularies on files of answers and entities."""
     from vocab.compare import load_reference, read_spans, span_report
@@ -113,8 +82,7 @@ def measure_spans(task: Task) -> None:
 
 
 JOBS: dict[str, Callable[[Task], None]] = {
-    job.__name__: job
-    for job in (train, train_peer, learn_again, encode, encode_alone, kiwi_alone, measure_spans)
+    job.__name__: job for job in (train, train_peer, encode, encode_alone, measure_spans)
 }
 
 
@@ -136,17 +104,6 @@ def _batches(task: Task, size: int) -> Iterator[list[str]]:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(size, columns=["text"], use_threads=False):
                 yield batch.column("text").to_pylist()
-
-
-def _sample(task: Task) -> list[str]:
-    """Every n-th document, so that about `bytes` come together."""
-    step, texts, number = max(1, task["total_bytes"] // task["bytes"]), list[str](), 0
-    for batch in _batches(task, _KIWI_BATCH):
-        for text in batch:
-            if number % step == 0:
-                texts.append(text)
-            number += 1
-    return texts
 
 
 def _timed(work: Callable[[], object]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The pretraining benchmark imports where nothing is installed but what a GPU host has."""
+"""The benchmarks of training import where nothing is installed but what a GPU host has."""
 
 import subprocess
 import sys
@@ -19,17 +19,13 @@ _ABSENT = (
     "mwparserfromhell",
     "pycld2",
     "py3langid",
+    "accelerate",
 )
 
 
 def test_no_package_is_needed_beyond_those_of_a_gpu_host():
-    modules = [
-        "benchmarks.throughput.__main__",
-        "benchmarks.throughput.pretrain",
-        "benchmarks.throughput.pretrain_table",
-        "benchmarks.throughput.pretrain_peer",
-    ]
+    modules = ["__main__", "pretrain", "pretrain_peer", "finetune"]
     program = f"import sys\nfor name in {_ABSENT}: sys.modules[name] = None\n"
-    program += "".join(f"import {module}\n" for module in modules)
+    program += "".join(f"import benchmarks.throughput.{module}\n" for module in modules)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,9 +9,22 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.throughput import corpus, corpus_peer
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.corpus import Pair, find_corpora, prepare
-from benchmarks.throughput.recall import Outcome, measure_precision, measure_recall
+from benchmarks.throughput.copies import Outcome
+from benchmarks.throughput.corpus import (
+    OURS,
+    WHOLE,
+    CorpusSettings,
+    GraphRun,
+    Parts,
+    compare_near,
+    write_config,
+)
+from benchmarks.throughput.cost import Cost
+from benchmarks.throughput.texts import Corpus, Prepared, find_corpora, prepare
+from electrify.config.clean import NearDedupConfig
+from electrify.config.load import load_config
 
 _SYLLABLES = [a + b for a in ("가", "노", "드", "리", "모") for b in ("람", "숲", "별", "강", "길")]
 _LETTERS = [a + b for a in ("st", "br", "m", "k", "pl") for b in ("and", "ore", "ilt", "une", "ay")]
@@ -42,20 +55,17 @@ def done(tmp_path_factory) -> SimpleNamespace:
             "--work",
             str(folder / "work"),
             *_OPTIONS,
-            "--no-steps",
             "--scale",
             "none",
             "--workers",
             "1",
             "--json",
             str(folder / "all.json"),
-            "--report",
-            str(folder / "report"),
         ]
     )
     assert status == 0
     prepared = prepare(folder / "again", find_corpora(folder / "data", ("ko", "en")), 5, 2, seed=3)
-    figures = json.loads((folder / "all.json").read_text(encoding="utf-8"))
+    figures = json.loads((folder / "all.json").read_text(encoding="utf-8"))["tables"]
     return SimpleNamespace(folder=folder, prepared=prepared, figures=figures)
 
 
@@ -133,14 +143,6 @@ def test_copies_that_are_plain_are_found_and_costs_are_measured(done) -> None:
     assert 50 < near["peak_mb"] < 2000
 
 
-def test_the_report_judges_and_names_no_path(done) -> None:
-    report = (done.folder / "report" / "report.md").read_text(encoding="utf-8")
-    assert "| recall of exact copies | ≥ 1 | 1 | met |" in report
-    assert "ours / datatrove at its fastest setting | ≥ 8 | – | not measured |" in report
-    for name in ("report.md", "report.json", "report.html"):
-        assert str(done.folder) not in (done.folder / "report" / name).read_text(encoding="utf-8")
-
-
 def test_no_data_is_refused(tmp_path: Path, capsys) -> None:
     assert main(["corpus", "--data-dir", str(tmp_path / "none"), "--work", str(tmp_path)]) == 1
     assert "give --data-dir DIR" in capsys.readouterr().err
@@ -155,26 +157,87 @@ def test_options_that_make_no_sense_are_named(words, said, capsys) -> None:
     assert said in capsys.readouterr().err
 
 
-def test_what_another_rule_took_does_not_count() -> None:
-    pairs = [Pair("a2", "a", "words", 0.8, 0.81), Pair("b2", "b", "words", 0.8, 0.81)]
-    # a2 -> c <- a: a third stands for both; b2 was dropped by a rule
-    outcome = Outcome({"a": "c", "a2": "a"}, frozenset({"b", "c"}))
-    (band,) = measure_recall("x", pairs, outcome)
-    assert (band.pairs, band.together, band.resolved, band.recall) == (1, 1, 1, 1.0)
+def test_a_peer_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path, monkeypatch) -> None:
+    def refuse(work: Path, languages: set[str]) -> Path:
+        raise ValueError(f"cannot be installed below {work}")
+
+    done = GraphRun(Cost(1.0, 1.0, 1.0, 1.0), tmp_path)
+    monkeypatch.setattr(corpus, "install_peer", refuse)
+    monkeypatch.setattr(corpus, "run_graph", lambda *_: done)
+    monkeypatch.setattr(corpus, "read_outcome", lambda _: Outcome({}, frozenset()))
+    prepared = Prepared(tmp_path, (), 5, 1000, ())
+    settings = CorpusSettings(tmp_path, tmp_path, ("ko",), 0, 0, 0, True, (), num_workers=1)
+    notes: list[str] = []
+    found = compare_near(prepared, settings, notes)
+    assert [row["name"] for row in found.costs] == [OURS]
+    (note,) = notes
+    assert "could not be installed or failed" in note
+    assert str(tmp_path) not in note
 
 
-def test_precision_looks_at_the_document_that_is_left() -> None:
-    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(104)]
-    texts = {
-        "kept": " ".join(words),
-        "equal": " ".join(words),
-        "chained": " ".join(["x"] * 10 + words[10:]),
-    }
-    outcome = Outcome({"chained": "equal", "equal": "kept"}, frozenset({"kept"}))
-    both, unequal = measure_precision("x", outcome, texts)
-    # 90 of 100 shingles are common; of the copy's others "x x x x x" stands once, and 4 reach over
-    assert (both.number, unequal.number) == (2, 1)
-    assert (both.at_least_80, unequal.at_least_80) == (1.0, 1.0)
-    texts["chained"] = " ".join(words[:40] + ["x"] * 64)
-    both, unequal = measure_precision("x", outcome, texts)
-    assert (both.at_least_50, unequal.at_least_50) == (0.5, 0.0)
+def test_the_peer_is_compared_by_its_own_clocks(tmp_path: Path, monkeypatch) -> None:
+    ours = GraphRun(Cost(2.0, 4.0, 1.0, 1.0), tmp_path)
+    peers = iter([Cost(5.0, 36.0, 1.0, 1.0), Cost(1.0, 2.0, 1.0, 1.0), Cost(2.0, 4.0, 1.0, 1.0)])
+
+    def run(*_: object) -> corpus_peer.PeerRun:
+        return corpus_peer.PeerRun(next(peers), {"signatures": 1.25}, ())
+
+    monkeypatch.setattr(corpus, "install_peer", lambda *_: Path("python"))
+    monkeypatch.setattr(corpus, "run_graph", lambda *_: ours)
+    monkeypatch.setattr(corpus, "run_peer", run)
+    monkeypatch.setattr(corpus, "read_outcome", lambda _: Outcome({}, frozenset()))
+    prepared = Prepared(tmp_path, (), 5, 1000, ())
+    settings = CorpusSettings(tmp_path, tmp_path, ("ko",), 0, 0, 0, True, (), num_workers=1)
+    found = compare_near(prepared, settings, [])
+    assert [row.get("ratio_of_cpu_seconds") for row in found.costs] == [None, 9.0, 0.5, 1.0]
+    assert [row.get("ratio_of_wall_seconds") for row in found.costs] == [None, 2.5, 0.5, 1.0]
+    assert found.peers[0]["step_seconds"] == "signatures 1.2"
+    settings_of = corpus_peer.PEER_SETTINGS
+    assert [row["meaning"] for row in found.peers] == [of.meaning for of in settings_of]
+
+
+def test_the_peer_has_our_bands_and_words_by_language_beside_its_example(
+    tmp_path: Path, monkeypatch
+) -> None:
+    corpora = tuple(
+        Corpus(of, name, tmp_path) for of, name in (("ko", "a"), ("en", "b"), ("ko", "c"))
+    )
+    prepared = Prepared(tmp_path / "input", corpora, 3, 1000, ())
+    for index in range(3):
+        (tmp_path / "input" / f"{index:02d}").mkdir(parents=True)
+        (tmp_path / "input" / f"{index:02d}" / "00000.jsonl").touch()
+    tasks = []
+
+    def run(command: list[str], _: Path) -> Cost:
+        path = Path(command[-1])
+        tasks.append(json.loads(path.read_text(encoding="utf-8")))
+        path.with_name("seconds.json").write_text("{}", encoding="utf-8")
+        return Cost(1.0, 1.0, 1.0, 1.0)
+
+    monkeypatch.setattr(corpus_peer, "run_measured", run)
+    for settings in corpus_peer.PEER_SETTINGS:
+        corpus_peer.run_peer(Path("python"), prepared, settings, tmp_path / "peer", 1)
+    bands = [(task["num_bands"], task["rows_per_band"]) for task in tasks]
+    ours = NearDedupConfig()
+    assert bands == [(14, 8), *[(ours.num_bands, ours.rows_per_band)] * 2]
+    files = [{part["words"]: part["files"] for part in task["parts"]} for task in tasks]
+    every = [f"{index:02d}/00000.jsonl" for index in range(3)]
+    assert files == [
+        {"en": every},
+        {"ko": [every[0], every[2]], "en": [every[1]]},
+        {"plain": every},
+    ]
+
+
+def test_what_is_off_is_off_in_the_config(tmp_path: Path) -> None:
+    prepared = Prepared(tmp_path, (Corpus("ko", "cpp-docs", tmp_path),), 1, 1, ())
+    off = load_config(write_config(prepared, Parts(lines=True), tmp_path)).clean
+    assert (off.exact_dedup, off.line_dedup.enabled, off.near_dedup.enabled) == (False, True, False)
+    assert not any((off.remove_html, off.mask_pii, off.repair_mojibake, off.max_repeats))
+    assert (off.min_characters, off.min_language_fraction) == (0, 0.0)
+    assert off.sources[0].profile == "none"
+    whole = load_config(write_config(prepared, WHOLE, tmp_path)).clean
+    assert whole.exact_dedup
+    assert whole.near_dedup.enabled
+    assert whole.remove_html
+    assert whole.sources[0].profile == "documentation"

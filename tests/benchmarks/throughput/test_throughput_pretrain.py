@@ -12,40 +12,41 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.throughput import pretrain, pretrain_variants
+from benchmarks.throughput import pretrain, pretrain_systems
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.pretrain import measure_pretraining
-from benchmarks.throughput.pretrain_counts import Recorded, record
+from benchmarks.throughput.pretrain import (
+    SHAPES,
+    PretrainSettings,
+    measure_pretraining,
+    ratio_rows,
+)
 from benchmarks.throughput.pretrain_data import BERT_SPECIAL, Pool, shard_pool, zipf_pool
-from benchmarks.throughput.pretrain_figures import PretrainFigures, System, judge, ratios_of
-from benchmarks.throughput.pretrain_parts import OTHER, WHOLE
-from benchmarks.throughput.pretrain_probe import probe_attention, probe_head, run_probes
-from benchmarks.throughput.pretrain_settings import SHAPES, PretrainSettings
-from benchmarks.throughput.pretrain_table import build_pretrain_page
-from benchmarks.throughput.pretrain_timing import Timed, ceilings, step_peak_bytes, time_in_turn
-from benchmarks.throughput.pretrain_variants import (
+from benchmarks.throughput.pretrain_systems import (
     AGAIN,
+    AS_WRITTEN,
     COMPILED_PEER,
     OURS,
     PADDED,
     PEER,
     PEER_PADDED,
+    Timed,
     Variant,
     make_ours,
     make_peer,
+    step_peak_bytes,
+    time_in_turn,
 )
 from model import vocabulary_head as head_loss
 from model.batch import SpecialTokens
 from model.watch.flops import flops_per_token
+from tests.benchmarks.throughput.operators import Recorded, record
 from tests.vocab.shard_files import write_shards
 
 CPU = torch.device("cpu")
 VOCAB_SIZE, BATCH_SIZE, LENGTH = 300, 4, 32
 NUM_SLOTS = 4  # int(0.155 x 32)
 SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
-SETTINGS = PretrainSettings(
-    device="cpu", size="tiny", rounds=2, steps=1, vocab_size=VOCAB_SIZE, with_ceilings=False
-)
+SETTINGS = PretrainSettings(device="cpu", size="tiny", rounds=2, steps=1, vocab_size=VOCAB_SIZE)
 
 
 def tiny_pool(packed: bool = True, vocab_size: int = VOCAB_SIZE) -> Pool:
@@ -197,71 +198,30 @@ def timed(name: str, *seconds: float) -> Timed:
     return Timed(name, seconds, tuple(2 * of for of in seconds))
 
 
-def system(name: str, *seconds: float) -> System:
-    return System(timed(name, *seconds), "x", 1000, 900.0, 7e7, 3.0)
-
-
-def test_rates_count_padding_apart_and_flops_by_one_formula():
-    of = system(OURS, 0.1, 0.2, 0.4)
-    figures = PretrainFigures({"precision": "bf16"}, 1e12, {"matmul_bf16_flops_per_second": 5e11})
-    figures.schedule_tokens = 3600 * 5000.0
-    assert (of.positions_per_second, of.tokens_per_second) == pytest.approx((5000, 4500))
-    assert of.timed.spread == pytest.approx(1.5)
-    assert figures.mfu(of) == pytest.approx(7e7 * 5000 / 1e12)
-    assert figures.of_matmul(of) == pytest.approx(0.7)
-    assert figures.hours(of) == pytest.approx(1.0)
-    assert PretrainFigures({"precision": "bf16"}, float("nan")).mfu(of) is None
+def test_rates_count_padding_apart_and_flops_by_one_formula(monkeypatch):
+    monkeypatch.setattr(pretrain, "peak_flops", lambda *_: 1e12)
+    config = replace(SETTINGS, size="small", length=32, batch_size=BATCH_SIZE)
+    bench = pretrain.Bench(config, config.config(), CPU)
+    padded = tiny_pool(packed=False)
+    bench.variants = [Variant(OURS, padded, lambda _: None, [], CPU)]
+    (row,) = bench.system_rows([timed(OURS, 0.1, 0.2, 0.4)])
+    assert row["tokens_per_second"] == pytest.approx(BATCH_SIZE * 32 / 0.2)
+    number = len(padded.input_ids)
+    tokens = sum(int((ids != SPECIAL.pad).sum()) for ids in padded.input_ids) / number
+    assert row["without_padding"] == pytest.approx(tokens / 0.2)
+    assert row["spread"] == pytest.approx(1.5)
+    flops = flops_per_token(config.config(), VOCAB_SIZE, 32, "joint").matmul
+    assert row["mfu"] == pytest.approx(flops * row["tokens_per_second"] / 1e12)
+    # the paper's million steps of 128 sequences of 128 tokens
+    assert row["schedule_hours"] == pytest.approx(1e6 * 128 * 128 / 3600 / row["tokens_per_second"])
 
 
 def test_ratios_are_medians_of_rounds():
-    found = ratios_of({OURS: timed(OURS, 1, 2, 4), PEER: timed(PEER, 3, 2, 12)})
-    assert found == {"ratio_to_peer": 3.0, "cpu_time_ratio_to_peer": 3.0}
-
-
-def test_goals_are_judged_on_the_hardware_they_name():
-    def met(device: str, size: str, is_paper_shape: bool, **other: object) -> list[bool | None]:
-        on_cpu = device == "CPU"
-        about = {
-            "device": device,
-            "size": size,
-            "is_paper_shape": is_paper_shape,
-            "device_type": "cpu" if on_cpu else "cuda",
-            "precision": "fp32" if on_cpu else "bf16",
-            "dropout": 0.1,
-            "vocab_size": 30_522,
-        }
-        figures = PretrainFigures(about | other, 1e15, systems=[system(OURS, 1000 / 3e6)])
-        figures.ratios = {"ratio_to_peer": 2.0, "ratio_to_compiled_peer": 2.5}
-        return [goal.met for goal in judge(figures)]
-
-    # rate: goal and gates; ratios on a GPU: plain, compiled; on a CPU; first step; loss curve
-    assert met("NVIDIA H200", "small", True) == [False, False, True, False, True, None, True, None]
-    assert met("NVIDIA H200", "small", False)[:3] == [None] * 3
-    assert met("NVIDIA H100", "small", True)[:3] == [None] * 3
-    assert met("CPU", "small", False) == [None] * 5 + [True, True, None]
-    assert met("CPU", "tiny", False) == [None] * 3 + [True, None]
-    # what would be faster by doing less
-    for less in ({"dropout": 0.0}, {"vocab_size": 8000}, {"precision": "fp32"}):
-        assert met("NVIDIA H200", "small", True, **less) == [None] * 6 + [True, None]
-    for less in ({"dropout": 0.0}, {"vocab_size": 8000}, {"precision": "bf16"}):
-        assert met("CPU", "small", False, **less) == [None] * 6 + [True, None]
-
-
-def test_a_first_step_that_found_compiled_code_is_not_judged():
-    about = {
-        "device": "CPU",
-        "device_type": "cpu",
-        "size": "small",
-        "is_paper_shape": False,
-        "precision": "fp32",
-        "dropout": 0.1,
-        "vocab_size": 30_522,
-    }
-    found = [
-        judge(PretrainFigures(about, 1e15, systems=[replace(system(OURS, 1.0), num_cached=n)]))
-        for n in (0, 1)
+    rows = ratio_rows([timed(OURS, 1, 2, 4), timed(PEER, 3, 2, 12), timed(OURS, 1, 1, 8)])
+    assert rows == [
+        {"against": PEER, "by_the_clock": 3.0, "by_processor_time": 3.0},
+        {"against": AGAIN, "by_the_clock": 1.0, "by_processor_time": 1.0},
     ]
-    assert [goals[-2].met for goals in found] == [True, None]
 
 
 def test_pieces_that_the_first_step_found_compiled_are_counted(monkeypatch):
@@ -283,8 +243,8 @@ def test_the_peer_copies_from_pinned_memory_on_a_gpu(monkeypatch):
     """As ours does: from other memory each copy would wait for the step before."""
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self + 1)
     tensors = tiny_pool().input_ids
-    assert pretrain_variants._pinned(tensors, CPU) is tensors
-    pinned = pretrain_variants._pinned(tensors, torch.device("cuda"))
+    assert pretrain_systems._pinned(tensors, CPU) is tensors
+    pinned = pretrain_systems._pinned(tensors, torch.device("cuda"))
     assert all(torch.equal(a, b + 1) for a, b in zip(pinned, tensors, strict=True))
 
 
@@ -311,43 +271,38 @@ def test_peak_memory_has_the_gradients_that_a_step_makes_in_place_of_the_last_on
 def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
     # the compiler takes a minute and more; what is called in its place is what it would compile
     monkeypatch.setattr(torch, "compile", lambda module: module)
-    figures = measure_pretraining(replace(SETTINGS, with_peer=True, micro_batches=2))
-    names = [of.timed.name for of in figures.systems]
+    report = measure_pretraining(replace(SETTINGS, with_peer=True, micro_batches=2))
+    systems = report.rows("systems")
+    names = [row["system"] for row in systems]
     assert names == [OURS, f"{OURS}, 2 micro-batches", PEER, COMPILED_PEER, PADDED, PEER_PADDED]
-    assert set(figures.ratios) == {
-        "ratio_to_peer",
-        "cpu_time_ratio_to_peer",
-        "ratio_to_compiled_peer",
-        "cpu_time_ratio_to_compiled_peer",
-        f"ratio_to_{AGAIN}",
-    }
-    for of in figures.systems:
-        assert of.peak_bytes is None  # only a GPU's allocator tells
-        assert of.launches is None
-        assert (of.tokens < of.positions) == ("padded" in of.timed.name)
-    assert figures.mfu(figures.systems[0]) is None
-    assert figures.loader is not None
-    assert figures.loader.positions == BATCH_SIZE * LENGTH
-    assert figures.loader.positions_per_second > 0
-    assert figures.correct["generator_relative_error"] < 1e-6
-    assert figures.correct["discriminator_relative_error"] < 1e-6
-    assert figures.correct["word_gradient_relative_error"] < 1e-5
-    inside = {name: of for name, of in figures.parts.items() if name not in (WHOLE, OTHER)}
-    assert min(inside.values()) > 0
-    assert set(inside) == {
-        "mask",
-        "generator",
-        "generator head",
-        "discriminator",
-        "discriminator head",
-        "backward",
-        "gradient norm",
-        "optimizer",
-    }
-    assert figures.parts[OTHER] >= 0
-    plain = json.loads(json.dumps(figures.as_json(), allow_nan=False))
-    assert plain["systems"][0]["mfu"] is None
-    assert "not measured" in build_pretrain_page(figures).markdown()
+    assert [row["against"] for row in report.rows("ratios")] == [PEER, COMPILED_PEER, AGAIN]
+    for row in systems:
+        assert row["peak_memory_mb"] is None  # only a GPU's allocator tells
+        assert row["mfu"] is None
+        is_less = row["without_padding"] < row["tokens_per_second"]
+        assert is_less == ("padded" in row["system"])
+    correct = {row["figure"]: row["value"] for row in report.rows("correct")}
+    assert correct["generator relative error"] < 1e-6
+    assert correct["discriminator relative error"] < 1e-6
+    assert correct["word gradient relative error"] < 1e-5
+    plain = json.loads(json.dumps(report.as_json(), allow_nan=False))
+    assert plain["tables"]["systems"][0]["mfu"] is None
+    assert f"| {PEER}" in report.markdown().replace("\\", "")
+
+
+def test_beside_the_fast_path_the_same_step_is_timed_as_it_is_written(monkeypatch):
+    # what is called in the compiler's place is what it would compile
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    report = measure_pretraining(replace(SETTINGS, fast="on"))
+    assert [row["system"] for row in report.rows("systems")] == [OURS, AS_WRITTEN, PADDED]
+    assert [row["against"] for row in report.rows("ratios")] == [AS_WRITTEN, AGAIN]
+    assert report.conditions["how"] == "fp32, compiled"
+
+
+def test_options_of_the_fast_path_reach_the_config():
+    chosen = [replace(SETTINGS, fast=fast).config() for fast in ("auto", "on", "off")]
+    options = [(config.compile, config.cuda_graph) for config in chosen]
+    assert options == [("auto", "auto"), ("on", "auto"), ("off", "off")]
 
 
 def test_what_cannot_run_is_told_and_left_out(monkeypatch):
@@ -355,10 +310,10 @@ def test_what_cannot_run_is_told_and_left_out(monkeypatch):
         raise RuntimeError("no compiler here\nand more")
 
     monkeypatch.setattr(torch, "compile", refuse)
-    figures = measure_pretraining(replace(SETTINGS, with_peer=True))
-    assert figures.system(COMPILED_PEER) is None
-    assert "ratio_to_compiled_peer" not in figures.ratios
-    assert figures.notes == ["peer_hf_compiled did not run: no compiler here"]
+    report = measure_pretraining(replace(SETTINGS, with_peer=True))
+    assert COMPILED_PEER not in [row["system"] for row in report.rows("systems")]
+    assert COMPILED_PEER not in [row["against"] for row in report.rows("ratios")]
+    assert report.notes == ["peer_hf_compiled did not run: no compiler here"]
     monkeypatch.setattr(pretrain, "make_ours", refuse)
     with pytest.raises(ValueError, match="electrify did not run: no compiler here: try a smaller"):
         measure_pretraining(SETTINGS)
@@ -374,26 +329,21 @@ def test_a_step_that_fits_in_parts_alone_is_measured_so(monkeypatch):
         run_first(variant)
 
     monkeypatch.setattr(Variant, "run_first", first)
-    figures = measure_pretraining(replace(SETTINGS, micro_batches=2, with_padded=False))
-    assert [of.timed.name for of in figures.systems] == [f"{OURS}, 2 micro-batches"]
-    assert figures.notes == ["electrify did not run: too large"]
-    assert figures.parts == {}
-    build_pretrain_page(figures)
+    report = measure_pretraining(replace(SETTINGS, micro_batches=2, with_padded=False))
+    names = [row["system"] for row in report.rows("systems")]
+    assert names == [f"{OURS}, 2 micro-batches"]
+    assert report.notes == ["electrify did not run: too large"]
+    assert not report.rows("ratios")
 
 
 def test_the_command_writes_its_figures(tmp_path, capsys):
     arguments = ["pretrain", "--device", "cpu", "--size", "tiny", "--rounds", "1", "--steps", "1"]
-    outputs = ["--json", str(tmp_path / "a.json"), "--report", str(tmp_path / "report")]
-    assert main([*arguments, "--no-ceilings", *outputs]) == 0
+    assert main([*arguments, "--json", str(tmp_path / "a.json")]) == 0
     assert "A step of pretraining" in capsys.readouterr().out
     plain = json.loads((tmp_path / "a.json").read_text())
-    assert [of["timed"]["name"] for of in plain["systems"]] == [OURS, PADDED]
+    assert [row["system"] for row in plain["tables"]["systems"]] == [OURS, PADDED]
     assert plain["conditions"]["precision"] == "fp32"
-    assert {path.name for path in (tmp_path / "report").iterdir()} == {
-        "report.html",
-        "report.md",
-        "report.json",
-    }
+    assert plain["conditions"]["how"] == "fp32, as written"
 
 
 @pytest.mark.parametrize(
@@ -403,33 +353,11 @@ def test_the_command_writes_its_figures(tmp_path, capsys):
         (["--dropout", "1"], "--dropout 1: from 0"),
         (["--micro-batches", "3"], "--micro-batches 3 of 4 sequences"),
         (["--length", "8"], "--length 8: from 16"),
-        (["--probe"], "--probe on the CPU"),
     ],
 )
 def test_what_a_user_got_wrong_is_told(arguments: list[str], words: str, capsys):
     assert main(["pretrain", "--device", "cpu", "--size", "tiny", *arguments]) == 1
     assert words in capsys.readouterr().err
-
-
-def test_probes_run_anywhere_on_little_shapes():
-    attention = probe_attention(CPU, torch.float32, 64, 1, (16,), (0.1, 0.0), repeats=1)
-    by_choice = {(of.choice, of.detail.split()[-1]): of for of in attention}
-    assert by_choice["math", "0.1"].seconds is not None
-    refused = by_choice["cudnn", "0"]
-    assert refused.seconds is None
-    assert refused.note
-    head = probe_head(CPU, torch.float32, 4, 8, (30, 32), repeats=1)
-    assert [of.choice for of in head] == ["30"] * 3 + ["32"] * 3
-    assert all(of.seconds for of in head)
-    with pytest.raises(ValueError, match="--device cuda"):
-        run_probes(CPU)
-
-
-def test_ceilings_are_rates_of_what_was_done():
-    found = ceilings(CPU, side=64, num_bytes=8000)
-    assert found["copied_bytes"] == 8000
-    assert found["matmul_side"] == 64
-    assert min(found.values()) > 0
 
 
 def test_every_size_has_shapes_and_a_config():

@@ -5,19 +5,20 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.throughput import pretrain_check
-from benchmarks.throughput.pretrain_check import NO_DROPOUT, compare_with_peer, in_text_order
-from benchmarks.throughput.pretrain_data import zipf_pool
+from benchmarks.throughput import pretrain_peer
+from benchmarks.throughput.pretrain import PretrainSettings
+from benchmarks.throughput.pretrain_data import make_model, zipf_pool
 from benchmarks.throughput.pretrain_peer import (
+    NO_DROPOUT,
     PeerBatch,
     choose,
+    compare_with_peer,
     gumbel_sample,
+    in_text_order,
     make_peer_optimizer,
     peer_of,
     peer_step,
 )
-from benchmarks.throughput.pretrain_settings import PretrainSettings
-from benchmarks.throughput.pretrain_variants import make_model
 from model.batch import SpecialTokens
 from model.objectives import run_objective
 from model.train.step import AS_WRITTEN, Parts
@@ -78,7 +79,7 @@ def test_the_comparison_of_a_run_sees_samples_that_differ(monkeypatch):
     def other_samples(masked, sampled):
         return in_text_order(masked, sampled.roll(1, 1))
 
-    monkeypatch.setattr(pretrain_check, "in_text_order", other_samples)
+    monkeypatch.setattr(pretrain_peer, "in_text_order", other_samples)
     wrong = compare_with_peer(CONFIG, tiny_pool(), CPU)
     assert wrong["generator_relative_error"] < 1e-6
     assert wrong["word_gradient_relative_error"] > 1e-4
@@ -92,7 +93,7 @@ def test_where_steps_are_compiled_that_is_what_is_compared(monkeypatch):
         return 2 * loss, outputs
 
     parts = Parts(AS_WRITTEN.mask, doubled), None
-    monkeypatch.setattr(pretrain_check, "compile_parts", lambda model, ranks: parts)
+    monkeypatch.setattr(pretrain_peer, "compile_parts", lambda model, ranks: parts)
     found = [compare_with_peer(CONFIG, tiny_pool(), CPU, compiled) for compiled in (False, True)]
     errors = [of["word_gradient_relative_error"] for of in found]
     assert errors == pytest.approx([0.0, 1.0], abs=1e-5)

@@ -10,22 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from benchmarks.throughput import vocab_jobs, vocab_run
+from benchmarks.throughput import vocab, vocab_jobs
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.corpus import find_corpora
-from benchmarks.throughput.figures import Step
-from benchmarks.throughput.measure import Cost
-from benchmarks.throughput.vocab_figures import (
-    ALONE,
-    END_TO_END,
-    OURS,
-    PEER,
-    Point,
-    Trained,
-    VocabFigures,
-    judge,
-)
-from benchmarks.throughput.vocab_text import clean_lightly, prepare_documents
+from benchmarks.throughput.cost import Cost
+from benchmarks.throughput.texts import clean_lightly, find_corpora, prepare_documents
+from benchmarks.throughput.vocab import OURS, PEER
 from vocab.shards.files import TokenShards
 
 _SYLLABLES = [a + b for a in ("가", "노", "드", "리", "모") for b in ("람", "숲", "별", "강", "길")]
@@ -68,7 +57,7 @@ def done(tmp_path_factory) -> SimpleNamespace:
         return Cost(2.0, 3.0, 50.0, 60.0)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(vocab_run, "run_measured", run_here)
+    patch.setattr(vocab, "run_measured", run_here)
     status = main(
         [
             "vocab",
@@ -84,14 +73,13 @@ def done(tmp_path_factory) -> SimpleNamespace:
             str(folder / "work"),
             "--json",
             str(folder / "all.json"),
-            "--report",
-            str(folder / "report"),
         ]
     )
     patch.undo()
     assert status == 0
-    figures = json.loads((folder / "all.json").read_text(encoding="utf-8"))
-    return SimpleNamespace(folder=folder, figures=figures, jobs=jobs)
+    figures = (folder / "all.json").read_text(encoding="utf-8")
+    tables = json.loads(figures)["tables"]
+    return SimpleNamespace(folder=folder, figures=figures, tables=tables, jobs=jobs)
 
 
 def _texts(folder: Path) -> list[str]:
@@ -107,16 +95,16 @@ def test_every_text_is_trained_on_by_both(done) -> None:
         "encode",
         "measure_spans",
     ]
-    rows = done.figures["training"]
+    rows = done.tables["training"]
     assert [row["text"] for row in rows] == ["ko"] * 4 + ["all languages"] * 2
-    assert [row["step"]["name"] for row in rows] == [OURS, PEER] * 3
+    assert [row["name"] for row in rows] == [OURS, PEER] * 3
     for row, folder in zip(rows[::2], ("ko-0.03", "ko", "all"), strict=True):
         texts = _texts(done.folder / "work" / folder)
-        assert row["step"]["documents"] == len(texts)
-        assert row["step"]["megabytes"] == sum(len(text.encode()) for text in texts) / 1e6
-        assert row["step"]["mb_per_second"] == row["step"]["megabytes"] / 2
-        for vocab in ("vocab", "vocab-peer"):
-            path = done.folder / "work" / folder / vocab / "tokenizer.json"
+        assert row["documents"] == len(texts)
+        assert row["megabytes"] == sum(len(text.encode()) for text in texts) / 1e6
+        assert row["mb_per_second"] == row["megabytes"] / 2
+        for name in ("vocab", "vocab-peer"):
+            path = done.folder / "work" / folder / name / "tokenizer.json"
             assert Tokenizer.from_file(str(path)).get_vocab_size() == 150
 
 
@@ -129,46 +117,17 @@ def test_shards_hold_the_documents(done) -> None:
     assert tokens == sum(len(encoding.ids) + 1 for encoding in encoded)
 
 
-def test_the_report_holds_goals_curve_and_no_path(done) -> None:
-    report = done.folder / "report"
-    assert json.loads((report / "report.json").read_text()) == done.figures
-    for name in ("report.md", "report.html", "report.json"):
-        text = (report / name).read_text(encoding="utf-8")
-        assert PEER in text
-        assert "klue-mrc-dev.json" in text
-        assert str(done.folder) not in text
-    assert {point["name"] for point in done.figures["curve"]} == {PEER, "whitespace"}
-
-
-def test_goals_are_judged_by_the_largest_korean_text() -> None:
-    def step(name, megabytes, wall, cpu=1.0, peak=1.0) -> Step:
-        return Step(name, 1, megabytes, cpu, wall, peak, peak)
-
-    def point(name, fertility, ceiling) -> Point:
-        return Point(name, "mrc", 32_000, fertility, ceiling, 1.0, ceiling, 10)
-
-    figures = VocabFigures(
-        {},
-        training=[
-            Trained("ko", step(OURS, 10, 9.0, 9.0, 900.0)),
-            Trained("ko", step(PEER, 10, 1.0)),
-            Trained("ko", step(OURS, 90, 8.0, 10.0, 200.0)),
-            Trained("ko", step(PEER, 90, 10.0, 8.0, 700.0)),
-            Trained("all languages", step(OURS, 200, 99.0)),
-        ],
-        encoding=[step(ALONE, 90, 10.0), step(END_TO_END, 90, 9.0), step("other", 90, 99.0)],
-        curve=[point("whitespace", 2.0, 0.8), point("nominal", 2.2, 0.99), point("all", 2.5, 1.0)],
-    )
-    found = [(goal.value, goal.met) for goal in judge(figures)]
-    assert found == [
-        (3.5, True),
-        (0.8, True),
-        (1.25, False),
-        (pytest.approx(10 / 9), True),
-        (0.99, True),
-        (pytest.approx(1.1), False),
-    ]
-    assert {goal.met for goal in judge(VocabFigures({}))} == {None}
+def test_figures_stand_beside_those_of_the_peer_and_name_no_path(done) -> None:
+    ours, peer = done.tables["training"][:2]
+    assert "ratio_of_cpu_seconds" not in ours
+    ratios = [peer[f"ratio_of_{name}"] for name in ("wall_seconds", "cpu_seconds", "peak_mb")]
+    assert ratios == [1.0, 1.0, 1.0]  # costs are made up, and the same
+    alone, ends, _ = done.tables["encoding"]
+    assert ends["ratio_of_mb_per_second"] == ends["mb_per_second"] / alone["mb_per_second"]
+    borders = done.tables["borders"]
+    assert {row["name"] for row in borders} == {PEER, "whitespace"}
+    assert {row["data"] for row in borders} == {"klue-mrc-dev.json"}
+    assert str(done.folder) not in done.figures
 
 
 def test_documents_are_a_share_of_the_corpora_cleaned_lightly(tmp_path) -> None:

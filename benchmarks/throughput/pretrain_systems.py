@@ -1,14 +1,16 @@
-"""The systems that are timed: ours as a run calls it, the peer eager, the peer compiled."""
+"""The systems that are timed and their clock: ours as a run has it, the peer eager or compiled."""
 
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.throughput.pretrain_data import Pool
+from benchmarks.throughput.pretrain_data import SEED, Pool, make_model
 from electrify.config.pretrain import PretrainConfig
 from model.devices.attention import any_backend
 from model.devices.device import synchronize
@@ -26,7 +28,6 @@ PADDED = "electrify, padded"
 PEER = "peer_hf_eager"
 PEER_PADDED = "peer_hf_eager, padded"
 COMPILED_PEER = "peer_hf_compiled"
-SEED = 0
 _NUM_MOMENTS = 2  # of AdamW, each as large as the weights
 
 
@@ -65,14 +66,6 @@ class Variant:
             if self.fast_step.is_recorded:
                 self.recorded_seconds = time.perf_counter() - self.started
 
-    @property
-    def is_fast(self) -> bool:
-        """Whether its operators are hidden in compiled code or a recording."""
-        step = self.fast_step
-        return self.name == COMPILED_PEER or (
-            step is not None and (step.is_compiled or step.is_recorded)
-        )
-
     def recorded_bytes(self) -> int:
         """What a recording keeps for itself."""
         return self.fast_step.recorded_bytes if self.fast_step is not None else 0
@@ -95,12 +88,6 @@ def _num_cached() -> int:
         return 0
     inductor, ahead = dynamo.counters["inductor"], dynamo.counters["aot_autograd"]
     return int(inductor["fxgraph_cache_hit"] + ahead["autograd_cache_hit"])
-
-
-def make_model(config: PretrainConfig, pool: Pool) -> ElectraPretrainer:
-    """Ours on the CPU, the same weights each time."""
-    torch.manual_seed(SEED)
-    return ElectraPretrainer(config, pool.vocab_size, pool.special)
 
 
 def make_ours(
@@ -163,3 +150,82 @@ def _pinned(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
 
 def _nothing(number: int) -> None:
     raise AssertionError("a variant without a step")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds a step of one variant: one figure a round, each the mean over a block of steps."""
+
+    name: str
+    wall: tuple[float, ...]
+    cpu: tuple[float, ...]  # of all threads of this process
+
+    @property
+    def seconds(self) -> float:
+        """The median by the clock."""
+        return statistics.median(self.wall)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The median of processor seconds."""
+        return statistics.median(self.cpu)
+
+    @property
+    def spread(self) -> float:
+        """Slowest round less the fastest, over the median."""
+        return (max(self.wall) - min(self.wall)) / self.seconds
+
+
+def time_in_turn(
+    variants: Sequence[Variant], num_rounds: int, num_steps: int, num_warmup: int
+) -> list[Timed]:
+    """Every variant once a round, in alternating order, so that drift meets all of them alike."""
+    for variant in variants:
+        if variant.first_seconds is None:
+            variant.run_first()
+        variant.run(num_warmup)
+        synchronize(variant.device)
+    walls: list[list[float]] = [[] for _ in variants]
+    cpus: list[list[float]] = [[] for _ in variants]
+    for number in range(num_rounds):
+        order = range(len(variants))
+        for place in order if number % 2 == 0 else reversed(order):
+            wall, cpu = _time_block(variants[place], num_steps)
+            walls[place].append(wall)
+            cpus[place].append(cpu)
+    return [
+        Timed(variant.name, tuple(wall), tuple(cpu))
+        for variant, wall, cpu in zip(variants, walls, cpus, strict=True)
+    ]
+
+
+def _time_block(variant: Variant, num_steps: int) -> tuple[float, float]:
+    synchronize(variant.device)
+    wall, cpu = time.perf_counter(), time.process_time()
+    variant.run(num_steps)
+    synchronize(variant.device)
+    return (time.perf_counter() - wall) / num_steps, (time.process_time() - cpu) / num_steps
+
+
+def ratio(one: Timed, other: Timed, clock: Literal["wall", "cpu"] = "wall") -> float:
+    """How many times as fast `other` is as `one`: the median over rounds of their ratio there."""
+    above, below = ((of.wall if clock == "wall" else of.cpu) for of in (one, other))
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
+def step_peak_bytes(variant: Variant) -> int | None:
+    """Peak memory of a step with the variant's own weights and moments; CUDA only.
+
+    A recorded step allocates nothing, but keeps what it needs for itself.
+    """
+    if variant.device.type != "cuda":
+        return None
+    synchronize(variant.device)
+    before = torch.cuda.memory_allocated(variant.device)
+    if not variant.recorded_bytes():  # gradients of the step before, dropped when the next begins
+        before -= sum(p.grad.nbytes for p in variant.parameters if p.grad is not None)
+    torch.cuda.reset_peak_memory_stats(variant.device)
+    variant.run(1)
+    synchronize(variant.device)
+    peak = torch.cuda.max_memory_allocated(variant.device) - before
+    return peak + variant.recorded_bytes() + variant.own_bytes()

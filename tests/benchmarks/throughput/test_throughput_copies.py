@@ -1,5 +1,6 @@
-"""Planted copies have the similarity they claim, and each its own original."""
+"""Planted copies have the similarity they claim, and what was found is counted as it is."""
 
+import json
 import random
 from fractions import Fraction
 from pathlib import Path
@@ -7,9 +8,20 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.throughput.corpus import Corpus, find_corpora, prepare
-from benchmarks.throughput.jaccard import jaccard, shingles
-from benchmarks.throughput.plant import BAND_WIDTH, BANDS, Text, plant
+from benchmarks.throughput.copies import (
+    BAND_WIDTH,
+    BANDS,
+    Outcome,
+    Pair,
+    Text,
+    jaccard,
+    measure_precision,
+    measure_recall,
+    plant,
+    read_peer_outcome,
+    shingles,
+)
+from benchmarks.throughput.texts import Corpus, find_corpora, prepare
 
 _WORDS = [f"낱말{i}" if i % 2 else f"word{chr(97 + i % 26)}{i}x" for i in range(900)]
 _WORDS = [word.translate(str.maketrans("0123456789", "abcdefghij")) for word in _WORDS]
@@ -69,7 +81,7 @@ def _corpora(folder: Path, documents: int) -> list[Corpus]:
 
 
 def test_ids_name_source_file_and_row_and_nothing_is_lost(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("benchmarks.throughput.corpus.FILE_BYTES", 40_000)
+    monkeypatch.setattr("benchmarks.throughput.texts.FILE_BYTES", 40_000)
     prepared = prepare(tmp_path / "input", _corpora(tmp_path, 60), num_exact=3, num_near=1)
     found = {}
     for index in range(2):
@@ -108,3 +120,49 @@ def test_missing_data_are_named(tmp_path: Path, languages) -> None:
     (tmp_path / "corpora" / "ko").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"no \*.jsonl .* languages there: ko"):
         find_corpora(tmp_path, languages)
+
+
+def test_what_another_rule_took_does_not_count() -> None:
+    pairs = [Pair("a2", "a", "words", 0.8, 0.81), Pair("b2", "b", "words", 0.8, 0.81)]
+    # a2 -> c <- a: a third stands for both; b2 was dropped by a rule
+    outcome = Outcome({"a": "c", "a2": "a"}, frozenset({"b", "c"}))
+    (band,) = measure_recall("x", pairs, outcome)
+    assert (band.pairs, band.together, band.resolved, band.recall) == (1, 1, 1, 1.0)
+
+
+def test_precision_looks_at_the_document_that_is_left() -> None:
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(104)]
+    texts = {
+        "kept": " ".join(words),
+        "equal": " ".join(words),
+        "chained": " ".join(["x"] * 10 + words[10:]),
+    }
+    outcome = Outcome({"chained": "equal", "equal": "kept"}, frozenset({"kept"}))
+    both, unequal = measure_precision("x", outcome, texts)
+    # 90 of 100 shingles are common; of the copy's others "x x x x x" stands once, and 4 reach over
+    assert (both.number, unequal.number) == (2, 1)
+    assert (both.at_least_80, unequal.at_least_80) == (1.0, 1.0)
+    texts["chained"] = " ".join(words[:40] + ["x"] * 64)
+    both, unequal = measure_precision("x", outcome, texts)
+    assert (both.at_least_50, unequal.at_least_50) == (0.5, 0.0)
+
+
+def test_the_kept_document_of_a_cluster_stands_for_the_removed(tmp_path: Path) -> None:
+    def write(name: str, rows: list[tuple[str, int]]) -> None:
+        (tmp_path / name).mkdir(parents=True)
+        lines = (
+            json.dumps(
+                {"id": i, "text": "", "metadata": {"minhash_cluster_id": c}}
+                if c is not None
+                else {"id": i, "text": "", "metadata": {}}
+            )
+            for i, c in rows
+        )
+        (tmp_path / name / "00000.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+    write("ko/kept", [("a", 4), ("b", -1), ("c", 0), ("d", None)])
+    write("ko/removed", [("a1", 4), ("c1", 0), ("a2", 4)])
+    write("en/kept", [("e", 4)])  # clusters of another part have numbers of their own
+    write("en/removed", [("e1", 4)])
+    outcome = read_peer_outcome([tmp_path / "ko", tmp_path / "en"])
+    assert outcome == Outcome({"a1": "a", "a2": "a", "c1": "c", "e1": "e"}, frozenset("abcde"))

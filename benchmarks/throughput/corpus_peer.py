@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.throughput.corpus import Prepared
-from benchmarks.throughput.measure import Cost, run_measured
+from benchmarks.throughput.cost import Cost, run_measured
+from benchmarks.throughput.texts import Prepared
 from electrify.config.clean import NearDedupConfig
 from electrify.system.progress import log
 
@@ -132,7 +132,7 @@ def run_peer(
     }
     path = work / "task.json"
     path.write_text(json.dumps(task), encoding="utf-8")
-    script = Path(__file__).with_name("peer_datatrove.py")
+    script = Path(__file__).with_name("corpus_peer_script.py")
     cost = run_measured([str(python), str(script), str(path)], work / "log.txt")
     seconds = json.loads((work / "seconds.json").read_text(encoding="utf-8"))
     return PeerRun(cost, seconds, tuple(Path(str(part["folder"])) for part in parts))

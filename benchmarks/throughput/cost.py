@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SAMPLE_SECONDS = 0.1
 _LAST_WORDS = 2000  # characters of a failed command's output that are shown
@@ -28,8 +29,28 @@ class Cost:
 
     wall_seconds: float
     cpu_seconds: float
-    peak_mb: float  # sum of proportional set sizes: shared pages are counted once
-    peak_rss_mb: float  # sum of resident set sizes: shared pages count in every process
+    peak_mb: float | None  # sum of proportional set sizes: shared pages are counted once
+    peak_rss_mb: float | None  # sum of resident set sizes: shared pages count in every process
+
+
+def cost_row(
+    name: str, documents: int, num_bytes: int, cost: Cost, note: str | None = None
+) -> dict[str, Any]:
+    """A row of a report: what it cost to take so much text through a command."""
+    megabytes = num_bytes / 1e6
+    return {
+        "name": name,
+        "documents": documents,
+        "megabytes": megabytes,
+        "cpu_seconds": cost.cpu_seconds,
+        "mb_per_cpu_second": megabytes / cost.cpu_seconds,
+        "documents_per_cpu_second": documents / cost.cpu_seconds,
+        "wall_seconds": cost.wall_seconds,
+        "mb_per_second": megabytes / cost.wall_seconds,
+        "peak_mb": cost.peak_mb,
+        "peak_rss_mb": cost.peak_rss_mb,
+        "note": note,
+    }
 
 
 def run_measured(command: Sequence[str], log: Path, cwd: Path | None = None) -> Cost:

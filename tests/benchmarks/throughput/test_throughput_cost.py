@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.throughput.measure import run_measured
+from benchmarks.throughput.cost import run_measured
 
 _BURN = "import time\nwhile time.process_time() < 0.4: pass\n"
 # starts another process and ends at once, as a pool's fork server is left behind

@@ -1,8 +1,8 @@
 """Near-duplicate removal by datatrove, run by the Python of its own environment.
 
-    python peer_datatrove.py TASK.json
+    python corpus_peer_script.py TASK.json
 
-The task (`benchmarks.throughput.peer.run_peer` writes it) names the folder of the documents, and
+The task, which `benchmarks.throughput.corpus_peer` writes, names the folder of the documents, and
 parts of it: each has files, the words they are cut into, and an output folder. A part is
 deduplicated by datatrove's documented steps (examples/minhash_deduplication.py): signatures,
 buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. Wall seconds of

@@ -1,4 +1,4 @@
-"""What a step asks of the dispatcher: operators, the tensors they make, kernels that they launch.
+"""What a step dispatches: operators and the tensors they make.
 
 Counts do not depend on how busy the machine is, so tests hold them where times would be noise.
 """
@@ -82,14 +82,3 @@ def record(work: Callable[[], object]) -> Recorded:
     with recorder:
         work()
     return recorder.found
-
-
-def big_tensors(recorded: Recorded, least_elements: int) -> list[dict[str, object]]:
-    """The largest shapes that a step makes, for a report: shape, type and how many."""
-    return [
-        {"shape": list(shape), "type": str(dtype).removeprefix("torch."), "count": count}
-        for (shape, dtype), count in sorted(
-            recorded.made.items(), key=lambda item: -torch.Size(item[0][0]).numel()
-        )
-        if torch.Size(shape).numel() >= least_elements
-    ]

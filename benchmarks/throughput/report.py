@@ -1,0 +1,103 @@
+"""What a benchmark measured: conditions and tables, as Markdown and as JSON."""
+
+import importlib.metadata
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.pages.twin_page import markdown_text, table_lines
+from electrify.system.machine import cpu_name, num_cores
+
+FORMAT_VERSION = 3
+Row = Mapping[str, Any]  # a cell by the name of its column; None where it was not measured
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, and what the columns and a comparison of two rows mean."""
+
+    title: str
+    meaning: str
+    rows: Sequence[Row]
+
+
+@dataclass
+class Report:
+    """Everything of one run."""
+
+    title: str
+    packages: Sequence[str]  # whose versions are told
+    conditions: dict[str, Any]  # what the figures are of
+    tables: dict[str, Table] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, title: str, meaning: str, rows: Sequence[Row]) -> None:
+        """Append a table; none if there are no rows."""
+        if rows:
+            self.tables[name] = Table(title, " ".join(meaning.split()), rows)
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """The rows of a table; none if it was not measured."""
+        return self.tables[name].rows if name in self.tables else ()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, with the machine and versions; what is not known is null."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "machine": machine(self.packages),
+            "conditions": _finite(self.conditions),
+            "tables": {name: _finite(list(table.rows)) for name, table in self.tables.items()},
+            "notes": self.notes,
+        }
+
+    def markdown(self) -> str:
+        """All of it as GitHub's Markdown."""
+        about = machine(self.packages)
+        versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+        blocks = [
+            f"# {markdown_text(self.title)}",
+            f"{about['date']}, {about['cores']} cores of {about['processor']}, {about['system']}, "
+            f"Python {about['python']}, {versions}.",
+            "\n".join(table_lines(("condition", ""), [_condition(c) for c in self._conditions()])),
+            *(markdown_text(note) for note in self.notes),
+        ]
+        for table in self.tables.values():
+            columns = dict.fromkeys(name for row in table.rows for name in row)
+            shown = [c for c in columns if any(row.get(c) is not None for row in table.rows)]
+            cells = [[row.get(name) for name in shown] for row in table.rows]
+            lines = table_lines([name.replace("_", " ") for name in shown], cells)
+            blocks += [f"## {markdown_text(table.title)}", table.meaning, "\n".join(lines)]
+        return "\n\n".join(blocks) + "\n"
+
+    def _conditions(self) -> list[tuple[str, Any]]:
+        return [(name, value) for name, value in self.conditions.items() if value is not None]
+
+
+def machine(packages: Sequence[str] = ()) -> dict[str, Any]:
+    """Where and when, and the versions of these packages; no paths and no host name."""
+    return {
+        "cores": num_cores(),
+        "processor": cpu_name(),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def _condition(item: tuple[str, Any]) -> tuple[str, object]:
+    name, value = item
+    is_list = isinstance(value, list | tuple)
+    return name.replace("_", " "), ", ".join(map(str, value)) if is_list else value
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: _finite(of) for name, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(of) for of in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
