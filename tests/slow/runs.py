@@ -47,8 +47,9 @@ _SHORT = (
     "evaluate.num_epochs=1.0",
     "evaluate.max_train_examples=64",
 )
-# keys of records that time, memory and place decide, with the checksum of a record that holds them
-_UNCOMPARED_KEYS = {*TIMINGS, *MEASURED, "model_path", "sha256"}
+# keys of records that time, memory and place decide, with the checksum of a record that holds them;
+# a commit may be made meanwhile
+_UNCOMPARED_KEYS = {*TIMINGS, *MEASURED, "model_path", "git_commit", "sha256"}
 _RECORDS = ("pretrain/summary.json", f"pretrain/{METRICS}", f"evaluate/{RESULTS}")
 _UNCOMPARED = "tensorboard/"  # TensorBoard names files by host, process id and time
 
