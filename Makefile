@@ -5,7 +5,7 @@ BIN := .venv/bin
 TPU_BIN := .venv-tpu/bin
 CONFIG ?= configs/demo.toml
 
-.PHONY: demo test check setup clean-venv tpu-env test-tpu
+.PHONY: demo test test-slow check setup clean-venv tpu-env test-tpu
 
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
@@ -13,6 +13,9 @@ demo: setup  ## raw text to a scored model on the bundled sample
 # a process a core, a file of tests in one of them: what a file makes once is made once
 test: setup  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+
+test-slow: setup  ## runs that are killed, damaged, starved of memory and disk: some 20 minutes
+	$(BIN)/python -m pytest tests/slow
 
 check: setup  ## style, types, import fences
 	$(BIN)/ruff check

@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,18 @@ with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor 
         "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("patient")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rounds", type=int, help="length of a series in tests/slow and tests/fuzz")
+    parser.addoption("--seed", type=int, default=0, help="of these series (0)")
+    parser.addoption("--data-dir", help="<language>/*.jsonl[.gz] for tests/slow/test_memory.py")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """tests/slow is collected only where it is named: `make test-slow`."""
+    is_named = any("slow" in argument for argument in config.args)
+    return True if collection_path == Path(__file__).parent / "slow" and not is_named else None
 
 
 _REAL_BF16_FLAG = cpu.bf16_flag

@@ -122,9 +122,9 @@ def test_a_model_to_go_on_from_runs_no_pickle(tmp_path):
 
 
 def test_an_array_of_objects_is_not_unpickled(tmp_path):
-    from benchmarks.torture.fuzz_vocab import _shard_folder
+    from tests.fuzz.vocab import shard_folder
 
-    _shard_folder(tmp_path / "shards")
+    shard_folder(tmp_path / "shards")
     path = tmp_path / "shards" / "train" / "ko" / "tokens-00000.npy"
     payload = np.empty(12, object)
     payload[:] = [Payload(tmp_path / "ran")] * 12

@@ -1,14 +1,17 @@
 """What a sort of golden file has to say for the self-test: its values beside what we compute.
 
-A module of adapters (`labels`, `statistics`, `reading`, `structured`) exports `ADAPTERS`: the
+A module of adapters (`labels`, `reading`, `structured`, `statistics`) exports `ADAPTERS`: the
 adapter for each `task` string of a golden file, written in full. An adapter yields one comparison
 for every name of every case of `expected` and of each block of `expected_other`; `check` counts
 what is left out as not covered, so that nothing agrees by silence.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+_MAX_WORD_LENGTH = 100  # longer words are [UNK], as `transformers` has it
 WORDS_OF_NUMBERS = ("nan", "inf", "-inf")  # how files write floats that JSON has not
 Golden = Mapping[str, Any]  # one file: task, references, predictions, expected, ...
 
@@ -65,3 +68,18 @@ def compare_cases(cases: Mapping[str, Any], compute: Callable[[str], Any]) -> It
                 yield Comparison(case, name, value, computed)
             elif name in computed:
                 yield Comparison(case, name, value, computed[name])
+
+
+def word_pieces(vocabulary: Sequence[str]) -> Tokenizer:
+    """A tokenizer without special tokens around a text; line number is token id.
+
+    Control characters are dropped, CJK characters and punctuation are words of their own, nothing
+    is lower-cased: `BertTokenizer(do_lower_case=False)` of transformers 3.5.1.
+    """
+    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    tokenizer = Tokenizer(
+        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=_MAX_WORD_LENGTH)
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer

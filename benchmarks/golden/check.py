@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.golden import labels, ner_alignment, reading, statistics, structured
+from benchmarks.golden import labels, reading, statistics, structured
 from benchmarks.golden.adapter import (
     WORDS_OF_NUMBERS,
     Adapter,
@@ -26,7 +26,6 @@ _LONGEST_SHOWN = 160
 
 ADAPTERS: Mapping[str, Adapter] = {
     **labels.ADAPTERS,
-    **ner_alignment.ADAPTERS,
     **reading.ADAPTERS,
     **structured.ADAPTERS,
     **statistics.ADAPTERS,

@@ -1,4 +1,4 @@
-"""Golden files of labels and numbers, one a row: GLUE and the classification tasks of KLUE."""
+"""Golden files of labels and numbers: GLUE, the classification tasks of KLUE, and KLUE-NER."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +10,7 @@ from benchmarks.golden.adapter import (
     Golden,
     attempt,
     compare_cases,
+    word_pieces,
 )
 from benchmarks.metrics.classification import (
     MetricFunction,
@@ -26,6 +27,7 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
     task_scores,
 )
+from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.regression import f1_at_3, f1_at_3_float32, mse, pearson, spearman
 from benchmarks.metrics.tagging import (
     character_macro_f1,
@@ -104,6 +106,35 @@ def _tags(golden: Golden) -> Iterator[Comparison]:
     return _compare_rows(golden, official, others)
 
 
+def _alignment(golden: Golden) -> Iterator[Comparison]:
+    """KLUE-NER from word pieces to characters and back."""
+    labels = golden["label_list"]
+    tokenizers = {name: word_pieces(lines) for name, lines in golden["vocabs"].items()}
+
+    def compute(case: str) -> Mapping[str, Any]:
+        sentence = golden["references"][case]
+        text, tokenizer = sentence["chars"], tokenizers[sentence["vocab"]]
+        tags = [labels.index(tag) for tag in sentence["tags"]]
+        predicted = golden["predictions"][case]["piece_label_ids"]
+
+        def tokenize(word: str) -> list[str]:
+            return list(tokenizer.encode(word, add_special_tokens=False).tokens)
+
+        found, gold = official_character_labels(text, tags, predicted, tokenize, labels)
+        outside, length = labels.index("O"), sentence["max_seq_length"]
+        return {
+            "gold_piece_label_ids": attempt(
+                official_piece_labels, text, tags, tokenize, length, outside
+            ),
+            "char_pred_ids": found,
+            "char_gold_ids": gold,
+            "entity_macro_f1": 100 * entity_macro_f1(gold, found, labels),
+            "character_macro_f1": 100 * character_macro_f1(gold, found, labels),
+        }
+
+    return compare_cases(golden["expected"], compute)
+
+
 def _diagnostics(golden: Golden) -> Iterator[Comparison]:
     def compute(case: str) -> dict[str, float]:
         gold, predicted = rows(golden, case)
@@ -150,4 +181,5 @@ ADAPTERS: Mapping[str, Adapter] = {
         }
     ),
     "klue/ner": _tags,
+    "klue/ner (word pieces to characters)": _alignment,
 }

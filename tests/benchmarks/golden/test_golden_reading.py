@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from benchmarks.golden.check import agree, check_file
-from benchmarks.golden.reading import ADAPTERS
-from benchmarks.golden.words import blank_separated_words, joined_pieces, project
+from benchmarks.golden.reading import (
+    ADAPTERS,
+    blank_separated_words,
+    joined_pieces,
+    project,
+)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.overview import list_runs
@@ -37,6 +36,7 @@ from electrify.storage import folder as remote_folder
 from electrify.storage import lock as storage_lock
 from electrify.storage.folder import RemoteFolder, is_passing
 from electrify.storage.lock import lock_name
+from tests.faulty_storage import FaultyStorage, faulty_storage
 
 # gcsfs asks nobody else for credentials and kinds of buckets
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"

@@ -3,11 +3,11 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.fuzz_target import Form, Reader, Target, of_file
+from tests.fuzz.reader import Form, Make, Reader, of_file
 
 _DIGEST = "0" * 64
 
@@ -80,7 +80,7 @@ def _lock(folder: Path) -> Reader:
     return Reader((json.dumps(owner).encode(), b""), read, form="json", named="clean")
 
 
-def _checkpoint(name: str) -> Callable[[Path], Reader]:
+def _checkpoint(name: str) -> Make:
     """A checkpoint with one file of it changed; its checksum is made to fit, so that what reads it
     is reached."""
 
@@ -155,12 +155,12 @@ def _electra_config(folder: Path) -> Reader:
     return of_file(path, read, (path.read_bytes(),), form="json", named=folder.name)
 
 
-TARGETS = (
-    Target("manifest", _manifest, 1),
-    Target("plan", _plan, 0.5),
-    Target("lock", _lock, 1),
-    Target("checkpoint-state", _checkpoint("state.json"), 1),
-    Target("checkpoint-model", _checkpoint("model.safetensors"), 0.5),
-    Target("checkpoint-optimizer", _checkpoint("optimizer.safetensors"), 0.5),
-    Target("electra-config", _electra_config, 0.3),
-)
+READERS: dict[str, Make] = {
+    "manifest": _manifest,
+    "plan": _plan,
+    "lock": _lock,
+    "checkpoint-state": _checkpoint("state.json"),
+    "checkpoint-model": _checkpoint("model.safetensors"),
+    "checkpoint-optimizer": _checkpoint("optimizer.safetensors"),
+    "electra-config": _electra_config,
+}

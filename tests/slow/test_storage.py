@@ -15,47 +15,41 @@ import shutil
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.compare import differences, unsound
-from benchmarks.torture.demo import STAGES, arguments, start
-from benchmarks.torture.gs_server import FaultyStorage, faulty_storage
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.push import REPORTS
 from electrify.stage.remote import WORK_DIR
 from electrify.storage.folder import md5_of
-from electrify.system.progress import Progress, log
+from tests.faulty_storage import FaultyStorage, faulty_storage
+from tests.slow.runs import (
+    STAGES,
+    arguments,
+    differences,
+    finish,
+    printed,
+    start,
+    unsound,
+)
 
+ROUNDS = 1  # machines to kill
+FAULTS_FRACTION = 0.1  # of the requests
 MAX_SECONDS = 1800.0  # of one start
-_BUCKET, _ADDRESS = "runs", "gs://runs/torture"
+_BUCKET, _ADDRESS = "runs", "gs://runs/demo"
 _POLL_SECONDS = 0.02
 _RETRY_LINE = re.compile(r"trying again in \d+ s")
 
 
 @dataclass
-class StorageFigures:
-    """What was done and found."""
-
+class Figures:
     num_starts: int = 0
     kills: list[str] = field(default_factory=list)  # what was unfinished in the bucket
-    requests: Counter[str] = field(default_factory=Counter)
-    injected: Counter[str] = field(default_factory=Counter)
-    asked_again: int = 0  # requests that came again after a fault
-    own_retries: int = 0  # of those, by us: gcsfs had given up, or does not repeat them
-    megabytes_sent: float = 0.0
+    own_retries: int = 0  # by us: gcsfs had given up, or does not repeat them
     megabytes_kept: float = 0.0  # in the bucket at the end
     faults: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    local_seconds: float = 0.0  # of the run on a disk
-
-    def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        rounded = {k: round(v, 1) for k, v in vars(self).items() if isinstance(v, float)}
-        return vars(self) | rounded
 
 
 class _Runs:
@@ -65,7 +59,7 @@ class _Runs:
         import gcsfs
 
         self.storage, self.work = storage, work
-        self.figures = StorageFigures()
+        self.figures = Figures()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
@@ -79,7 +73,7 @@ class _Runs:
             "FSSPEC_GS": '{"token": "anon"}',
             WORK_DIR: str(self.work / machine),
         }
-        program = ("benchmarks.torture.gs_machine", machine)
+        program = ("tests.slow.machine", machine)
         process = start(words, self.log_of(self.figures.num_starts), program, environment)
         self._processes.append(process)
         return process
@@ -98,7 +92,7 @@ class _Runs:
         """Run a command to its end; what it said. A status other than 0 is a fault."""
         process = self.start(machine, words)
         status = process.wait(timeout=MAX_SECONDS)
-        said = self.log_of(self.figures.num_starts).read_text(encoding="utf-8", errors="replace")
+        said = printed(self.log_of(self.figures.num_starts))
         if status != 0:
             self.figures.faults.append(f"{machine}: status {status}: {said[-2000:]}")
         return said
@@ -121,49 +115,34 @@ class _Runs:
         return target
 
 
-def torture_by_faults(rate: float, kills: int, seed: int, work: Path) -> StorageFigures:
-    """Run at the bucket with `rate` of the requests failing and `kills` killed machines."""
+def test_a_run_on_a_storage_that_fails_is_that_of_a_disk(
+    rounds: int, rng: random.Random, tmp_path: Path
+) -> None:
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    begin = time.monotonic()
-    local = _run_on_disk(work)
-    local_seconds = time.monotonic() - begin
-    rng = random.Random(seed)
-    with faulty_storage(rate, seed, _BUCKET) as (storage, sound_url):
-        runs = _Runs(storage, sound_url, work)
-        begin = time.monotonic()
+    local = tmp_path / "local" / "demo"
+    finish(arguments("run", local), tmp_path / "local.log")
+    with faulty_storage(FAULTS_FRACTION, rng.getrandbits(32), _BUCKET) as (storage, sound_url):
+        runs = _Runs(storage, sound_url, tmp_path)
         try:
-            _torture(runs, kills, rng, local)
+            _run_and_kill(runs, rounds, rng, local)
         finally:
             runs.stop()
-        figures = runs.figures
-        figures.seconds, figures.local_seconds = time.monotonic() - begin, local_seconds
-        _count(runs)
-    return figures
+        print(runs.figures, storage.traffic)
+        assert runs.figures.faults == []
 
 
-def _torture(runs: _Runs, kills: int, rng: random.Random, local: Path) -> None:
+def _run_and_kill(runs: _Runs, kills: int, rng: random.Random, local: Path) -> None:
     figures, machines = runs.figures, ["machine-1"]
-    with Progress("gs", kills, "kills") as progress:
-        while len(figures.kills) < kills:
-            if not _start_and_kill(runs, rng.choice(machines[-2:]), local, rng):
-                break  # it was finished before
-            machines.append(f"machine-{len(machines) + 1}")
-            progress.update(note=figures.kills[-1])
+    while len(figures.kills) < kills:
+        if not _start_and_kill(runs, rng.choice(machines[-2:]), local, rng):
+            break  # it was finished before
+        machines.append(f"machine-{len(machines) + 1}")
     _check_second_writer(runs, machines[-1])
     runs.finish(machines[-1], arguments("run", _ADDRESS))
     figures.faults += _differences(runs, local)
     _check_verbs(runs)
-
-
-def _run_on_disk(work: Path) -> Path:
-    log("gs: one run on a disk, to compare with")
-    run = work / "local" / "torture"
-    process = start(arguments("run", run), work / "local.log")
-    if process.wait(timeout=MAX_SECONDS) != 0:
-        raise ValueError(f"the run on a disk failed; see {work / 'local.log'}")
-    return run
+    for number in range(figures.num_starts):
+        figures.own_retries += len(_RETRY_LINE.findall(printed(runs.log_of(number + 1))))
 
 
 def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) -> bool:
@@ -179,11 +158,11 @@ def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) 
         if until is None and next((runs.work / machine).glob(f"*/*/{stage}.partial"), None):
             until = time.monotonic() + seconds
         if time.monotonic() > deadline:
-            raise ValueError(f"{machine}: no end after {MAX_SECONDS:.0f} s; it hangs")
+            raise AssertionError(f"{machine}: no end after {MAX_SECONDS:.0f} s; it hangs")
         time.sleep(_POLL_SECONDS)
     if process.poll() is not None:
         if process.returncode != 0:
-            said = runs.log_of(figures.num_starts).read_text(encoding="utf-8", errors="replace")
+            said = printed(runs.log_of(figures.num_starts))
             figures.faults.append(f"{machine}: status {process.returncode}: {said[-2000:]}")
         return False
     os.killpg(process.pid, signal.SIGKILL)
@@ -217,7 +196,7 @@ def _check_second_writer(runs: _Runs, machine: str) -> None:
     second = runs.start("second", arguments("run", _ADDRESS))
     said_in = runs.log_of(runs.figures.num_starts)
     status = second.wait(timeout=MAX_SECONDS)
-    said = said_in.read_text(encoding="utf-8", errors="replace")
+    said = printed(said_in)
     if process.poll() is None and (status != 1 or f"process {process.pid} on" not in said):
         runs.figures.faults.append(f"a second writer was not told: {status}: {said[-1000:]}")
     process.wait(timeout=MAX_SECONDS)
@@ -257,12 +236,3 @@ def _check_verbs(runs: _Runs) -> None:
     for words, verb in wanted.items():
         if words not in runs.finish("reader", verb):
             runs.figures.faults.append(f"electrify {' '.join(verb)} does not say {words!r}")
-
-
-def _count(runs: _Runs) -> None:
-    figures, traffic = runs.figures, runs.storage.traffic
-    figures.requests, figures.injected = traffic.requests, traffic.faults
-    figures.asked_again, figures.megabytes_sent = traffic.asked_again, traffic.megabytes_sent
-    for number in range(figures.num_starts):
-        said = runs.log_of(number + 1).read_text(encoding="utf-8", errors="replace")
-        figures.own_retries += len(_RETRY_LINE.findall(said))

@@ -8,19 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.fuzz_corpus_seeds import (
-    DOCUMENTS,
-    DTD,
-    DUMP,
-    JSON_LINES,
-    TEXTS,
-    WET,
-    WET_WORDS,
-    WIKI_WORDS,
-    WIKITEXT,
-    XML_WORDS,
-)
-from benchmarks.torture.fuzz_target import Reader, Target
+from tests.fuzz.reader import Make, Reader
 
 _MAX_LINE_BYTES = 5_000
 _REASONS = {
@@ -34,6 +22,82 @@ _REASONS = {
     "wrong_type",
 }
 _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
+JSON_LINES = (
+    '{"text": "한국어 문장입니다.", "source": "news", "url": "https://a.example/1"}\n'
+    '{"text": "Second \\u00e9 line", "licence": "CC0", "thread": "a"}\n'
+    '{"text": "\\ud83d\\ude00 \\ud83d", "thread": "a", "n": 1e5}\n'.encode(),
+    b'{"text": "a"}\r\n\r\n{"text": null}\n{"other": 1}\n[1]\n{"text": "b", "thread": 7}',
+)
+TEXTS = (
+    "첫 줄입니다.\n둘째 줄.\n\n다음 글\n".encode(),
+    b"\xef\xbb\xbfone line\r\n\r\nanother \x0c line\n\n\n\nlast",
+)
+DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" xml:lang="ko">
+<siteinfo><base>https://ko.example.org/wiki/Main</base><namespaces>
+<namespace key="0" /><namespace key="6">파일</namespace><namespace key="14">분류</namespace>
+</namespaces></siteinfo>
+<page><title>한국</title><ns>0</ns><revision><text bytes="9">'''한국'''은 [[나라|나라]]다.
+{{틀|a=b}} == 역사 ==
+[[분류:나라]] &lt;ref&gt;x&lt;/ref&gt;</text></revision></page>
+<page><title>R</title><ns>0</ns><redirect title="한국" /><revision><text>#REDIRECT [[한국]]</text>
+</revision></page><page><title>T:x</title><ns>10</ns><revision><text>no</text></revision></page>
+</mediawiki>
+""".encode()
+DTD = b"""<?xml version="1.0"?><!DOCTYPE mediawiki [<!ENTITY a "aaaaaaaaaa">
+<!ENTITY b "&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>
+<mediawiki><page><title>&b;</title><ns>0</ns><revision><text>&b; &c;</text></revision></page>
+</mediawiki>"""
+WIKITEXT = (
+    "'''Seoul''' ({{lang|ko|서울}}) is the [[capital city|capital]] of [[Korea]].<ref>a</ref>\n"
+    "{| class=x\n|-\n| a || b\n|}\n== History ==\n* one\n* two [http://a.example b]\n"
+    "[[File:a.jpg|thumb|A [[b]] c]] <math>x^2</math> <!-- c -->\n\n-{zh-hans:a;zh-hant:b}-\n"
+    "== References ==\n<references />\n[[Category:X]]\n".encode(),
+    "{{정보|이름=[[서울]]|{{a|{{b}}}}}}\n&nbsp;__NOTOC__ ''기울임'' <nowiki>[[x]]</nowiki>"
+    "".encode(),
+)
+WIKI_WORDS = (
+    *(
+        b"{{ }} [[ ]] {| |} <ref </ref> <ref/> <!-- --> <nowiki> </nowiki> <math> </math> == "
+        b"''' | -{ }- <gallery> </gallery> __TOC__ &#x110000; &#99999999999;"
+    ).split(),
+    b"\n|}",
+    b"\n==",
+    b"[http://a ",
+)
+XML_WORDS = (
+    *(
+        b"<page> </page> <title> </title> <ns> </ns> <text> </text> <base> </base> "
+        b"<redirect/> <mediawiki> </mediawiki> </namespace> ]> &a; <![CDATA[ ]]> <?x?> "
+        b"&#xD800; &lt; xmlns:a=''"
+    ).split(),
+    b"<namespace key='6'>",
+    b"<!DOCTYPE a [",
+    b'<!ENTITY a "b">',
+    b"<?xml version='1.0' encoding='utf-16'?>",
+)
+WET = "".join(
+    f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: https://a.example/{kind}\r\n"
+    f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n\r\n"
+    for kind, text in (("warcinfo", "x: y"), ("conversion", "본문 text\n"), ("conversion", "b"))
+).encode()
+WET_WORDS = (
+    b"WARC/1.0\r\n",
+    b"WARC-Type: conversion\r\n",
+    b"Content-Length: ",
+    b"Content-Length: 99999\r\n",
+    b"\r\n\r\n",
+    b"\xc2\xb2",
+    b"-1",
+    b"999999999999999999",
+    b"WARC/",
+)
+DOCUMENTS = (
+    "# 제목\n\n이것은 <b>문서</b>입니다. [링크](https://a.example/x?y=1) 전화 010-1234-5678\n"
+    "- 하나\n- 둘\n\n```py\nprint(1)\n```\nì•ˆë…• ｆｕｌｌ ㅋㅋㅋㅋㅋㅋ ᄒᆞᆫ글\n"
+    "me@a.example.com\n".encode(),
+    b"<html><body><p>Terms of use</p><a href='x'>y</a>&amp;lt;</body> Copyright (c) 2020 "
+    b"All rights reserved. The quick brown fox jumps over the lazy dog. " * 2,
+)
 
 
 def _source(**options: Any) -> Any:
@@ -109,11 +173,11 @@ def _zstd(folder: Path) -> Reader:
     return _reader(folder, "a.txt.zst", seeds, (_ZSTD,), pack=pack, kind="text")
 
 
-def _text(document: str) -> Callable[[Path], Reader]:
+def _text(document: str) -> Make:
     return lambda folder: _reader(folder, "a.txt", TEXTS, kind="text", document=document)
 
 
-def _encoded(encoding: str) -> Callable[[Path], Reader]:
+def _encoded(encoding: str) -> Make:
     texts = ("가나다 한국어 글입니다.\nabc\n\n둘째 글", "\ufeffx\ny")
     seeds = tuple(text.encode(encoding, "ignore") for text in texts)
 
@@ -261,24 +325,24 @@ def _evaluation_texts(folder: Path) -> Reader:
     return Reader(seeds, read, (b'"', b","), "json", named="texts.")
 
 
-TARGETS = (
-    Target("jsonl", _jsonl, 6),
-    Target("jsonl-threads", _threads, 3),
-    Target("jsonl-gzip", _gzip, 3),
-    Target("text-zstd", _zstd, 2),
-    Target("text-lines", _text("line"), 2),
-    Target("text-blocks", _text("block"), 2),
-    Target("text-file", _text("file"), 2),
-    Target("text-cp949", _encoded("cp949"), 2),
-    Target("text-utf-16", _encoded("utf-16"), 2),
-    Target("text-iso2022", _encoded("iso2022_kr"), 1),
-    Target("encoding-guess", _guess, 2),
-    Target("wet", _wet, 4),
-    Target("wikipedia", _wikipedia, 4),
-    Target("wikipedia-bzip2", _wikipedia_bzip2, 2),
-    Target("wikitext", _wikitext, 8),
-    Target("parquet", _parquet, 1),
-    Target("parquet-parts", _documents_parquet, 0.5),
-    Target("cleaning", _cleaning, 2),
-    Target("evaluation-texts", _evaluation_texts, 1),
-)
+READERS: dict[str, Make] = {
+    "jsonl": _jsonl,
+    "jsonl-threads": _threads,
+    "jsonl-gzip": _gzip,
+    "text-zstd": _zstd,
+    "text-lines": _text("line"),
+    "text-blocks": _text("block"),
+    "text-file": _text("file"),
+    "text-cp949": _encoded("cp949"),
+    "text-utf-16": _encoded("utf-16"),
+    "text-iso2022": _encoded("iso2022_kr"),
+    "encoding-guess": _guess,
+    "wet": _wet,
+    "wikipedia": _wikipedia,
+    "wikipedia-bzip2": _wikipedia_bzip2,
+    "wikitext": _wikitext,
+    "parquet": _parquet,
+    "parquet-parts": _documents_parquet,
+    "cleaning": _cleaning,
+    "evaluation-texts": _evaluation_texts,
+}

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.fuzz_target import Reader, Target, of_file
+from tests.fuzz.reader import Make, Reader, of_file
 
 _DIGEST = "0" * 64
+_GOLDEN = Path(__file__).parents[1] / "golden"
 _RESULT = {
     "suite": "klue",
     "task": "klue-ynat",
@@ -72,7 +73,7 @@ _LINES: Mapping[str, list[dict[str, Any]]] = {
 }
 
 
-def _json_file(name: str, read: Callable[[Path], object], *values: Any) -> Callable[[Path], Reader]:
+def _json_file(name: str, read: Callable[[Path], object], *values: Any) -> Make:
     """A reader of the folder in which the one JSON file stands."""
     seeds = [json.dumps(value, ensure_ascii=False).encode() for value in values]
     return lambda folder: of_file(folder / name, lambda p: read(p.parent), seeds, form="json")
@@ -224,127 +225,17 @@ def _golden(folder: Path) -> Reader:
             return "not covered"
         return golden["task"], check_file(path, golden, adapter).num_agree > 0
 
-    seeds = [json.dumps(golden).encode() for golden in _golden_files()]
+    seeds = [path.read_bytes() for path in sorted(_GOLDEN.glob("*.json"))]
     words = (b'"nan"', b'{"error": "x"}', b'"expected_other": {}')
     return of_file(folder / "golden.json", read, seeds, form="json", words=words)
 
 
-def _golden_files() -> list[dict[str, Any]]:
-    """Small files for the adapters: labels for every task, and what those of other shapes read."""
-    from benchmarks.golden.check import ADAPTERS
-
-    rows = {"default": [0, 1, 1, 2, 0]}
-    predicted = {"a": {"ref": "default", "pred": [0, 1, 2, 2, 1]}}
-    expected = {"a": {"accuracy": 60.0, "mcc": 40.0, "macro_f1": "nan"}}
-    of_labels = [(task, rows, predicted, expected) for task in sorted(ADAPTERS)]
-    return [
-        {
-            "task": task,
-            "references": references,
-            "predictions": predictions,
-            "expected": wanted,
-            "expected_other": {},
-        }
-        for task, references, predictions, wanted in (*of_labels, *_GOLDEN)
-    ]
-
-
-_QUESTIONS = {
-    "version": "1",
-    "data": [
-        {
-            "title": "t",
-            "paragraphs": [
-                {
-                    "context": "a b c",
-                    "qas": [
-                        {
-                            "id": "q0",
-                            "guid": "q0",
-                            "question": "a?",
-                            "question_type": 1,
-                            "is_impossible": False,
-                            "answers": [{"text": "b c", "answer_start": 2}],
-                        }
-                    ],
-                }
-            ],
-        }
-    ],
+READERS: dict[str, Make] = {
+    "predictions": _predictions,
+    "results": _results,
+    "run-folder": _run_folder,
+    "metrics-lines": _metrics_lines,
+    "masked-report": _json_file("report.json", _masked, _MASKED),
+    "leakage-report": _json_file("report.json", _leakage, _LEAKAGE),
+    "golden": _golden,
 }
-_ONE_HOT = [[0.9 * (column == row) + 0.003 for column in range(30)] for row in (0, 3, 5)]
-_GOLDEN: tuple[tuple[str, Any, Any, Any], ...] = (
-    (
-        "glue/stsb",
-        {"default": [5.0, 2.75, 1.0]},
-        {"a": {"ref": "default", "pred": [4.5, "nan", 1]}},
-        {"a": {"pearson": "nan", "spearman": 50.0, "mse": 0.1}},
-    ),
-    (
-        "glue/overall",
-        {},
-        {"a": {"cola": {"mcc": 25.6}, "mrpc": {"f1": 90.3, "accuracy": 75.6}}},
-        {"a": {"task_scores": {"cola": 25.6, "mrpc": 82.95}}},
-    ),
-    (
-        "klue/re",
-        {"default": [0, 3, 5]},
-        {"a": {"ref": "default", "probs": _ONE_HOT}},
-        {"a": {"micro_f1": 100.0, "auprc": 100.0}},
-    ),
-    (
-        "klue/dp",
-        {"default": {"heads": [[2, 0]], "types": [[1, 2]]}},
-        {"a": {"ref": "default", "heads": [[2, 0]], "types": [[1, 2]]}},
-        {"a": {"uas_macro_f1": 100.0, "las_macro_f1": 100.0}},
-    ),
-    (
-        "klue/wos",
-        {"default": [["관광-지역-서울"]]},
-        {"a": {"ref": "default", "pred": [[]]}},
-        {"a": {"joint_goal_acc": 0.0, "slot_micro_f1": 0.0}},
-    ),
-    ("squad_v1.1", _QUESTIONS, {"a": {"q0": "b"}}, {"a": {"exact_match": 0.0, "f1": 66.6}}),
-    (
-        "squad_v2.0",
-        _QUESTIONS,
-        {"a": {"pred": {"q0": "b"}, "na_prob": {"q0": 0.5}}},
-        {"a": {"exact": 0.0, "f1": 66.6, "total": 1}},
-    ),
-    ("klue/mrc", _QUESTIONS, {"a": {"q0": "b"}}, {"a": {"exact_match": 0.0, "rouge_w": 50.0}}),
-    (
-        "korquad_v1.0",
-        _QUESTIONS,
-        {"a": {"q0": "b"}},
-        {"a": {"official_exact_match": 0.0, "official_f1": 50.0}},
-    ),
-    (
-        "confidence intervals and significance",
-        {},
-        {
-            "trials/a": [80.9, 81.7],
-            "items/a": [0, 1, 1],
-            "bootstrap/a": [[0, 1], [1, 1]],
-            "pooled/a": {"stderrs": [0.1, 0.2], "sizes": [5, 6]},
-            "mcnemar/a": {"references": [0, 1], "predictions1": [0, 1], "predictions2": [1, 1]},
-        },
-        {
-            "trials/a": {"mean": 81.3, "ci95_half_width": 0.5},
-            "items/a": {"mean_stderr": 0.1},
-            "bootstrap/a": {"iters": 20, "f1_stderr": 0.1},
-            "pooled/a": {"pooled_sample_stderr": 0.1},
-            "mcnemar/a": {"stat": 0.0, "p": 1.0},
-        },
-    ),
-)
-
-
-TARGETS = (
-    Target("predictions", _predictions, 2),
-    Target("results", _results, 1),
-    Target("run-folder", _run_folder, 0.5),
-    Target("metrics-lines", _metrics_lines, 2),
-    Target("masked-report", _json_file("report.json", _masked, _MASKED), 2),
-    Target("leakage-report", _json_file("report.json", _leakage, _LEAKAGE), 2),
-    Target("golden", _golden, 3),
-)

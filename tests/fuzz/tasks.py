@@ -1,11 +1,11 @@
 """Files of tasks, one target a kind; what a loader lets through must also become token ids."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.torture.fuzz_target import Form, Reader, Target, of_file
+from tests.fuzz.reader import Form, Make, Reader, of_file
 
 _FEATURIZED = 8  # one input of so many: it costs more than reading
 _WORDS = ("학교", "에", "##서", "a", "##b", "b", "1", ".", ",", "x", "남", "##자", "서울", "관광")
@@ -126,9 +126,7 @@ def _tokenizer() -> Any:
     )
 
 
-def _task(
-    name: str, file: str, seeds: Sequence[bytes], form: Form = "bytes", *words: str
-) -> Callable[[Path], Reader]:
+def _task(name: str, file: str, seeds: Sequence[bytes], form: Form = "bytes", *words: str) -> Make:
     def make(folder: Path) -> Reader:
         from benchmarks.tasks.registry import TASKS
 
@@ -172,22 +170,22 @@ def _publishing(folder: Path) -> Reader:
     return of_file(folder / "tables.json", read, smallest, form="json")
 
 
-TARGETS = (
-    Target("task-cola", _task("glue-cola", "train.tsv", [_COLA]), 2),
-    Target("task-mrpc", _task("glue-mrpc", "train.tsv", [_MRPC]), 2),
-    Target("task-stsb", _task("glue-stsb", "train.tsv", [_STSB], "bytes", "nan", "inf", "1e5"), 2),
-    Target("task-qqp", _task("glue-qqp", "train.tsv", [_QQP]), 2),
-    Target("task-question-pair", _task("korean-question-pair", "a.csv", [_PAIRS], "bytes", '"'), 2),
-    Target("task-nsmc", _task("korean-nsmc", "ratings_train.txt", [_NSMC]), 2),
-    Target("task-ynat", _task("klue-ynat", "ynat.json", [_YNAT], "json"), 3),
-    Target("task-klue-sts", _task("klue-sts", "sts.json", [_STS], "json"), 3),
-    Target("task-klue-re", _task("klue-re", "re.json", [_RE], "json", "start_idx"), 3),
-    Target("task-klue-ner", _task("klue-ner", "ner.tsv", [_NER], "bytes", "## ", "\tB-"), 3),
-    Target("task-naver-ner", _task("korean-naver-ner", "ner.tsv", [_WORD_TAGS]), 3),
-    Target("task-klue-dp", _task("klue-dp", "dp.tsv", [_DP], "bytes", "## ", "\t0\t", "²"), 3),
-    Target("task-klue-wos", _task("klue-wos", "wos.json", [_WOS], "json"), 3),
-    Target("task-klue-mrc", _task("klue-mrc", "mrc.json", [_MRC], "json"), 3),
-    Target("task-squad-1.1", _task("squad-1.1", "train.json", [_SQUAD], "json"), 3),
-    Target("task-squad-2.0", _task("squad-2.0", "train.json", [_MRC, _SQUAD], "json"), 2),
-    Target("published-tables", _publishing, 0.5),
-)
+READERS: dict[str, Make] = {
+    "task-cola": _task("glue-cola", "train.tsv", [_COLA]),
+    "task-mrpc": _task("glue-mrpc", "train.tsv", [_MRPC]),
+    "task-stsb": _task("glue-stsb", "train.tsv", [_STSB], "bytes", "nan", "inf", "1e5"),
+    "task-qqp": _task("glue-qqp", "train.tsv", [_QQP]),
+    "task-question-pair": _task("korean-question-pair", "a.csv", [_PAIRS], "bytes", '"'),
+    "task-nsmc": _task("korean-nsmc", "ratings_train.txt", [_NSMC]),
+    "task-ynat": _task("klue-ynat", "ynat.json", [_YNAT], "json"),
+    "task-klue-sts": _task("klue-sts", "sts.json", [_STS], "json"),
+    "task-klue-re": _task("klue-re", "re.json", [_RE], "json", "start_idx"),
+    "task-klue-ner": _task("klue-ner", "ner.tsv", [_NER], "bytes", "## ", "\tB-"),
+    "task-naver-ner": _task("korean-naver-ner", "ner.tsv", [_WORD_TAGS]),
+    "task-klue-dp": _task("klue-dp", "dp.tsv", [_DP], "bytes", "## ", "\t0\t", "²"),
+    "task-klue-wos": _task("klue-wos", "wos.json", [_WOS], "json"),
+    "task-klue-mrc": _task("klue-mrc", "mrc.json", [_MRC], "json"),
+    "task-squad-1.1": _task("squad-1.1", "train.json", [_SQUAD], "json"),
+    "task-squad-2.0": _task("squad-2.0", "train.json", [_MRC, _SQUAD], "json"),
+    "published-tables": _publishing,
+}

@@ -10,28 +10,18 @@ import contextlib
 import io
 import random
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.evaluate import evaluate
-from benchmarks.report import report
-from benchmarks.results.rescore import rescore
-from benchmarks.torture.demo import CONFIG, VERBS, overrides_of
-from electrify.config.load import load_config
-from electrify.config.run import RunConfig
+import pytest
+
+from electrify.cli import main
 from electrify.stage.folder import read_manifest, write_json
-from electrify.system.outcome import status_of
-from electrify.system.progress import Progress
-from model.export import export
-from model.pretrain import pretrain
-from pipeline.clean import clean
-from vocab.encode import encode
-from vocab.train import train_vocab
+from tests.slow.runs import REPORT, STAGES, arguments
 
+ROUNDS = 40  # files to damage, of each sort in turn
 MAX_FLIPS = 8  # bits of one file
 
 
@@ -64,47 +54,27 @@ SORTS = (
 )
 
 
-@dataclass
-class CorruptionFigures:
-    """What was damaged, and what came of it."""
-
-    outcomes: Counter[str] = field(default_factory=Counter)  # "<sort>: <outcome>"
-    faults: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {
-            "outcomes": dict(self.outcomes),
-            "faults": self.faults,
-            "seconds": round(self.seconds, 1),
-        }
-
-
-def torture_by_damage(rounds: int, seed: int, work: Path) -> CorruptionFigures:
-    """Damage one file a round, `rounds` times, in copies of a run made in the folder `work`."""
-    shutil.rmtree(work, ignore_errors=True)
-    sound, stopped = work / "sound", work / "stopped"
-    _must(_run("run", sound))
-    _must(_run("report", sound))
-    _must(_run("run", stopped, "pretrain.keep_checkpoints=9"))
-    figures, rng, begin = CorruptionFigures(), random.Random(seed), time.monotonic()
-    with Progress("corrupt", rounds, "rounds") as progress:
-        for number in range(rounds):
-            sort = SORTS[number % len(SORTS)]
-            run = work / "damaged"
-            _copy(stopped if sort.unfinished else sound, run, sort)
-            path = rng.choice(_files(run, sort))
-            how = damage(path, rng)
-            what = f"{path.relative_to(run)}, {how}"
-            status, said = _run(sort.verb, run)
-            outcome = _outcome(sort, run, sound, path, status, said)
-            figures.outcomes[f"{sort.name}: {outcome}"] += 1
-            if outcome not in ("detected", "passed over", "harmless"):
-                figures.faults.append(f"{what}: {outcome}: {said[-500:]}")
-            progress.update(note=what)
-    figures.seconds = time.monotonic() - begin
-    return figures
+@pytest.mark.filterwarnings("default")
+def test_a_damaged_file_is_named_or_without_effect(
+    rounds: int, rng: random.Random, tmp_path: Path
+) -> None:
+    sound, stopped, run = (tmp_path / name for name in ("sound", "stopped", "damaged"))
+    _must(arguments("run", sound))
+    _must([REPORT, str(sound)])
+    _must(arguments("run", stopped, "pretrain.keep_checkpoints=9"))
+    outcomes, faults = Counter[str](), []
+    for number in range(rounds):
+        sort = SORTS[number % len(SORTS)]
+        _copy(stopped if sort.unfinished else sound, run, sort)
+        path = rng.choice(_files(run, sort))
+        what = f"{path.relative_to(run)}, {damage(path, rng)}"
+        status, said = _run(_words(sort.verb, run))
+        outcome = _outcome(sort, run, sound, path, status, said)
+        outcomes[f"{sort.name}: {outcome}"] += 1
+        if outcome not in ("detected", "passed over", "harmless"):
+            faults.append(f"{what}: {outcome}: {said[-500:]}")
+    print(*sorted(outcomes.items()), sep="\n")
+    assert faults == []
 
 
 def damage(path: Path, rng: random.Random) -> str:
@@ -137,8 +107,7 @@ def _copy(run: Path, target: Path, sort: Sort) -> None:
     shutil.copytree(run, target)
     if sort.remade is None:
         return
-    after = list(VERBS)[list(VERBS).index(sort.remade) :]
-    for stage in after:
+    for stage in STAGES[STAGES.index(sort.remade) :]:
         if sort.unfinished and stage == sort.remade:
             _make_unfinished(target / stage)
         shutil.rmtree(target / stage, ignore_errors=True)
@@ -160,37 +129,21 @@ def _files(run: Path, sort: Sort) -> list[Path]:
     return sorted(p for pattern in sort.patterns for p in run.glob(pattern) if p.is_file())
 
 
-def _run(verb: str, run: Path, *overrides: str) -> tuple[int | str, str]:
-    """Status (or the exception that came out) of a verb, and what it said."""
+def _words(verb: str, run: Path) -> list[str]:
+    if verb == "rescore":
+        return ["evaluate", "--rescore", str(run)]
+    return [REPORT, str(run)] if verb == REPORT else arguments(verb, run)
+
+
+def _run(words: Sequence[str]) -> tuple[int | str, str]:
+    """The status of a command, or the exception that came out of it, and what it printed."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
-            status: int | str = status_of(lambda: _do(verb, run, overrides))
+            status: int | str = main(words)
         except Exception as error:  # what a user would see as a trace
             status = f"{type(error).__name__}: {error}"
     return status, said.getvalue()
-
-
-def _do(verb: str, run: Path, overrides: Sequence[str]) -> int:
-    if verb == "rescore":
-        return rescore(run)
-    if verb == "report":
-        report([run])
-        return 0
-    config = load_config(CONFIG, overrides_of(run, *overrides))
-    for name in VERBS.values() if verb == "run" else [verb]:
-        _STAGES[name](config)
-    return 0
-
-
-_STAGES: Mapping[str, Callable[[RunConfig], object]] = {
-    "clean": lambda config: clean(config, [], False, None),
-    "train-vocab": lambda config: train_vocab(config, [], False),
-    "encode": lambda config: encode(config, [], False),
-    "pretrain": lambda config: pretrain(config, False),
-    "export": lambda config: export(config, False),
-    "evaluate": lambda config: evaluate(config, None, False),
-}
 
 
 def _outcome(sort: Sort, run: Path, sound: Path, path: Path, status: int | str, said: str) -> str:
@@ -208,7 +161,7 @@ def _outcome(sort: Sort, run: Path, sound: Path, path: Path, status: int | str, 
 
 
 def _outcome_of_reading(sort: Sort, run: Path, sound: Path, said: str) -> str:
-    if sort.verb == "report":
+    if sort.verb == REPORT:
         texts = [(folder / "report.md").read_text(encoding="utf-8") for folder in (run, sound)]
         same = texts[0].replace(run.as_posix(), sound.as_posix()).replace(run.name, sound.name)
         return "harmless" if same == texts[1] else "a wrong result"
@@ -219,7 +172,6 @@ def _digest(folder: Path) -> str:
     return str(read_manifest(folder)["digest"])
 
 
-def _must(result: tuple[int | str, str]) -> None:
-    status, said = result
-    if status != 0:
-        raise ValueError(f"the run to be damaged failed ({status}): {said[-2000:]}")
+def _must(words: Sequence[str]) -> None:
+    status, said = _run(words)
+    assert status == 0, f"{words[0]}: {status}: {said[-2000:]}"

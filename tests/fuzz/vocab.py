@@ -5,9 +5,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from benchmarks.torture.fuzz_target import Reader, Target, of_file
+from tests.fuzz.reader import Make, Reader, of_file
+from tests.vocab.shard_files import write_shards
 
 _TEXTS = (
     "학교에서 학생들이 3명의 선생님을 만났다. 학교는 크다.\nHello, world! hello\tworlds\n".encode(),
@@ -15,36 +14,11 @@ _TEXTS = (
     " \u318d ﾊﾝｸﾞﾙ".encode(),
     ("a" * 300 + " " + "가" * 120 + " \u200b\ufeff\u2028 \U0001f469\u200d\U0001f4bb").encode(),
 )
-_PIECES = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "학",
-    "교",
-    "##교",
-    "에",
-    "##에",
-    "##서",
-    "a",
-    "##a",
-    "b",
-    "##b",
-    "ab",
-    "##ab",
-    "1",
-    "##1",
-    ".",
-    ",",
-    "[",
-    "]",
-    "!",
-    "h",
-    "##e",
-    "##l",
-    "##o",
-]
+_VOCABULARY = (
+    "[PAD] [UNK] [CLS] [SEP] [MASK] 학 교 ##교 에 ##에 ##서 a ##a b ##b ab ##ab 1 ##1 . , [ ] ! "
+    "h ##e ##l ##o"
+)
+_PIECES = _VOCABULARY.split()
 _WORDS = tuple(word.encode() for word in (" ", "\n", "\u3000", "\u00a0", "##", "[MASK]", "\u119e"))
 
 
@@ -175,39 +149,10 @@ def _spans_ner(folder: Path) -> Reader:
     return of_file(folder / "ner_dev.tsv", read_spans, (text,), words=(b"\tB-", b"\tI-", b"## "))
 
 
-def _shard_folder(folder: Path) -> Path:
-    import numpy as np
-
-    from electrify.stage.folder import file_sha256
-    from vocab.shards.files import FORMAT_VERSION
-
-    place = folder / "train" / "ko"
-    place.mkdir(parents=True)
-    arrays: dict[str, NDArray[Any]] = {
-        "tokens": np.arange(5, 17, dtype=np.uint16),
-        "offsets": np.array([0, 7, 12], np.int64),
-        "sentences": np.array([0, 3, 7, 12], np.int64),
-    }
-    for name, array in arrays.items():
-        np.save(place / f"{name}-00000.npy", array)
-    names = {name: f"{name}-00000.npy" for name in arrays}
-    shard = {
-        **names,
-        "num_tokens": 12,
-        "num_documents": 2,
-        "num_sentences": 3,
-        "sha256": {name: file_sha256(place / file) for name, file in names.items()},
-    }
-    special = dict(zip(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), range(5), strict=True))
-    index = {
-        "format_version": FORMAT_VERSION,
-        "dtype": "uint16",
-        "vocab_size": 28,
-        "tokenizer_sha256": "0" * 64,
-        "special_token_ids": special,
-        "splits": {"train": {"ko": {"shards": [shard]}}, "valid": {}},
-    }
-    (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+def shard_folder(folder: Path) -> Path:
+    special = {piece: number for number, piece in enumerate(_PIECES[:5])}
+    documents = [[[5, 6, 7], [8, 9, 10, 3]], [[5, 6, 7, 8, 3]]]
+    write_shards(folder, {("train", "ko"): documents}, len(_PIECES), "0" * 64, special)
     return folder
 
 
@@ -222,7 +167,7 @@ def _open(folder: Path) -> object:
 
 
 def _index(folder: Path) -> Reader:
-    path = _shard_folder(folder) / "index.json"
+    path = shard_folder(folder) / "index.json"
     return of_file(path, lambda p: _open(p.parent), (path.read_bytes(),), form="json", named="")
 
 
@@ -230,7 +175,7 @@ def _arrays(folder: Path) -> Reader:
     """Array files that the index's checksums do not know: opened only."""
     from vocab.shards.files import TokenShards
 
-    place = _shard_folder(folder) / "train" / "ko"
+    place = shard_folder(folder) / "train" / "ko"
     sound = {path.name: path.read_bytes() for path in sorted(place.iterdir())}
     rng = random.Random(0)
 
@@ -255,16 +200,16 @@ def _mask_units(folder: Path) -> Reader:
     return of_file(path, lambda p: read_unit_starts(p.parent, "morpheme"), (text,), form="json")
 
 
-TARGETS = (
-    Target("wordpiece-encoding", _encoding, 3),
-    Target("wordpiece-training", _training, 0.4),
-    Target("tokenizer.json", _tokenizer_file, 1),
-    Target("vocab.txt", _vocab_file, 0.5),
-    Target("reference-tokenizer", _reference, 0.5),
-    Target("tokenizer-config", _tokenizer_config, 1),
-    Target("spans", _spans, 1),
-    Target("spans-ner", _spans_ner, 2),
-    Target("shard-index", _index, 1),
-    Target("shard-arrays", _arrays, 1),
-    Target("mask-units", _mask_units, 1),
-)
+READERS: dict[str, Make] = {
+    "wordpiece-encoding": _encoding,
+    "wordpiece-training": _training,
+    "tokenizer.json": _tokenizer_file,
+    "vocab.txt": _vocab_file,
+    "reference-tokenizer": _reference,
+    "tokenizer-config": _tokenizer_config,
+    "spans": _spans,
+    "spans-ner": _spans_ner,
+    "shard-index": _index,
+    "shard-arrays": _arrays,
+    "mask-units": _mask_units,
+}

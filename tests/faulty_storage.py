@@ -67,7 +67,7 @@ class FaultyStorage:
             if fault == DROPPED:
                 return
             if isinstance(fault, int):
-                error = {"error": {"code": fault, "message": "a fault of the torture"}}
+                error = {"error": {"code": fault, "message": "a fault that was injected"}}
                 _answer(handler, fault, {}, json.dumps(error).encode())
                 return
             status, headers, content = self._ask(handler, body)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.torture.fuzz_target import Reader, Target, of_file
+from tests.fuzz.reader import Make, Reader, of_file
 
 _TOML = b"""name = "fuzz"
 seed = 3
@@ -35,26 +35,12 @@ seeds = [0, 1]
 tasks_options = { klue-ynat = { batch_size = 4 } }
 """
 _WORDS = (
-    b"[",
-    b"]",
-    b"[[",
-    b"]]",
-    b"=",
-    b".",
+    *(
+        b"[ ] [[ ]] = . ''' { } 1979-05-27 07:32:00 inf -nan 0x10 1_000 true [clean] "
+        b"[[clean.sources]]"
+    ).split(),
     b'"""',
-    b"'''",
-    b"{",
-    b"}",
-    b"1979-05-27",
-    b"07:32:00",
-    b"inf",
-    b"-nan",
-    b"0x10",
-    b"1_000",
     b"\\u0000",
-    b"true",
-    b"[clean]",
-    b"[[clean.sources]]",
     b"pretrain.size = 7\n",
     b"encode = 1\n",
     b'name = "../../x"\n',
@@ -68,17 +54,12 @@ _WORDS = (
     b'language = "../x"',
 )
 _OVERRIDES = (
-    b"pretrain.num_steps=20",
-    b"name='a'",
-    b"clean.sources=[]",
+    *(
+        b"pretrain.num_steps=20 name='a' clean.sources=[] pretrain.size=base "
+        b"clean.language.ko.min_characters=3 vocab.pretokenizers={ko='kiwi'} a.b.c=1 = x "
+        b"clean.sources.0.path=a"
+    ).split(),
     b"evaluate.seeds=[0, 1]",
-    b"pretrain.size=base",
-    b"clean.language.ko.min_characters=3",
-    b"vocab.pretokenizers={ko='kiwi'}",
-    b"a.b.c=1",
-    b"=",
-    b"x",
-    b"clean.sources.0.path=a",
     b"seed=1\nname='b'",
 )
 _GRID = b"""name = "fuzz"
@@ -128,8 +109,8 @@ def _grid(folder: Path) -> Reader:
     return of_file(folder / "grid.toml", load_grid, (_GRID,), words=(*_WORDS, *_OVERRIDES))
 
 
-TARGETS = (
-    Target("config", _toml, 0.6),
-    Target("config-set", _overrides, 0.6),
-    Target("ablation", _grid, 0.2),
-)
+READERS: dict[str, Make] = {
+    "config": _toml,
+    "config-set": _overrides,
+    "ablation": _grid,
+}

@@ -15,29 +15,25 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from benchmarks.torture.compare import differences, unsound
-from benchmarks.torture.demo import STAGES, arguments, start
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.system.progress import Progress, log
+from tests.slow.runs import (
+    MAX_SECONDS,
+    POLL_SECONDS,
+    REPORT,
+    STAGES,
+    WRITTEN,
+    arguments,
+    differences,
+    printed,
+    start,
+    unsound,
+)
 
+ROUNDS = 6  # signals
 SIGTERM_FRACTION = 0.2
 FILE_FRACTION = 0.5  # of the rounds wait for a file, the others for a time
 MAX_SIGNALS_A_STAGE = 2  # of one run
-MAX_SECONDS = 600.0  # of one start
-REPORT = "report"
-_POLL_SECONDS = 0.0005
-# what begins to be written, by stage; the moment it is seen is the moment of the signal
-WRITTEN: Mapping[str, tuple[str, ...]] = {
-    "clean": ("clean.partial/*.parquet", "clean.partial/manifest.json.*"),
-    "vocab": ("vocab.partial/*.json*", "vocab.partial/manifest.json.*"),
-    "shards": ("shards.partial/*/*/*.npy", "shards.partial/manifest.json.*"),
-    "pretrain": ("pretrain.partial/checkpoint-*.tmp", "pretrain.partial/manifest.json.*"),
-    "export": ("export.partial/*/*.safetensors", "export.partial/manifest.json.*"),
-    "evaluate": ("evaluate.partial/predictions/*/*", "evaluate.partial/manifest.json.*"),
-    REPORT: ("report.*.tmp",),
-}
 
 
 @dataclass(frozen=True)
@@ -51,57 +47,34 @@ class Moment:
 
 
 @dataclass
-class KillFigures:
-    """What was done and found."""
-
+class Figures:
     num_runs: int = 0  # finished ones
     num_starts: int = 0
+    num_signals: int = 0
     signals: Counter[str] = field(default_factory=Counter)  # sent, by stage and signal
     caught_writing: Counter[str] = field(default_factory=Counter)  # the awaited file half written
     faults: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def num_signals(self) -> int:
-        """Rounds done."""
-        return sum(self.signals.values())
-
-    def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {
-            "num_runs": self.num_runs,
-            "num_starts": self.num_starts,
-            "signals": dict(self.signals),
-            "caught_writing": dict(self.caught_writing),
-            "faults": self.faults,
-            "seconds": round(self.seconds, 1),
-        }
 
 
-def torture_by_kills(rounds: int, seed: int, work: Path) -> KillFigures:
-    """Send `rounds` signals to runs in the folder `work`, which is emptied of earlier ones."""
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    figures, rng, begin = KillFigures(), random.Random(seed), time.monotonic()
-    undisturbed = work / "undisturbed"
-    log(f"kill: one run that nobody kills, in {undisturbed}")
+def test_a_killed_run_ends_as_one_that_nobody_killed(
+    rounds: int, rng: random.Random, tmp_path: Path
+) -> None:
+    figures, undisturbed = Figures(), tmp_path / "undisturbed"
     _finish(undisturbed, figures)
     seconds = {stage: read_manifest(undisturbed / stage)["seconds"] for stage in STAGES}
-    with Progress("kill", rounds, "signals") as progress:
-        while figures.num_signals < rounds:
-            run, num_faults = work / f"run-{figures.num_runs}", len(figures.faults)
-            for stage in (*STAGES, REPORT):
-                for _ in range(rng.randint(0, MAX_SIGNALS_A_STAGE)):
-                    if figures.num_signals == rounds or _is_made(run, stage):
-                        break
-                    _start_until(run, _moment(stage, seconds, rng), figures)
-                    progress.update(figures.num_signals - progress.done, note=stage)
-            _finish(run, figures)  # what the last signal left, or nothing to do
-            figures.faults += [f"{run.name}: {what}" for what in differences(undisturbed, run)]
-            if num_faults == len(figures.faults):
-                shutil.rmtree(run)
-    figures.seconds = time.monotonic() - begin
-    return figures
+    while figures.num_signals < rounds and not figures.faults:
+        run = tmp_path / f"run-{figures.num_runs}"
+        for stage in (*STAGES, REPORT):
+            for _ in range(rng.randint(0, MAX_SIGNALS_A_STAGE)):
+                if figures.num_signals == rounds or _is_made(run, stage):
+                    break
+                _start_until(run, _moment(stage, seconds, rng), figures)
+        _finish(run, figures)  # what the last signal left, or nothing to do
+        figures.faults += [f"{run.name}: {what}" for what in differences(undisturbed, run)]
+        if not figures.faults:
+            shutil.rmtree(run)
+    print(figures)
+    assert figures.faults == []
 
 
 def _moment(stage: str, seconds: Mapping[str, float], rng: random.Random) -> Moment:
@@ -110,7 +83,7 @@ def _moment(stage: str, seconds: Mapping[str, float], rng: random.Random) -> Mom
     return Moment(stage, rng.uniform(0, seconds.get(stage, 1.0)), pattern, number)
 
 
-def _start_until(run: Path, moment: Moment, figures: KillFigures) -> None:
+def _start_until(run: Path, moment: Moment, figures: Figures) -> None:
     """Start the run and signal it at the moment, unless it was finished before that came."""
     stages_before = _finished(run)
     process = start(arguments("run", run), _log_of(run))
@@ -120,6 +93,7 @@ def _start_until(run: Path, moment: Moment, figures: KillFigures) -> None:
         return
     if moment.pattern and "tmp" in "".join(p.name for p in run.glob(moment.pattern)):
         figures.caught_writing[moment.stage] += 1
+    figures.num_signals += 1
     figures.signals[f"{moment.stage} {moment.signal.name}"] += 1
     group = process.pid
     (os.killpg if moment.signal == signal.SIGKILL else os.kill)(group, moment.signal)
@@ -142,7 +116,7 @@ def _await(run: Path, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
     while process.poll() is None:
         if time.monotonic() > deadline:
             os.killpg(process.pid, signal.SIGKILL)
-            raise ValueError(f"{run}: no end after {MAX_SECONDS:.0f} s; it hangs")
+            raise AssertionError(f"{run}: no end after {MAX_SECONDS:.0f} s; it hangs")
         if moment.pattern is not None:
             if set(run.glob(moment.pattern)) - there or _is_made(run, moment.stage):
                 return True
@@ -151,7 +125,7 @@ def _await(run: Path, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
                 until = time.monotonic() + moment.seconds
         elif time.monotonic() >= until or _is_made(run, moment.stage):
             return True
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
     return False
 
 
@@ -160,7 +134,7 @@ def _is_made(run: Path, stage: str) -> bool:
     return place.exists()
 
 
-def _finish(run: Path, figures: KillFigures) -> None:
+def _finish(run: Path, figures: Figures) -> None:
     process = start(arguments("run", run), _log_of(run))
     figures.num_starts += 1
     _note_end(run, process, figures)
@@ -172,14 +146,13 @@ def _finish(run: Path, figures: KillFigures) -> None:
 def _note_end(
     run: Path,
     process: subprocess.Popen[bytes],
-    figures: KillFigures,
+    figures: Figures,
     expected: Collection[int] = (0,),
 ) -> None:
-    status = process.wait(timeout=MAX_SECONDS)
-    printed = _log_of(run).read_text(encoding="utf-8", errors="replace")
+    status, said = process.wait(timeout=MAX_SECONDS), printed(_log_of(run))
     # before the first line of the log the interpreter has no handler yet, and nothing is begun
-    if status not in expected and (status != -signal.SIGTERM or printed):
-        figures.faults.append(f"{run.name}: status {status}: {printed[-2000:]}")
+    if status not in expected and (status != -signal.SIGTERM or said):
+        figures.faults.append(f"{run.name}: status {status}: {said[-2000:]}")
 
 
 def _log_of(run: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What is fuzzed: a reader, sound inputs to begin with, and how it may refuse one."""
+"""A reader, sound inputs to begin with, and how it may refuse one."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Form = Literal["bytes", "json", "lines"]
 
 @dataclass(frozen=True)
 class Reader:
-    """One reader in a process, with all it needs beside the input.
+    """One reader with all it needs beside the input.
 
     `read` returns whatever tells one way through the code from another (hashable), or raises one of
     `errors`, whose message holds `named`. All else is a fault: so is an `AssertionError`, by which
@@ -25,13 +25,7 @@ class Reader:
     errors: tuple[type[Exception], ...] = (ValueError,)
 
 
-@dataclass(frozen=True)
-class Target:
-    """A reader by name. `share` is in proportion to the executions that it gets."""
-
-    name: str
-    make: Callable[[Path], Reader]  # in the process that runs it, with a folder of its own
-    share: float = 1.0
+Make = Callable[[Path], Reader]  # with a folder of its own
 
 
 def of_file(

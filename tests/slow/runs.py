@@ -1,0 +1,165 @@
+"""The bundled demo, shortened: the run that is killed, damaged and starved; and whether two runs
+made the same."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results.results import MEASURED, RESULTS
+from electrify.stage.folder import check_files, read_manifest
+from electrify.stage.plan import METRICS, TIMINGS
+
+VERBS = {
+    "clean": "clean",
+    "vocab": "train-vocab",
+    "shards": "encode",
+    "pretrain": "pretrain",
+    "export": "export",
+    "evaluate": "evaluate",
+}
+STAGES = tuple(VERBS)
+REPORT = "report"
+MAX_SECONDS = 600.0  # of one start
+POLL_SECONDS = 0.0005
+# what begins to be written, by stage
+WRITTEN: Mapping[str, tuple[str, ...]] = {
+    "clean": ("clean.partial/*.parquet", "clean.partial/manifest.json.*"),
+    "vocab": ("vocab.partial/*.json*", "vocab.partial/manifest.json.*"),
+    "shards": ("shards.partial/*/*/*.npy", "shards.partial/manifest.json.*"),
+    "pretrain": ("pretrain.partial/checkpoint-*.tmp", "pretrain.partial/manifest.json.*"),
+    "export": ("export.partial/*/*.safetensors", "export.partial/manifest.json.*"),
+    "evaluate": ("evaluate.partial/predictions/*/*", "evaluate.partial/manifest.json.*"),
+    REPORT: ("report.*.tmp",),
+}
+_ROOT = Path(__file__).parents[2]  # configs and the bundled sample are found from here
+_CONFIG = _ROOT / "configs" / "demo.toml"
+_SHORT = (
+    "pretrain.num_steps=60",
+    "pretrain.warmup_steps=6",
+    "pretrain.valid_every_steps=20",
+    "pretrain.checkpoint_every_steps=10",
+    "pretrain.log_every_steps=5",
+    "evaluate.seeds=[0, 1]",
+    "evaluate.num_epochs=1.0",
+    "evaluate.max_train_examples=64",
+)
+# keys of records that time, memory and place decide, with the checksum of a record that holds them;
+# a commit may be made meanwhile
+_UNCOMPARED_KEYS = {*TIMINGS, *MEASURED, "model_path", "git_commit", "sha256"}
+_RECORDS = ("pretrain/summary.json", f"pretrain/{METRICS}", f"evaluate/{RESULTS}")
+_UNCOMPARED = "tensorboard/"  # TensorBoard names files by host, process id and time
+
+
+def arguments(verb: str, output_dir: Path | str, *overrides: str) -> list[str]:
+    """The words after `electrify` that run a verb of the shortened demo."""
+    words = [verb, str(_CONFIG)]
+    for override in (f"output_dir='{output_dir}'", *_SHORT, *overrides):
+        words += ["--set", override]
+    return words
+
+
+def start(
+    words: Sequence[str],
+    log: Path,
+    program: Sequence[str] = ("electrify",),
+    environment: Mapping[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start `electrify` with one thread, in a process group of its own, and print into `log`.
+
+    `program` is a module that does the same, and the words before `words`. `before` runs in the
+    process before the program does, to take rights from it that its own processes then lack too.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", *program, *words],
+            cwd=_ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"} | dict(environment or {}),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=before,
+        )
+
+
+def printed(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
+
+
+def finish(words: Sequence[str], log: Path) -> None:
+    """Run `electrify` to its end, which must be a success."""
+    status = start(words, log).wait(timeout=MAX_SECONDS)
+    assert status == 0, f"status {status}: {printed(log)[-2000:]}"
+
+
+def differences(one: Path, two: Path) -> list[str]:
+    """What is not the same in two finished run folders, in words.
+
+    Equal digests say that all files but the volatile ones are the same bytes.
+    """
+    return [*_stage_differences(one, two), *_record_differences(one, two), *leftovers(two)]
+
+
+def leftovers(run: Path) -> list[str]:
+    """What a stopped run must not leave once it is finished."""
+    return [
+        f"{path} is left"
+        for path in sorted(run.rglob("*"))
+        if path.name.endswith((".partial", ".tmp", ".lock"))
+    ]
+
+
+def unsound(run: Path) -> list[str]:
+    """What is wrong with the stage folders that have their final name."""
+    wrong = []
+    for stage in STAGES:
+        if (run / stage).exists():
+            try:
+                check_files(run / stage, stage)
+            except ValueError as error:
+                wrong.append(str(error))
+    return wrong
+
+
+def _stage_differences(one: Path, two: Path) -> Iterator[str]:
+    for stage in STAGES:
+        first, second = (read_manifest(run / stage) for run in (one, two))
+        if first["digest"] != second["digest"]:
+            files = first["files"].items()
+            names = [name for name, entry in files if second["files"].get(name) != entry]
+            yield f"{stage}: {', '.join(names[:3]) or 'its config or inputs'} differ"
+        kept = [{n for n in m["files"] if not n.startswith(_UNCOMPARED)} for m in (first, second)]
+        if kept[0] != kept[1]:
+            yield f"{stage}: other files: {sorted(kept[0] ^ kept[1])}"
+
+
+def _record_differences(one: Path, two: Path) -> Iterator[str]:
+    for name in _RECORDS:
+        first, second = (_records(run / name) for run in (one, two))
+        if len(first) != len(second):
+            yield f"{name}: {len(first)} records against {len(second)}"
+        for number, (a, b) in enumerate(zip(first, second, strict=False), start=1):
+            if a != b:
+                keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
+                yield f"{name}, record {number}: {', '.join(keys)} differ"
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines() if path.suffix == ".jsonl" else [text]
+    return [_without_clocks(json.loads(line)) for line in lines]
+
+
+def _without_clocks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _without_clocks(entry)
+            for key, entry in value.items()
+            if key not in _UNCOMPARED_KEYS
+        }
+    return [_without_clocks(entry) for entry in value] if isinstance(value, list) else value
