@@ -84,7 +84,7 @@ def _verb(stage: Callable[["RunConfig", argparse.Namespace], None]) -> Verb:
 
 def _clean(config: "RunConfig", parsed: argparse.Namespace) -> None:
     # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
-    # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
+    # addresses at the first allocation, too much where `ulimit -v` is set (electrify/system/memory)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
     from pipeline.sources.files import check_inputs

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.memory import return_memory
+from electrify.system.memory import return_freed_memory
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -106,7 +106,7 @@ class ParquetParts:
                     self._writer.is_open = False  # else it would end a file that is closed
                 self._file.close()
                 self._temporary.unlink()
-            return_memory()  # it would hold 60 MB until the next file
+            return_freed_memory()  # it would hold 60 MB until the next file
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Add one row."""

@@ -20,12 +20,12 @@ import fsspec
 import pyarrow as pa
 
 from electrify.stage.folder import write_text
+from electrify.storage.folder import OBJECT_STORES
 from electrify.system.progress import warn
 from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, read_batches, read_rows
-from pipeline.progress import share_name
 from pipeline.report.counts import Tally, tally_from_json
+from pipeline.runner import share_name
 
-_OBJECT_STORES = frozenset({"gs", "gcs", "s3", "s3a", "abfs", "abfss", "az", "adl", "oss", "r2"})
 _AT_ONCE = 64  # requests
 
 
@@ -139,7 +139,7 @@ class WorkFolder:
     def _upload(self, path: Path, name: str) -> None:
         filesystem, root = self._connect()
         target = f"{root}/{name}"
-        if self.address.partition("://")[0] in _OBJECT_STORES:
+        if self.address.partition("://")[0] in OBJECT_STORES:
             filesystem.put_file(str(path), target)
             return
         waiting = f"{target}-{uuid4().hex}.tmp"

@@ -33,6 +33,7 @@ from electrify.stage.leakage_report import (
 from electrify.stage.plan import leakage_stage
 from electrify.stage.report_file import REPORT
 from electrify.stage.run import run_stage
+from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log
 from pipeline.decontaminate.index import ALONE_LETTERS
 from pipeline.decontaminate.leakage_search import (
@@ -54,9 +55,7 @@ from pipeline.decontaminate.leakage_search import (
 from pipeline.decontaminate.letters import read_letters
 from pipeline.decontaminate.match import LONG_LETTERS, SHARE, SURE_LETTERS, unit_ends
 from pipeline.documents import RowGroup, document_paths, list_row_groups
-from pipeline.memory import keep_little_memory, return_memory
-from pipeline.progress import watch
-from pipeline.runner import make_pipeline, run_pipeline
+from pipeline.runner import make_pipeline, run_pipeline, watch
 
 # Sentences of the corpus itself, looked for in its other documents: what chance finds.
 #
@@ -349,7 +348,7 @@ def find_leaks(
         for control in draw_control(groups):
             table.add_control(control)
         table.write(scratch)
-        return_memory()
+        return_freed_memory()
         _search(config.clean.runner, beam_options, groups, scratch)
         found, sources = _read_found(scratch, len(groups))
         chance = chances(table.controls, found, len(sources))
@@ -412,7 +411,7 @@ def _search_one(element: tuple[int, RowGroup], scratch: str) -> None:
     sources = Counter(row["source"] for row in read_group(group, ["source"]))
     value = {"found": found.to_json(), "sources": sources}
     write_text(Path(scratch) / _found_name(number), json.dumps(value, ensure_ascii=False))
-    return_memory()
+    return_freed_memory()
 
 
 def _read_found(scratch: Path, num_groups: int) -> tuple[Found, Counter[str]]:
