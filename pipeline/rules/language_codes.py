@@ -74,3 +74,9 @@ def family_of(language: str) -> frozenset[str]:
     known = {code for name, code in pycld2.LANGUAGES if name in detected}
     family = frozenset({language}).union(*(codes for codes in _FAMILIES if language in codes))
     return family if family & known else frozenset()
+
+
+@lru_cache
+def has_spaces(language: str) -> bool:
+    """Is the language written with spaces between its words?"""
+    return not scripts_of(language) & {"Kana", "Hani", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"}

@@ -17,8 +17,7 @@ from pipeline.rules.normalize import (
     squeeze_whitespace,
 )
 from pipeline.rules.pii import mask_pii
-from pipeline.rules.quality import QualityRules, has_no_letters
-from pipeline.rules.quality_limits import limits_for
+from pipeline.rules.quality import QualityRules, has_no_letters, limits_for
 
 
 class Outcome(NamedTuple):
