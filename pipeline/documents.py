@@ -167,13 +167,15 @@ class ParquetParts:
         self._writer, self._file, self._characters_in_file = None, None, 0
 
 
-def read_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """A Parquet file in pieces of at most a thousand rows, of one row group at a time.
+def read_batches(
+    path: Path, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """A Parquet file, or some row groups of it, in pieces of at most a thousand rows.
 
-    Without that, a piece would be a thousand books, whatever the row groups are.
+    One row group is read at a time: otherwise a piece would be a thousand books.
     """
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
-        for group in range(file.num_row_groups):
+        for group in range(file.num_row_groups) if groups is None else groups:
             yield from file.iter_batches(1024, row_groups=[group], columns=columns)
 
 
@@ -211,3 +213,9 @@ def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
             num_bytes = metadata.row_group(number).total_byte_size
             groups.append(RowGroup(str(path), number, num_bytes))
     return groups
+
+
+def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a row group, few in memory at a time."""
+    for batch in read_batches(Path(group.path), columns, [group.number]):
+        yield from batch.to_pylist()
