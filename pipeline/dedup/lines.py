@@ -73,7 +73,7 @@ def find_repeated_lines(
     lines, owners, is_new = lines[order], owners[order], is_new[order]
     place = _place(lines)
     is_first = place == 0
-    num_before = np.cumsum(is_new) - is_new  # in this shard
+    num_before: npt.NDArray[np.int64] = np.cumsum(is_new) - is_new  # in this shard
     num_before -= np.repeat(num_before[is_first], _run_lengths(is_first))  # of this line
     total = np.add.reduceat(is_new, np.flatnonzero(is_first), dtype=np.int64)
     is_hot = np.repeat(total > max_documents, _run_lengths(is_first))
