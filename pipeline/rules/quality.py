@@ -20,8 +20,7 @@ from functools import lru_cache
 from electrify.config.clean import Profile, QualityLimits
 from pipeline.rules.data import read_table
 from pipeline.rules.filters import Drop
-from pipeline.rules.language_codes import has_spaces, scripts_of
-from pipeline.rules.scripts import num_letters, own_letters
+from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
 from pipeline.rules.text_parts import SHORT, Parts, repeated_fraction, top_fraction
 
 _TABLE = read_table("quality")

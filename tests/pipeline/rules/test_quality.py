@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
+from pipeline.rules.data import read_table
 from pipeline.rules.language import foreign_language
-from pipeline.rules.language_codes import has_spaces
 from pipeline.rules.quality import RULES, has_no_letters, limits_for, quality
+from pipeline.rules.scripts import has_spaces
 from pipeline.rules.text_parts import Parts, most_in_a_bin, repeated_fraction, top_fraction
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
@@ -238,3 +239,12 @@ def test_a_latin_word_is_one_word_in_a_language_without_spaces(language, text, i
     drop = quality(text, language, limits_for(language, "documentation"))
     assert (drop is None) == is_kept
     assert is_kept or drop.reason == "few_words"
+
+
+def test_languages_have_only_limits_and_words_that_are_read():
+    table = read_table("quality")
+    words = {"min_particles", "particles", "function_words", "function_characters"}
+    for row in table.values():
+        assert row.keys() <= table["other"].keys() | words
+        assert len(row.get("max_top_ngrams", "234")) == 3
+        assert len(row.get("max_duplicate_ngrams", "5-10..")) == 6
