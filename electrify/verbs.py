@@ -56,7 +56,7 @@ def run(parsed: Namespace) -> None:
 
 def _clean(config: RunConfig, parsed: Namespace) -> None:
     # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
-    # addresses at the first allocation, too much where `ulimit -v` is set (see pipeline/memory.py)
+    # addresses at the first allocation, too much where `ulimit -v` is set (see system/memory.py)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
     from pipeline.sources.files import check_inputs

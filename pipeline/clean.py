@@ -1,4 +1,7 @@
-"""The corpus stage: raw files to documents; the passes are in pipeline/clean.py."""
+"""The corpus stage: raw files to documents. Its Beam graph wires the passes of pipeline/passes.py.
+
+Only hashes are shuffled; texts wait in the work folder.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +14,7 @@ from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
+from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.exact import find_duplicates
@@ -25,12 +29,10 @@ from pipeline.dedup.near import (
     unpack_edges,
 )
 from pipeline.documents import REMOVED_SCHEMA
-from pipeline.memory import keep_little_memory, return_memory
 from pipeline.passes import clean_group, compare_group, sketch_group, write_group
-from pipeline.progress import POLL_SECONDS, watch
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
-from pipeline.runner import make_pipeline, run_pipeline
+from pipeline.runner import POLL_SECONDS, make_pipeline, run_pipeline, watch
 from pipeline.sources.files import expand_sources, fingerprints, group_files
 from pipeline.sources.input_file import InputGroup
 from pipeline.work_folder import (
@@ -41,8 +43,6 @@ from pipeline.work_folder import (
     new_work_folder,
     tally_name,
 )
-
-# The Beam graph of the corpus stage. Only hashes are shuffled; texts wait in the work folder.
 
 
 def build(
@@ -140,7 +140,7 @@ class CleanGroup(GroupPass):
 
     def process(self, group: InputGroup) -> Iterator[Any]:
         """Clean one group of files."""
-        return_memory()
+        return_freed_memory()
         try:
             hashes = clean_group(group, self.config, self.work)
         except ValueError as error:  # a runner may not hand the error's type back
@@ -160,7 +160,7 @@ class CompareGroup(GroupPass):
 
     def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
         """Remove from one group of files what stands elsewhere."""
-        return_memory()
+        return_freed_memory()
         group, of_group = found
         duplicates, quotas = of_group["duplicates"], of_group["quotas"]
         bands = compare_group(group, duplicates, quotas, self.config, self.work)
@@ -177,7 +177,7 @@ class SketchGroup(GroupPass):
 
     def process(self, found: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         """Sketch the documents of one group that share a band with others."""
-        return_memory()
+        return_freed_memory()
         group, members = found
         for shard, packed in sketch_group(group, members, self.config, self.work).items():
             yield shard, (group, packed)
@@ -191,7 +191,7 @@ class WriteGroup(GroupPass):
 
     def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> None:
         """Write one group of files."""
-        return_memory()
+        return_freed_memory()
         write_group(found[0], found[1]["near_duplicates"], self.work)
 
 
@@ -244,7 +244,7 @@ def clean(
 def _write_index(benchmark_texts: Path, work: WorkFolder) -> None:
     with work.scratch() as folder:
         write_index(benchmark_texts, folder / BENCHMARK_INDEX)
-        return_memory()
+        return_freed_memory()
         work.publish(folder / BENCHMARK_INDEX)
 
 
@@ -270,7 +270,7 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
     ]
 
     def list_names() -> list[str]:
-        return_memory()  # of what the runner has handed on
+        return_freed_memory()  # of what the runner has handed on
         return work.names()
 
     seconds = POLL_SECONDS if work.is_local else REMOTE_POLL_SECONDS

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.memory import return_memory
+from electrify.system.memory import return_freed_memory
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -106,7 +106,7 @@ class ParquetParts:
                     self._writer.is_open = False  # else it would end a file that is closed
                 self._file.close()
                 self._temporary.unlink()
-            return_memory()  # it would hold 60 MB until the next file
+            return_freed_memory()  # it would hold 60 MB until the next file
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Add one row."""
@@ -167,13 +167,15 @@ class ParquetParts:
         self._writer, self._file, self._characters_in_file = None, None, 0
 
 
-def read_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """A Parquet file in pieces of at most a thousand rows, of one row group at a time.
+def read_batches(
+    path: Path, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """A Parquet file, or some row groups of it, in pieces of at most a thousand rows.
 
-    Without that, a piece would be a thousand books, whatever the row groups are.
+    One row group is read at a time: otherwise a piece would be a thousand books.
     """
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
-        for group in range(file.num_row_groups):
+        for group in range(file.num_row_groups) if groups is None else groups:
             yield from file.iter_batches(1024, row_groups=[group], columns=columns)
 
 
@@ -211,3 +213,9 @@ def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
             num_bytes = metadata.row_group(number).total_byte_size
             groups.append(RowGroup(str(path), number, num_bytes))
     return groups
+
+
+def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a row group, few in memory at a time."""
+    for batch in read_batches(Path(group.path), columns, [group.number]):
+        yield from batch.to_pylist()

@@ -1,4 +1,11 @@
-"""The first pass over a group of files: read, clean, filter, and hash what the others compare."""
+"""The passes over a group of files: what a worker does with its texts.
+
+- `clean_group` reads, cleans and filters, and hashes what can be told only beside all documents;
+- `compare_group` removes exact duplicates, repeated lines and benchmark texts, and hashes what is
+  left for near duplicates;
+- `sketch_group` sends the shingles of documents that may be near duplicates;
+- `write_group` writes documents and removed rows into files of the corpus.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +21,7 @@ from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.exact import pack_hashes, text_hash
 from pipeline.dedup.groups import Clusters, unpack_clusters
 from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
-from pipeline.dedup.minhash import BATCH_CHARACTERS, band_keys, shingle
+from pipeline.dedup.minhash import BATCH_CHARACTERS, Keys, Shingles, band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
     Packed,
@@ -169,12 +176,6 @@ def _storable(text: str) -> str:
     return text if text.isascii() else remove_lost_characters(text)
 
 
-# The middle passes over a group of files: what can be told only beside all other documents.
-#
-# The second pass removes exact duplicates, repeated lines and benchmark texts and hashes what is
-# left for near duplicates. Of documents that may be near duplicates a third one sends the
-# shingles.
-
 _COMPARED = ("rank", "text", "language", "source", "reason")  # columns the second pass needs
 
 
@@ -185,7 +186,7 @@ def compare_group(
     config: CleanConfig,
     work: WorkFolder,
 ) -> dict[int, bytes]:
-    """Second pass: the changes go to the work folder; packed band keys by band and shard."""
+    """Changes into the work folder; packed band keys by band and shard."""
     tally = Tally()
     clusters = unpack_clusters(packed_duplicates)
     quotas = unpack_quotas(packed_quotas)
@@ -215,13 +216,11 @@ def compare_group(
 def sketch_group(
     group: int, packed_members: Iterable[bytes], config: CleanConfig, work: WorkFolder
 ) -> dict[int, Packed]:
-    """Third pass: the shingles of the documents that share a band with others, by shard."""
+    """The shingles of the documents that share a band with others, by shard."""
     members = unpack_members(packed_members)
     candidates: list[Candidate] = []
     for batch in _batches(chosen_texts(work, group, members)):
-        shingles = shingle([row["text"] for _, row in batch])
-        near = config.near_dedup
-        keys = band_keys(shingles, near.num_bands, near.rows_per_band)
+        shingles, keys = _shingles_and_keys([row["text"] for _, row in batch], config.near_dedup)
         for place, (number, row) in enumerate(batch):
             component, component_size = members[number]
             hashes = shingles.distinct(place)
@@ -321,12 +320,16 @@ def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
 def _pack_bands(rows: Sequence[tuple[int, str]], config: NearDedupConfig) -> dict[int, bytes]:
     """Packed keys by band and shard of the texts that have a shingle, with their numbers."""
     numbers = np.array([number for number, _ in rows])
-    shingles = shingle([text for _, text in rows])
-    keys = band_keys(shingles, config.num_bands, config.rows_per_band)
+    shingles, keys = _shingles_and_keys([text for _, text in rows], config)
     num_shingles = np.diff(shingles.offsets)
     has = num_shingles > 0
     small = is_small(num_shingles, config.similarity)
     return pack_bands(keys[has], numbers[has], small[has])
+
+
+def _shingles_and_keys(texts: Sequence[str], config: NearDedupConfig) -> tuple[Shingles, Keys]:
+    shingles = shingle(texts)
+    return shingles, band_keys(shingles, config.num_bands, config.rows_per_band)
 
 
 def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:
@@ -341,9 +344,6 @@ def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]
             batch, characters = [], 0
     if batch:
         yield batch
-
-
-# The last pass over a group of files: documents and removed rows into files of the corpus.
 
 
 def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: WorkFolder) -> None:

@@ -3,6 +3,10 @@
 Workers on several machines share nothing else. A file is made in a local folder and then published,
 so it stands under its name whole or not at all: locally by renaming it, on an object store because
 an upload appears at its end, elsewhere by renaming the upload. It is read from a local copy.
+
+`cleaned-*` holds every row as the first pass left it, `changed-*` the rows that the second pass
+changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
+same bytes.
 """
 
 import shutil
@@ -23,8 +27,8 @@ from electrify.stage.folder import write_text
 from electrify.storage.folder import OBJECT_STORES
 from electrify.system.progress import warn
 from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, read_batches, read_rows
-from pipeline.progress import share_name
 from pipeline.report.counts import Tally, tally_from_json
+from pipeline.runner import share_name
 
 _AT_ONCE = 64  # requests
 
@@ -187,12 +191,6 @@ def _unwritable(work_dir: str | None, error: Exception) -> ValueError:
         f"clean.work_dir = {work_dir!r} cannot be written: {type(error).__name__}: {error}"
     )
 
-
-# Files that wait between the passes over a group of files, in a folder that all workers share.
-#
-# `cleaned-*` holds every row as the first pass left it, `changed-*` the rows that the second pass
-# changed or removed. Every file is written under a name of its own and then renamed, so a runner
-# may repeat a pass, or run it twice at once: the second copy has the same bytes.
 
 # rows kept and removed as they were read; `reason` is null where a row is kept so far
 CLEANED_SCHEMA = pa.schema(

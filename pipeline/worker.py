@@ -13,9 +13,9 @@ def main() -> None:
     with imports_kept():
         from apache_beam.runners.worker import sdk_worker_main
 
-        from pipeline.memory import keep_little_memory
+        from electrify.system.memory import keep_little_memory
 
-    keep_little_memory()
+        keep_little_memory()
     sdk_worker_main.main(sys.argv)
 
 

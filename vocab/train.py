@@ -14,9 +14,9 @@ from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
 from electrify.stage.plan import output_dir, vocab_stage
 from electrify.stage.run import run_stage
+from electrify.system.memory import keep_little_memory
 from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups
-from pipeline.memory import keep_little_memory
 from vocab.compare import check_extendable, find_span_files, load_reference, read_spans
 from vocab.counts.table import read_batches
 from vocab.counts.words import language_totals, weighted

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from electrify.stage.folder import write_json
 from electrify.storage.files import save_array
 from pipeline.decontaminate.letters import Ints, Keys, Letters, gram_keys, is_wide, read_letters
+from pipeline.dedup.groups import run_starts
 
 # By kind of item: letters of a gram, and of the shortest item that is looked for.
 WIDTHS = {"wide": 8, "narrow": 12}
@@ -145,8 +146,7 @@ def _grams(letters: Letters, starts: Ints, width: int) -> tuple[Keys, Ints, Ints
     order = np.lexsort((places, keys[places]))  # items are in the order of places
     places = places[order]
     keys, items = keys[places], item_of[places]
-    is_first = np.ones(len(keys), dtype=bool)
-    is_first[1:] = (keys[1:] != keys[:-1]) | (items[1:] != items[:-1])
+    is_first = run_starts(keys, items)
     keys, places, items = keys[is_first], places[is_first], items[is_first]
     _, row, counts = np.unique(keys, return_inverse=True, return_counts=True)
     num_items = counts[row]

@@ -1,8 +1,9 @@
 """The leakage stage: which examples of the benchmarks in use stand in the run's own documents.
 
 The documents are looked through once, row group by row group, by Beam; what is in memory are the
-benchmarks' texts and one batch of documents. Sentences of the corpus itself are looked for in the
-same way, which tells how many texts are found where nothing leaked.
+benchmarks' texts and one batch of documents. Sentences of the corpus itself are looked for in its
+other documents in the same way. No benchmark holds them, so what is found of them is commonplaces,
+quotations and boilerplate: a benchmark's texts are found as often without any leak.
 """
 
 import heapq
@@ -33,6 +34,7 @@ from electrify.stage.leakage_report import (
 from electrify.stage.plan import leakage_stage
 from electrify.stage.report_file import REPORT
 from electrify.stage.run import run_stage
+from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log
 from pipeline.decontaminate.index import ALONE_LETTERS
 from pipeline.decontaminate.leakage_search import (
@@ -46,23 +48,14 @@ from pipeline.decontaminate.leakage_search import (
     Use,
     chances,
     length_class,
-    read_group,
     read_missing,
     read_tasks,
     search_group,
 )
 from pipeline.decontaminate.letters import read_letters
 from pipeline.decontaminate.match import LONG_LETTERS, SHARE, SURE_LETTERS, unit_ends
-from pipeline.documents import RowGroup, document_paths, list_row_groups
-from pipeline.memory import keep_little_memory, return_memory
-from pipeline.progress import watch
-from pipeline.runner import make_pipeline, run_pipeline
-
-# Sentences of the corpus itself, looked for in its other documents: what chance finds.
-#
-# No benchmark holds these sentences, so what is found of them is commonplaces, quotations and
-# boilerplate. A benchmark's texts are found as often without any leak, if they are like the
-# corpus.
+from pipeline.documents import RowGroup, document_paths, list_row_groups, read_group
+from pipeline.runner import make_pipeline, run_pipeline, watch
 
 NUM_A_CLASS = 200  # sentences of each script and length
 MAX_GROUPS = 32  # row groups that are read for them, evenly spread
@@ -145,8 +138,6 @@ def _sentences(group: RowGroup) -> Iterator[_Drawn]:
 def _rank(label: str) -> int:
     return xxhash.xxh3_64_intdigest(label.encode("utf-8", "surrogatepass"))
 
-
-# What the leakage stage writes: the touched examples of each task, and figures.
 
 NUM_DOCUMENTS = 5  # of a task, those that hold most of its examples
 _WANTED_CHARACTERS = 200  # of an example's text, in a line
@@ -349,7 +340,7 @@ def find_leaks(
         for control in draw_control(groups):
             table.add_control(control)
         table.write(scratch)
-        return_memory()
+        return_freed_memory()
         _search(config.clean.runner, beam_options, groups, scratch)
         found, sources = _read_found(scratch, len(groups))
         chance = chances(table.controls, found, len(sources))
@@ -412,7 +403,7 @@ def _search_one(element: tuple[int, RowGroup], scratch: str) -> None:
     sources = Counter(row["source"] for row in read_group(group, ["source"]))
     value = {"found": found.to_json(), "sources": sources}
     write_text(Path(scratch) / _found_name(number), json.dumps(value, ensure_ascii=False))
-    return_memory()
+    return_freed_memory()
 
 
 def _read_found(scratch: Path, num_groups: int) -> tuple[Found, Counter[str]]:

@@ -1,4 +1,9 @@
-"""Looks for the texts of an index in the documents of one row group."""
+"""Looks for texts in the documents of one row group: those of examples, sentences of the corpus.
+
+Texts are compared as their letters (`pipeline.decontaminate.letters`), so each is looked for once
+however many examples hold it. One of few letters stands in any large corpus by chance and is only
+counted.
+"""
 
 import json
 from bisect import bisect_right
@@ -11,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from electrify.stage.leakage_report import MISSING, Chance, Kind, Strength
 from pipeline.decontaminate.index import (
@@ -33,13 +37,7 @@ from pipeline.decontaminate.match import (
     load_grams,
     unit_cuts,
 )
-from pipeline.documents import RowGroup
-
-# Texts that are looked for in documents: those of examples, and sentences of the corpus itself.
-#
-# Texts are compared as their letters (`pipeline.decontaminate.letters`), so each is looked for
-# once however many
-# examples hold it. One of few letters stands in any large corpus by chance and is only counted.
+from pipeline.documents import RowGroup, read_group
 
 # By script, the shortest text that is looked for: a gram. Shorter ones ("노잼", "Sue left.") are in
 # every corpus of some size.
@@ -206,15 +204,6 @@ class Match:
     document: str
     source: str
     excerpt: str
-
-
-def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a group, few in memory at a time."""
-    with pq.ParquetFile(group.path) as file:
-        for batch in file.iter_batches(
-            MAX_BATCH_ROWS, row_groups=[group.number], columns=list(columns), use_threads=False
-        ):
-            yield from batch.to_pylist()
 
 
 def search_group(group: RowGroup, index: Path) -> Iterator[Match]:

@@ -12,6 +12,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.rules.characters import code_points
+
 Letters = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -24,8 +26,7 @@ _MIX = 0xD6E8FEB86659FD93
 
 def read_letters(text: str) -> tuple[Letters, Ints]:
     """The letters of a text, folded, and the place of each in it."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    folded = _folded_letters()[codes]
+    folded = _folded_letters()[code_points(text)]
     places = np.flatnonzero(folded)
     letters = folded[places]
     is_kept = np.ones(len(letters), dtype=bool)

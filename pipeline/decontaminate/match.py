@@ -3,6 +3,10 @@
 A short document, or one that is half benchmark text, goes as a whole; from a longer one go the
 sentences (lines, where there is no mark) that hold the text. `kind` of a match: "sentence" is a
 whole item letter by letter, "near" one with small edits, "ngram" 50 letters of a long one.
+
+A gram that text and item share gives a diagonal: where in the text the item would begin. Such seeds
+of one item on neighbouring diagonals are a candidate, as in BLAST. Only candidates, few in a text,
+are compared letter by letter.
 """
 
 import re
@@ -16,13 +20,8 @@ from numpy.typing import NDArray
 
 from pipeline.decontaminate.index import WIDTHS, in_bitmap, read_statistics
 from pipeline.decontaminate.letters import BREAK, Ints, Keys, Letters, gram_keys, read_letters
+from pipeline.dedup.groups import run_starts
 from pipeline.rules.filters import Drop
-
-# Where items of an index stand in a run of letters: seeds, diagonals, then letter by letter.
-#
-# A gram that text and item share gives a diagonal: where in the text the item would begin. Seeds
-# of one item on neighbouring diagonals are a candidate, as in BLAST. Only candidates, few in a
-# text, are compared letter by letter.
 
 LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones
 # By width of the seeds: of the grams of which an edited copy must be made; and the share of an
@@ -71,10 +70,8 @@ class GramIndex:
         texts = np.searchsorted(edges, text_places, side="right") - 1
         order = np.lexsort((begins, texts, items))
         begins, texts, items = begins[order], texts[order], items[order]
-        is_new = np.ones(len(items), dtype=bool)
-        is_new[1:] = (
-            (items[1:] != items[:-1]) | (texts[1:] != texts[:-1]) | (np.diff(begins) > SLACK)
-        )
+        is_new = run_starts(items, texts)
+        is_new[1:] |= np.diff(begins) > SLACK
         heads = np.flatnonzero(is_new)
         counts = np.diff(np.append(heads, len(items)))
         of_item = items[heads]

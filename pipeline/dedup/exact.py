@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xxhash
 
-from pipeline.dedup.groups import by_group, make_records
+from pipeline.dedup.groups import by_group, by_shard, gather, make_records, run_starts
 
 NUM_SHARDS = 256  # by the first byte of the hash; the result does not depend on it
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
@@ -29,12 +29,7 @@ def pack_hashes(hashes: Sequence[bytes], ranks: Sequence[int]) -> dict[int, byte
     records["high"], records["low"], records["rank"] = halves[:, 0], halves[:, 1], ranks
     shards = records["high"] >> np.uint64(56)
     order = np.argsort(shards, kind="stable")
-    edges = np.searchsorted(shards[order], np.arange(NUM_SHARDS + 1))
-    return {
-        shard: records[order[edges[shard] : edges[shard + 1]]].tobytes()
-        for shard in range(NUM_SHARDS)
-        if edges[shard] < edges[shard + 1]
-    }
+    return by_shard(records[order], shards[order], NUM_SHARDS)
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
@@ -42,15 +37,10 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
 
     A record is made of every document of a set of two or more, see `pipeline.dedup.groups`.
     """
-    groups, buffers = zip(*packed, strict=True)
-    parts = [np.frombuffer(buffer, dtype=_HASHED) for buffer in buffers]
-    records = np.concatenate(parts)
-    owners = np.repeat(np.array(groups), [len(part) for part in parts])
+    records, owners = gather(packed, _HASHED)
     order = np.lexsort((records["rank"], records["low"], records["high"]))
     records, owners = records[order], owners[order]
-    is_first = np.ones(len(records), dtype=bool)
-    same_high = records["high"][1:] == records["high"][:-1]
-    is_first[1:] = ~(same_high & (records["low"][1:] == records["low"][:-1]))
+    is_first = run_starts(records["high"], records["low"])
     starts = np.flatnonzero(is_first)
     sizes = np.diff(starts, append=len(records))
     is_told = np.repeat(sizes > 1, sizes)

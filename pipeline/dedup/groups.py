@@ -1,17 +1,19 @@
-"""Clusters of equal or similar documents as the passes hand them on: packed records by group.
+"""What groups of files and shards send each other: packed arrays of records.
 
-A record tells of one document of a cluster: which one is kept, how similar they are and, of the
-kept one itself, how many documents the cluster has. 24 bytes travel for it.
+Back to a group come clusters of equal or similar documents. A record tells of one document of a
+cluster: which one is kept, how similar they are and, of the kept one itself, how many documents
+the cluster has. 24 bytes travel for it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 RECORD = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4"), ("size", "<u4")])
-Records = npt.NDArray[np.void]
+Records = NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,37 @@ class Clusters:
     size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
 
 
+def by_shard(records: Records, shards: NDArray[np.uint64], num_shards: int) -> dict[int, bytes]:
+    """Packed records by shard; they stand in the order of their shards."""
+    edges = np.searchsorted(shards, np.arange(num_shards + 1))
+    return {
+        shard: records[edges[shard] : edges[shard + 1]].tobytes()
+        for shard in range(num_shards)
+        if edges[shard] < edges[shard + 1]
+    }
+
+
+def gather(
+    packed: Iterable[tuple[int, bytes]], dtype: np.dtype[Any] | str
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Of one shard's (group, packed records): all records, and the group of each."""
+    groups, buffers = zip(*packed, strict=True)
+    parts = [np.frombuffer(buffer, dtype=dtype) for buffer in buffers]
+    return np.concatenate(parts), np.repeat(np.array(groups), [len(part) for part in parts])
+
+
+def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a row differs from the row before it in any column; the first row does."""
+    starts = np.ones(len(columns[0]), dtype=bool)
+    starts[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return starts
+
+
 def make_records(
-    rank: npt.NDArray[np.uint64],
-    kept: npt.NDArray[np.uint64],
-    similarity: npt.NDArray[np.float32],
-    size: npt.NDArray[np.int64],
+    rank: NDArray[np.uint64],
+    kept: NDArray[np.uint64],
+    similarity: NDArray[np.float32],
+    size: NDArray[np.int64],
 ) -> Records:
     """Records from their columns; `size` is 0 for a removed document."""
     records = np.empty(len(rank), dtype=RECORD)
@@ -35,7 +63,7 @@ def make_records(
     return records
 
 
-def by_group(records: Records, groups: npt.NDArray[np.int64]) -> list[tuple[int, bytes]]:
+def by_group(records: Records, groups: NDArray[Any]) -> list[tuple[int, bytes]]:
     """(group, its packed records), where `groups` names the group of each record."""
     return [(int(g), records[groups == g].tobytes()) for g in np.unique(groups)]
 

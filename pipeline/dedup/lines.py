@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from pipeline.dedup.groups import by_group, by_shard, gather, run_starts
 from pipeline.rules.normalize import squeeze_whitespace
 
 NUM_SHARDS = 64  # by the first bits of the hash; the result does not depend on it
@@ -56,42 +57,31 @@ class LineCounter:
         records["line"], records["document"] = self._lines, self._documents
         records = np.unique(records)  # by line, then document
         records = records[_place(records["line"]) <= self.max_documents]
-        edges = np.searchsorted(records["line"] >> _SHARD_SHIFT, np.arange(NUM_SHARDS + 1))
-        return {
-            shard: records[edges[shard] : edges[shard + 1]].tobytes()
-            for shard in range(NUM_SHARDS)
-            if edges[shard] < edges[shard + 1]
-        }
+        return by_shard(records, records["line"] >> _SHARD_SHIFT, NUM_SHARDS)
 
 
 def find_repeated_lines(
     packed: Iterable[tuple[int, bytes]], max_documents: int
 ) -> list[tuple[int, bytes]]:
     """Of one shard's (group, packed records): (group, packed quotas), whatever their order."""
-    groups, buffers = zip(*sorted(packed), strict=True)
-    parts = [np.frombuffer(buffer, dtype=_STANDING) for buffer in buffers]
-    records = np.concatenate(parts)
-    owners = np.repeat(np.array(groups), [len(part) for part in parts])
+    records, owners = gather(sorted(packed), _STANDING)
     lines, documents = records["line"], records["document"]
     order = np.lexsort((owners, documents, lines))
     lines, documents, owners = lines[order], documents[order], owners[order]
-    is_new = np.ones(len(lines), dtype=bool)  # where a document first stands
-    is_new[1:] = (lines[1:] != lines[:-1]) | (documents[1:] != documents[:-1])
+    is_new = run_starts(lines, documents)  # where a document first stands
     order = np.lexsort((owners, lines))
     lines, owners, is_new = lines[order], owners[order], is_new[order]
     place = _place(lines)
     is_first = place == 0
-    num_before = np.cumsum(is_new) - is_new  # in this shard
+    num_before: npt.NDArray[np.int64] = np.cumsum(is_new) - is_new  # in this shard
     num_before -= np.repeat(num_before[is_first], _run_lengths(is_first))  # of this line
     total = np.add.reduceat(is_new, np.flatnonzero(is_first), dtype=np.int64)
     is_hot = np.repeat(total > max_documents, _run_lengths(is_first))
-    starts_group = is_first.copy()
-    starts_group[1:] |= owners[1:] != owners[:-1]
-    told = is_hot & starts_group
+    told = is_hot & run_starts(lines, owners)
     quotas = np.empty(told.sum(), dtype=_QUOTA)
     quotas["line"] = lines[told]
     quotas["quota"] = np.maximum(max_documents - num_before[told], 0)
-    return [(int(g), quotas[owners[told] == g].tobytes()) for g in np.unique(owners[told])]
+    return by_group(quotas, owners[told])
 
 
 def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:
@@ -125,8 +115,7 @@ def remove_repeated_lines(
 
 def _place(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Of sorted lines: how many equal ones stand before each."""
-    is_first = np.ones(len(lines), dtype=bool)
-    is_first[1:] = lines[1:] != lines[:-1]
+    is_first = run_starts(lines)
     starts = np.flatnonzero(is_first)
     place: npt.NDArray[np.int64] = np.arange(len(lines)) - np.repeat(starts, _run_lengths(is_first))
     return place

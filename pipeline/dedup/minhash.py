@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.rules.characters import code_points
+
 SHINGLE_UNITS = 5
 BATCH_CHARACTERS = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
 _SEED = 0xE1EC7
@@ -106,7 +108,7 @@ def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
 
 def _shingle(texts: Sequence[str]) -> Shingles:
     folded = [_fold(text) for text in texts]
-    codes = np.frombuffer("\n".join(folded).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    codes: npt.NDArray[Any] = code_points("\n".join(folded))
     values, is_spaceless, is_letter = (table[codes] for table in _tables())
     is_kept = values != 0
     is_digit = values == _tables()[0][ord("0")]

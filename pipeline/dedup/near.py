@@ -1,4 +1,4 @@
-"""Near duplicates, first half: documents that share a band of their MinHash, and their components.
+"""Near duplicates: documents that share a band of their MinHash, their components, and who is kept.
 
 A document is (group << 32 | row in the group's work file), which orders documents as ranks do. Each
 group of files sends one packed array of keys to each shard of each band. Equal keys make a star:
@@ -6,6 +6,18 @@ an edge from the smallest document to each other, so a key that a million docume
 million edges and no more. The edges of all bands meet in one accumulator. When many wait there they
 are joined: replaced by one edge (smallest document of the component, document) for each document,
 so it holds about two edges a document. The order of arrival changes nothing.
+
+Within a component documents are taken from the longest to the shortest, equal ones by rank. A
+document is removed if its shingles are similar enough to those of one that is kept already;
+otherwise it is kept itself. So a chain of similar documents never removes one that is unlike
+every document kept. Cost: a document is compared with at most `MAX_COMPARED` kept ones, those
+with which it shares most bands, and a band remembers as many, so time and memory are linear in
+the size of a component. Only in a component that keeps more than `MAX_COMPARED` documents can a
+pair be missed.
+
+A document's set of shingles travels as its smallest `sketch_size` hashes: up to that number the
+similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 2,048
+hashes 0.010 (bottom-k sketches: Cohen & Kaplan, 2007).
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +29,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pipeline.dedup.groups import by_group, make_records
+from pipeline.dedup.groups import by_group, gather, make_records, run_starts
 from pipeline.dedup.minhash import Keys, Offsets
 
 SHARDS_PER_BAND = 16  # decides the size of an element, not the result
@@ -59,15 +71,12 @@ def is_small(num_shingles: Offsets, similarity: float) -> npt.NDArray[np.bool_]:
 
 def star_edges(packed: Iterable[tuple[int, bytes]]) -> list[bytes]:
     """Of one shard of a band, (group, packed keys): packed edges, if any, whatever their order."""
-    groups, buffers = zip(*packed, strict=True)
-    parts = [np.frombuffer(buffer, dtype="<u8") for buffer in buffers]
-    records = np.concatenate(parts)
-    owners = np.repeat(np.array(groups, dtype=np.uint64), [len(part) for part in parts])
-    keys, documents = records >> _ROW_BITS, (owners << _ROW_BITS) | (records & _ROW_MASK)
+    records, owners = gather(packed, "<u8")
+    groups = owners.astype(np.uint64) << _ROW_BITS
+    keys, documents = records >> _ROW_BITS, groups | (records & _ROW_MASK)
     order = np.lexsort((documents, keys))
     keys, documents = keys[order], documents[order]
-    is_first = np.ones(len(keys), dtype=bool)
-    is_first[1:] = keys[1:] != keys[:-1]
+    is_first = run_starts(keys)
     hubs = documents[np.maximum.accumulate(np.where(is_first, np.arange(len(keys)), 0))]
     edges = np.stack((hubs, documents), axis=1)[~is_first]
     return [edges.tobytes()] if len(edges) else []
@@ -107,8 +116,7 @@ def pack_members(joined: Edges) -> list[tuple[int, bytes]]:
     members = np.empty(len(joined), dtype=_MEMBER)
     members["row"], members["component"] = documents & _ROW_MASK, roots
     members["size"] = sizes[numbers]
-    groups = documents >> _ROW_BITS
-    return [(int(g), members[groups == g].tobytes()) for g in np.unique(groups)]
+    return by_group(members, documents >> _ROW_BITS)
 
 
 def unpack_members(packed: Iterable[bytes]) -> dict[int, tuple[int, int]]:
@@ -117,20 +125,6 @@ def unpack_members(packed: Iterable[bytes]) -> dict[int, tuple[int, int]]:
     pairs = zip(members["component"].tolist(), members["size"].tolist(), strict=True)
     return dict(zip(members["row"].tolist(), pairs, strict=True))
 
-
-# Near duplicates, second half: which document of a component stands for which others.
-#
-# Within a component documents are taken from the longest to the shortest, equal ones by rank. A
-# document is removed if its shingles are similar enough to those of one that is kept already;
-# otherwise it is kept itself. So a chain of similar documents never removes one that is unlike
-# every document kept. Cost: a document is compared with at most `MAX_COMPARED` kept ones, those
-# with which it shares most bands, and a band remembers as many, so time and memory are linear in
-# the size of a component. Only in a component that keeps more than `MAX_COMPARED` documents can a
-# pair be missed.
-#
-# A document's set of shingles travels as its smallest `sketch_size` hashes: up to that number the
-# similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 2,048
-# hashes 0.010 (bottom-k sketches: Cohen & Kaplan, 2007).
 
 NUM_SHARDS = 64  # by the component; decides the size of an element, not the result
 MAX_COMPARED = 32
@@ -284,5 +278,4 @@ class _Kept:
 def _components(
     order: npt.NDArray[np.int64], sorted_components: npt.NDArray[np.uint64]
 ) -> Iterator[npt.NDArray[np.int64]]:
-    edges = np.flatnonzero(sorted_components[1:] != sorted_components[:-1]) + 1
-    yield from np.split(order, edges)
+    yield from np.split(order, np.flatnonzero(run_starts(sorted_components))[1:])

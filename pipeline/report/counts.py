@@ -15,7 +15,7 @@ Counts have keys of names:
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,8 +159,6 @@ def tally_from_json(text: str) -> Tally:
     )
 
 
-# What a tally says, as plain tables: `report.json` of the corpus stage.
-
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # reasons that come after the text rules, in the order in which a document meets them
 LATE_REASONS = ("duplicate", "repeated_lines", "contaminated", "near_duplicate")
@@ -177,16 +175,16 @@ def report_json(tally: Tally) -> dict[str, Any]:
             | {name: tally.counts[name, language, source] for name in TOTALS}
             for language, source in places
         ],
-        "removed": by_reason(tally, "removed"),
-        "malformed": by_reason(tally, "malformed"),
+        "removed": _by_reason(tally, "removed"),
+        "malformed": _by_reason(tally, "malformed"),
         "malformed_examples": tally.examples,
         "altered": tally.by("altered", 1),
-        "altered_by_source": altered_by_source(tally),
-        "languages": languages(tally),
-        "lengths": lengths(tally),
-        "clusters": clusters(tally),
-        "benchmarks": benchmarks(tally),
-        "contamination": contamination(tally),
+        "altered_by_source": _altered_by_source(tally),
+        "languages": _languages(tally),
+        "lengths": _lengths(tally),
+        "clusters": _clusters(tally),
+        "benchmarks": _benchmarks(tally),
+        "contamination": _contamination(tally),
         "samples": {
             name: [[s.label, s.language, s.source, s.text] for s in found.listed()]
             for name, found in sorted(tally.samples.items())
@@ -195,7 +193,7 @@ def report_json(tally: Tally) -> dict[str, Any]:
     }
 
 
-def by_reason(tally: Tally, what: str) -> Rows:
+def _by_reason(tally: Tally, what: str) -> Rows:
     """Documents by reason, language and source."""
     return [
         {"reason": key[1], "language": key[2], "source": key[3], "documents": n}
@@ -204,7 +202,7 @@ def by_reason(tally: Tally, what: str) -> Rows:
     ]
 
 
-def altered_by_source(tally: Tally) -> Rows:
+def _altered_by_source(tally: Tally) -> Rows:
     """Documents that a rule changed and the changes, by rule, language and source."""
     return [
         {
@@ -215,11 +213,11 @@ def altered_by_source(tally: Tally) -> Rows:
             "pieces": tally.counts["altered_pieces", *key[1:]],
         }
         for key, n in sorted(tally.counts.items())
-        if key[0] == "altered" and len(key) == 4
+        if key[0] == "altered"
     ]
 
 
-def languages(tally: Tally) -> Rows:
+def _languages(tally: Tally) -> Rows:
     """Documents and characters of each language, in and kept."""
     sums = {name: tally.by(name, 1) for name in TOTALS}
     return [
@@ -228,7 +226,7 @@ def languages(tally: Tally) -> Rows:
     ]
 
 
-def lengths(tally: Tally) -> Rows:
+def _lengths(tally: Tally) -> Rows:
     """Documents in and kept by language and length: `characters` up to twice as many."""
     found = sorted({key[1:] for key in tally.counts if key[0] in ("length_in", "length_kept")})
     return [
@@ -242,7 +240,7 @@ def lengths(tally: Tally) -> Rows:
     ]
 
 
-def clusters(tally: Tally) -> Rows:
+def _clusters(tally: Tally) -> Rows:
     """How many sets of duplicates there are of each kind and size."""
     keys = [key for key in tally.counts if key[0] == "cluster"]
     return [
@@ -263,7 +261,7 @@ def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
     return labels, {kind: [sums[kind, p] for p in powers] for kind in kinds}
 
 
-def contamination(tally: Tally) -> Rows:
+def _contamination(tally: Tally) -> Rows:
     """What was found of each benchmark task, and what was done: counts by kind and language."""
     return [
         {"task": key[1], "kind": key[2], "language": key[3], "count": n}
@@ -272,7 +270,7 @@ def contamination(tally: Tally) -> Rows:
     ]
 
 
-def benchmarks(tally: Tally) -> Rows:
+def _benchmarks(tally: Tally) -> Rows:
     """Texts of each benchmark task, and of them those too short to be looked for."""
     return [
         {"task": task, "texts": n, "too_short": tally.counts["benchmark", task, "too_short"]}
@@ -283,18 +281,23 @@ def benchmarks(tally: Tally) -> Rows:
     ]
 
 
-def funnel(tally: Tally) -> list[tuple[str, int]]:
+def sums(rows: Rows, key: str, value: str) -> dict[str, int]:
+    """The values of rows added up by a key, sorted."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row[key]] += row[value]
+    return dict(sorted(found.items()))
+
+
+def funnel(report: Mapping[str, Any]) -> list[tuple[str, int]]:
     """(step, rows left after it), from the rows read on, in the order in which a row meets them."""
-    left = tally.total("documents_in") + tally.total("malformed")
+    left = report["totals"]["documents_in"] + report["totals"]["malformed"]
     steps = [("rows read", left)]
-    removed = tally.by("removed", 1)
+    removed = sums(report["removed"], "reason", "documents")
     late = [reason for reason in LATE_REASONS if reason in removed]
     early = [reason for reason in removed if reason not in LATE_REASONS]
-    faults = tally.by("malformed", 1)
-    losses: Sequence[tuple[str, int]] = [
-        *faults.items(),
-        *((reason, removed[reason]) for reason in [*early, *late]),
-    ]
+    faults = sums(report["malformed"], "reason", "documents")
+    losses = [*faults.items(), *((reason, removed[reason]) for reason in [*early, *late])]
     for reason, n in losses:
         left -= n
         steps.append((f"after {reason}", left))

@@ -1,55 +1,43 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import (
-    RULE,
-    Rows,
-    Tally,
-    altered_by_source,
-    benchmarks,
-    by_reason,
-    cluster_ranges,
-    clusters,
-    contamination,
-    funnel,
-    languages,
-    lengths,
-    report_json,
-)
-from pipeline.report.samples import Samples
+from pipeline.report.counts import RULE, Rows, Tally, cluster_ranges, funnel, report_json, sums
 
 _MAX_ROWS = 200  # of a table; report.json has them all
 _MAX_LANGUAGE_PLOTS = 24
+Report = Mapping[str, Any]  # as `report_json` makes it
 
 
 def write_report(tally: Tally, folder: Path) -> None:
     """Write both; the same tally makes the same bytes."""
-    write_json(folder / "report.json", report_json(tally))
-    _page(tally).write(folder / "report.html")
+    report = report_json(tally)
+    write_json(folder / "report.json", report)
+    _page(report).write(folder / "report.html")
 
 
-def _page(tally: Tally) -> Page:
+def _page(report: Report) -> Page:
     page = Page("Corpus", "What came in, what was removed, and why")
-    _funnel(page, tally)
-    _sources(page, tally)
-    _languages(page, tally)
-    _lengths(page, tally)
-    _removed(page, tally)
-    _altered(page, tally)
-    _clusters(page, tally)
-    _contamination(page, tally)
-    _faults(page, tally)
-    _samples(page, tally)
+    _funnel(page, report)
+    _sources(page, report)
+    _languages(page, report)
+    _lengths(page, report)
+    _removed(page, report)
+    _altered(page, report)
+    _clusters(page, report)
+    _contamination(page, report)
+    _faults(page, report)
+    _samples(page, report)
     return page
 
 
-def _funnel(page: Page, tally: Tally) -> None:
+def _funnel(page: Page, report: Report) -> None:
     page.heading("From rows to documents")
-    steps = funnel(tally)
+    steps = funnel(report)
     page.bar_plot(
         "Rows left", [label for label, _ in steps], {"rows": [n for _, n in steps]}, "rows"
     )
@@ -60,9 +48,9 @@ def _funnel(page: Page, tally: Tally) -> None:
     )
 
 
-def _sources(page: Page, tally: Tally) -> None:
+def _sources(page: Page, report: Report) -> None:
     page.heading("Sources")
-    rows = sorted(report_json(tally)["sources"], key=lambda row: -row["characters_kept"])
+    rows = sorted(report["sources"], key=lambda row: -row["characters_kept"])
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
     _table(
         page,
@@ -81,9 +69,9 @@ def _sources(page: Page, tally: Tally) -> None:
     )
 
 
-def _languages(page: Page, tally: Tally) -> None:
+def _languages(page: Page, report: Report) -> None:
     page.heading("Languages")
-    rows = languages(tally)
+    rows = report["languages"]
     labels = [row["language"] for row in rows]
     for what in ("documents", "characters"):
         series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
@@ -105,13 +93,13 @@ def _languages(page: Page, tally: Tally) -> None:
     )
 
 
-def _lengths(page: Page, tally: Tally) -> None:
+def _lengths(page: Page, report: Report) -> None:
     page.heading("Lengths")
     page.paragraph(
         "Documents by number of characters, as they were read and as they were kept; each bar "
         "reaches from its label to the next."
     )
-    rows = lengths(tally)
+    rows = report["lengths"]
     named = sorted({row["language"] for row in rows})
     _length_plot(page, "All languages", rows)
     if 1 < len(named) <= _MAX_LANGUAGE_PLOTS:
@@ -134,30 +122,30 @@ def _length_plot(page: Page, title: str, rows: Rows) -> None:
     page.bar_plot(title, [f"{bucket:,}" for bucket in buckets], series, "documents")
 
 
-def _removed(page: Page, tally: Tally) -> None:
+def _removed(page: Page, report: Report) -> None:
     page.heading("Removed documents")
-    rows = sorted(by_reason(tally, "removed"), key=lambda row: -row["documents"])
+    rows = sorted(report["removed"], key=lambda row: -row["documents"])
     if rows:
         _table(page, ("reason", "language", "source", "documents"), _values(rows))
     else:
         page.paragraph("None.")
 
 
-def _altered(page: Page, tally: Tally) -> None:
+def _altered(page: Page, report: Report) -> None:
     page.heading("Documents that a rule changed")
-    pieces = tally.by("altered_pieces", 1)
+    pieces = sums(report["altered_by_source"], "rule", "pieces")
     page.table(
         ("rule", "documents", "changes"),
-        [(rule, n, pieces.get(rule)) for rule, n in tally.by("altered", 1).items()],
+        [(rule, n, pieces.get(rule)) for rule, n in report["altered"].items()],
     )
-    if rows := sorted(altered_by_source(tally), key=lambda row: -row["documents"]):
+    if rows := sorted(report["altered_by_source"], key=lambda row: -row["documents"]):
         page.heading("By source", level=3)
         _table(page, ("rule", "language", "source", "documents", "changes"), _values(rows))
 
 
-def _clusters(page: Page, tally: Tally) -> None:
+def _clusters(page: Page, report: Report) -> None:
     page.heading("Sets of duplicates")
-    rows = clusters(tally)
+    rows = report["clusters"]
     if not rows:
         page.paragraph("None.")
         return
@@ -178,12 +166,12 @@ def _clusters(page: Page, tally: Tally) -> None:
     )
 
 
-def _contamination(page: Page, tally: Tally) -> None:
+def _contamination(page: Page, report: Report) -> None:
     page.heading("Benchmark texts")
-    known = benchmarks(tally)
+    known = report["benchmarks"]
     if known:
         page.table(("task", "texts", "too short to be looked for"), _values(known))
-    rows = contamination(tally)
+    rows = report["contamination"]
     if not rows:
         page.paragraph("None was found." if known else "None was looked for.")
         return
@@ -201,43 +189,45 @@ def _contamination(page: Page, tally: Tally) -> None:
     )
 
 
-def _faults(page: Page, tally: Tally) -> None:
+def _faults(page: Page, report: Report) -> None:
     page.heading("Files")
-    empty = [file["path"] for file in tally.files if not file["documents"] + file["malformed"]]
-    num_malformed = tally.total("malformed")
+    empty = [file["path"] for file in report["files"] if not file["documents"] + file["malformed"]]
+    num_malformed = report["totals"]["malformed"]
     page.paragraph(
-        f"{len(tally.files):,} files read, {len(empty):,} of them without a document; "
+        f"{len(report['files']):,} files read, {len(empty):,} of them without a document; "
         f"{num_malformed:,} rows could not be read."
     )
-    files = sorted(tally.files, key=lambda file: -file["malformed"])
+    files = sorted(report["files"], key=lambda file: -file["malformed"])
     rows = [(file["path"], file["documents"], file["malformed"]) for file in files]
     _table(page, ("file", "documents", "rows not read"), rows)
     if empty:
         page.text_samples("Files without a document", [("", path) for path in empty[:_MAX_ROWS]])
     if num_malformed:
-        page.table(("fault", "rows"), list(tally.by("malformed", 1).items()))
-        page.text_samples("First faults", [("", example) for example in tally.examples])
+        faults = sums(report["malformed"], "reason", "documents")
+        page.table(("fault", "rows"), list(faults.items()))
+        examples = [("", example) for example in report["malformed_examples"]]
+        page.text_samples("First faults", examples)
 
 
-def _samples(page: Page, tally: Tally) -> None:
-    rules = sorted(name for name in tally.samples if name.startswith(RULE))
-    reasons = sorted(tally.samples.keys() - {*rules, "kept"})
+def _samples(page: Page, report: Report) -> None:
+    samples = {
+        name: [
+            (" · ".join(filter(None, (language, source, label))), text)
+            for label, language, source, text in rows
+        ]
+        for name, rows in report["samples"].items()
+    }
+    rules = sorted(name for name in samples if name.startswith(RULE))
+    reasons = sorted(samples.keys() - {*rules, "kept"})
     page.heading("Samples")
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
-    for name in [name for name in ("kept", *reasons) if name in tally.samples]:
-        page.text_samples(name, _labelled(tally.samples[name]))
+    for name in [name for name in ("kept", *reasons) if name in samples]:
+        page.text_samples(name, samples[name])
     if rules:
         page.heading("What the rules changed")
         page.paragraph("Before and after, round the first change that a rule made in a document.")
     for name in rules:
-        page.text_samples(name.removeprefix(RULE), _labelled(tally.samples[name]))
-
-
-def _labelled(samples: Samples) -> list[tuple[str, str]]:
-    return [
-        (" · ".join(filter(None, (s.language, s.source, s.label))), s.text)
-        for s in samples.listed()
-    ]
+        page.text_samples(name.removeprefix(RULE), samples[name])
 
 
 def _values(rows: Rows) -> list[tuple[object, ...]]:

@@ -1,9 +1,5 @@
 """What a rule did to a text, as a reader sees it: a window round the first difference."""
 
-from collections.abc import Iterator, Sequence
-
-from pipeline.rules.normalize import Rule
-
 CONTEXT_CHARACTERS = 30  # shown before the first difference
 WINDOW_CHARACTERS = 90  # shown of each side in all
 BLANKED_CHARACTERS = 2  # shown of personal data
@@ -29,18 +25,6 @@ def mask_excerpt(before: str, after: str, mask: str) -> str:
     blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
     hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
     return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
-
-
-def rule_changes(text: str, rules: Sequence[Rule]) -> Iterator[tuple[str, str, str]]:
-    """(rule, text before it, text after it) of each rule that changes it in the first round.
-
-    It runs the rules once more, so it is for texts that are shown, not for every text.
-    """
-    for name, rule in rules:
-        changed = rule(text)
-        if changed != text:
-            yield name, text, changed
-            text = changed
 
 
 def _first_difference(one: str, other: str) -> int:

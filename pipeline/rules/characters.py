@@ -71,10 +71,12 @@ def _table() -> NDArray[np.uint16]:
 TABLE = _table()
 
 
-@lru_cache(maxsize=2)
-def codes(text: str) -> NDArray[np.uint32]:
+def code_points(text: str) -> NDArray[np.uint32]:
     """The code points; lone surrogates too."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+codes = lru_cache(maxsize=2)(code_points)  # of the text that the rules look at now
 
 
 # For a comment of some words, calling numpy costs more than looking.

@@ -16,7 +16,6 @@ import pycld2
 from numpy.typing import NDArray
 
 from pipeline.rules.filters import Drop
-from pipeline.rules.language_codes import family_of, scripts_of
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,
@@ -24,11 +23,13 @@ from pipeline.rules.scripts import (
     SCRIPTS,
     SPACE,
     classes,
+    family_of,
     letter_of,
     line_counts,
     num_letters,
     own_letters,
     script_counts,
+    scripts_of,
 )
 
 # The language of Latin, Cyrillic and Arabic lines, by two models that ship their data.

@@ -73,10 +73,13 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
     return tuple((name, rule) for wanted, name, rule in chosen if wanted)
 
 
-def clean_text(text: str, chosen: Sequence[Rule]) -> Cleaned:
+def clean_text(
+    text: str, chosen: Sequence[Rule], on_change: Callable[[str, str, str], object] | None = None
+) -> Cleaned:
     """Apply the rules in order, again until none changes anything.
 
-    A rule is not asked again about a text that all rules after its last look have left alone.
+    `on_change` is called with rule, text before and text after it. A rule is not asked again about
+    a text that all rules after its last look have left alone.
     """
     altered: dict[str, None] = {}
     unchanged = 0  # rules in a row that had nothing to do
@@ -86,6 +89,8 @@ def clean_text(text: str, chosen: Sequence[Rule]) -> Cleaned:
             unchanged += 1
             if changed != text:
                 altered[name] = None
+                if on_change is not None:
+                    on_change(name, text, changed)
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break

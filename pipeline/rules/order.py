@@ -1,11 +1,12 @@
 """All rules of one source in their order: what changes a text, then what drops it."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 from electrify.config.clean import CleanConfig, CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
-from pipeline.rules.changes import excerpt, mask_excerpt, rule_changes
+from pipeline.rules.changes import excerpt, mask_excerpt
 from pipeline.rules.filters import Drop, too_short, undecodable
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import (
@@ -17,8 +18,7 @@ from pipeline.rules.normalize import (
     squeeze_whitespace,
 )
 from pipeline.rules.pii import mask_pii
-from pipeline.rules.quality import QualityRules, has_no_letters
-from pipeline.rules.quality_limits import limits_for
+from pipeline.rules.quality import QualityRules, has_no_letters, limits_for
 
 
 class Outcome(NamedTuple):
@@ -69,56 +69,44 @@ class DocumentRules:
         Runs all rules again, so it is for the texts that are shown.
         """
         shown: dict[str, str] = {}
-        before = None
-        while text != before:
-            before = text
-            for name, one, other in rule_changes(text, self._text_rules):
-                shown.setdefault(name, excerpt(one, other))
-                text = other
-            if text == before:
-                text = self._show_masks_and_cuts(text, shown)
+        self._change(text, is_plain(text), shown)
         return list(shown.items())
 
-    def _show_masks_and_cuts(self, text: str, shown: dict[str, str]) -> str:
-        language = self._source.language
-        if self._rules.mask_pii:
-            masked, kinds = mask_pii(text, language)
-            for kind in kinds:
-                shown.setdefault(f"{kind}_masked", mask_excerpt(text, masked, f"<{kind}>"))
-            text = masked
-        for name, remove in self._line_rules:
-            left, num_lines = remove(text, language)
-            if num_lines:
-                shown.setdefault(name, excerpt(text, left))
-            text = left
-        return text
-
-    def _change(self, text: str, plain: bool) -> tuple[str, dict[str, int]]:
+    def _change(
+        self, text: str, plain: bool, shown: dict[str, str] | None = None
+    ) -> tuple[str, dict[str, int]]:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
-        Ends as each round that starts has masked digits or removed a line.
+        Ends as each round that starts has masked digits or removed a line. `shown` gets the first
+        change of each rule.
         """
-        counts: dict[str, int] = {}
+
+        def show(name: str, before: str, after: str) -> None:
+            if shown is not None and name not in shown:
+                shown[name] = excerpt(before, after)
+
+        rules = self._plain_rules if plain else self._text_rules
+        counts: Counter[str] = Counter()
         before = None
         while text != before:
-            cleaned = clean_text(text, self._plain_rules if plain else self._text_rules)
-            for name in cleaned.altered:
+            before, altered = clean_text(text, rules, show)
+            for name in altered:
                 counts[name] = 1
-            before = cleaned.text
-            text = self._mask_and_cut(before, plain, counts)
-        return text, counts
-
-    def _mask_and_cut(self, text: str, plain: bool, counts: dict[str, int]) -> str:
-        language = self._source.language
-        if self._rules.mask_pii and not plain:
-            text, num_masked = mask_pii(text, language)
-            for kind, num in num_masked.items():
-                _add(counts, f"{kind}_masked", num)
-        for name, remove in self._line_rules:
-            text, num_lines = remove(text, language)
-            if num_lines:
-                _add(counts, name, num_lines)
-        return text
+            text = before
+            if self._rules.mask_pii and not plain:
+                text, kinds = mask_pii(before, self._source.language)
+                for kind, num in kinds.items():
+                    counts[f"{kind}_masked"] += num
+                    if shown is not None:
+                        mask = mask_excerpt(before, text, f"<{kind}>")
+                        shown.setdefault(f"{kind}_masked", mask)
+            for name, remove in self._line_rules:
+                left, num_lines = remove(text, self._source.language)
+                if num_lines:
+                    counts[name] += num_lines
+                    show(name, text, left)
+                text = left
+        return text, dict(counts)
 
     def _drop(self, text: str) -> Drop | None:
         language = self._source.language
@@ -128,10 +116,6 @@ class DocumentRules:
             or foreign_language(text, language, self._rules.min_language_fraction)
             or self._quality.drop(text)
         )
-
-
-def _add(counts: dict[str, int], name: str, num: int) -> None:
-    counts[name] = counts.get(name, 0) + num
 
 
 def document_rules(source: Source, config: CleanConfig) -> DocumentRules:

@@ -1,17 +1,40 @@
-"""Quality rules: statistics of a text against the limits of its language and kind of source."""
+"""Quality rules: statistics of a text against the limits of its language and kind of source.
+
+The rules are those of Gopher (Rae et al. 2021, table A1), C4 (Raffel et al. 2020), FineWeb and
+FineWeb-2, whose n-gram and line limits stand unchanged in data/quality.toml. Changed:
+- word length is that of words between spaces (Korean eojeol), not of Kiwi morphemes as there;
+- a text may be short: Gopher asks for 50 words, which no comment and few stubs have, and an eojeol
+  is nearly two English words;
+- a rule for web pages (full stops, line lengths) is for web pages alone: it would delete petitions
+  of one line and documentation with code;
+- Korean has a rule of its own: the share of words that end in a particle. It is low in lists of
+  keywords and machine output.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from electrify.config.clean import QualityLimits
+from electrify.config.clean import Profile, QualityLimits
+from pipeline.rules.data import read_table
 from pipeline.rules.filters import Drop
-from pipeline.rules.language_codes import scripts_of
-from pipeline.rules.quality_limits import FUNCTION_WORDS, num_function_words, particle_fraction
-from pipeline.rules.scripts import num_letters, own_letters
+from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
 from pipeline.rules.text_parts import SHORT, Parts, repeated_fraction, top_fraction
 
+_TABLE = read_table("quality")
+FUNCTION_WORDS = {
+    language: frozenset(row["function_words"].split())
+    for language, row in _TABLE.items()
+    if "function_words" in row
+}
+FUNCTION_CHARACTERS: dict[str, str] = {
+    language: row["function_characters"]
+    for language, row in _TABLE.items()
+    if "function_characters" in row
+}
+KOREAN_ENDINGS = frozenset(_TABLE["ko"]["particles"])
 _LETTER = re.compile(r"[^\W\d_]")
 _LATIN_WORD = re.compile(r"[A-Za-z0-9][\w.\-+#']*+", re.ASCII)
 # digits, symbols and Latin punctuation, which a table or code is made of
@@ -60,6 +83,158 @@ _POLICY_MARKS = (
 )
 _POLICY_MARK = re.compile("|".join(_POLICY_MARKS))
 _LOWER_MARKS = tuple(dict.fromkeys(mark.lower().encode() for mark in _POLICY_MARKS))
+
+
+@lru_cache
+def limits_for(
+    language: str, profile: Profile, overrides: QualityLimits | None = None
+) -> QualityLimits:
+    """The limits of a language and a kind of source; what `overrides` gives goes before them."""
+    if profile == "none":
+        return QualityLimits()
+    limits = _PROFILES[profile](_web(language))
+    if not has_spaces(language):
+        limits = _changed(
+            limits,
+            min_mean_word_length=None,
+            max_mean_word_length=None,
+            max_word_length=None,
+            max_top_word=None,
+        )
+    own = overrides.model_dump(exclude_none=True) if overrides else {}
+    return _changed(limits, **own)
+
+
+def _web(language: str) -> QualityLimits:
+    row = _TABLE["other"] | _TABLE.get(language, {})
+    shortest, longest = row["mean_word_length"]
+    top = zip((2, 3, 4), row["max_top_ngrams"], strict=True)
+    duplicate = zip(range(5, 11), row["max_duplicate_ngrams"], strict=True)
+    return QualityLimits(
+        min_words=row["min_words"],
+        max_words=100_000,
+        min_mean_word_length=shortest,
+        max_mean_word_length=longest,
+        max_word_length=1000,
+        min_script_letters=0.3,
+        min_alphabetic_words=row["min_alphabetic_words"],
+        max_symbols_per_word=0.1,
+        min_function_words=2,
+        min_particles=row.get("min_particles"),
+        max_bullet_lines=0.9,
+        max_ellipsis_lines=0.3,
+        min_punctuated_lines=row["min_punctuated_lines"],
+        max_short_lines=0.9,
+        max_newlines_per_word=row["max_newlines_per_word"],
+        max_policy_lines=0.3,
+        max_lorem_ipsum=0,
+        max_duplicate_lines=row["max_duplicate_lines"],
+        max_duplicate_line_characters=0.2,
+        max_duplicate_paragraphs=row["max_duplicate_lines"],
+        **{f"max_top_{size}gram": limit for size, limit in top},
+        **{f"max_duplicate_{size}gram": limit for size, limit in duplicate},
+    )
+
+
+def _encyclopaedia(web: QualityLimits) -> QualityLimits:
+    """Stubs, lists and tables are articles too; sentences repeat between sister articles."""
+    return _changed(
+        _repeating(web, 1.5),
+        min_words=8,
+        max_words=None,
+        min_alphabetic_words=0.6,
+        min_particles=web.min_particles and 0.1,
+        min_punctuated_lines=None,
+        max_short_lines=None,
+        max_newlines_per_word=None,
+        max_bullet_lines=0.95,
+        min_function_words=1,
+        max_duplicate_lines=0.5,
+        max_duplicate_line_characters=0.4,
+        max_duplicate_paragraphs=0.5,
+    )
+
+
+def _documentation(web: QualityLimits) -> QualityLimits:
+    """Code, tables, names with dots, articles of law: nearly anything but gibberish."""
+    return _changed(
+        _without_ngrams(web),
+        min_words=5,
+        max_words=None,
+        min_mean_word_length=1.0,
+        max_mean_word_length=web.max_mean_word_length and 3 * web.max_mean_word_length,
+        max_word_length=5000,
+        min_script_letters=0.05,
+        min_alphabetic_words=0.4,
+        max_symbols_per_word=None,
+        min_function_words=1,
+        min_particles=web.min_particles and 0.03,
+        max_bullet_lines=None,
+        max_ellipsis_lines=0.6,
+        min_punctuated_lines=None,
+        max_short_lines=None,
+        max_newlines_per_word=None,
+        max_lorem_ipsum=None,
+        max_policy_lines=None,
+        max_duplicate_lines=0.9,
+        max_duplicate_line_characters=0.75,
+        max_duplicate_paragraphs=0.9,
+    )
+
+
+def _speech(web: QualityLimits) -> QualityLimits:
+    """Transcripts: no full stops in some, refrains and (applause) in others."""
+    return _changed(
+        _repeating(web, 1.5),
+        min_words=5,
+        max_words=None,
+        max_ellipsis_lines=0.6,
+        min_punctuated_lines=None,
+        max_short_lines=None,
+        max_newlines_per_word=None,
+        max_duplicate_lines=0.5,
+        max_duplicate_line_characters=0.4,
+        max_duplicate_paragraphs=0.5,
+    )
+
+
+def _comments(web: QualityLimits) -> QualityLimits:
+    """A few words, spaces left out, emoticons: only what repeats itself or is no language."""
+    return _changed(
+        QualityLimits(),
+        max_mean_word_length=web.max_mean_word_length and 5 * web.max_mean_word_length,
+        min_script_letters=0.2,
+        min_alphabetic_words=0.3,
+        max_top_word=0.6,
+        max_policy_lines=0.5,
+        max_duplicate_lines=0.6,
+        max_duplicate_line_characters=0.6,
+        max_duplicate_5gram=0.6,
+    )
+
+
+def _changed(limits: QualityLimits, **changes: float | None) -> QualityLimits:
+    return limits.model_copy(update=changes)
+
+
+def _repeating(web: QualityLimits, factor: float) -> QualityLimits:
+    """n-gram limits times the factor."""
+    names = [name for name in QualityLimits.model_fields if name.endswith("gram")]
+    return _changed(web, **{name: factor * getattr(web, name) for name in names})
+
+
+def _without_ngrams(web: QualityLimits) -> QualityLimits:
+    names = [name for name in QualityLimits.model_fields if name.endswith("gram")]
+    return _changed(web, **dict.fromkeys(names))
+
+
+_PROFILES: dict[str, Callable[[QualityLimits], QualityLimits]] = {
+    "web": lambda web: web,
+    "encyclopaedia": _encyclopaedia,
+    "documentation": _documentation,
+    "speech": _speech,
+    "comments": _comments,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +287,27 @@ class QualityRules:
 def quality(text: str, language: str, limits: QualityLimits) -> Drop | None:
     """As `QualityRules.drop`, of one text."""
     return QualityRules(language, limits).drop(text)
+
+
+def num_function_words(text: str, words: set[str], language: str) -> int | None:
+    """How many different function words a text has; None for a language without a list.
+
+    `words` are those between spaces, in lower case or as they are written.
+    """
+    if characters := FUNCTION_CHARACTERS.get(language):
+        return sum(character in text for character in characters)
+    if listed := FUNCTION_WORDS.get(language):
+        return len(listed & words) or len(listed & {word.lower() for word in words})
+    return None
+
+
+_CLOSING_MARKS = ".,!?…~\"'”’)]}>」』》;:ㅋㅎㅠㅜ^"
+
+
+def particle_fraction(words: list[str]) -> float:
+    """Share of the Korean words that end in a common josa or eomi."""
+    endings = [word.rstrip(_CLOSING_MARKS)[-1:] for word in words]
+    return sum(map(KOREAN_ENDINGS.__contains__, endings)) / (len(words) or 1)
 
 
 def _words(parts: Parts) -> float:

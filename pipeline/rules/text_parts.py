@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.rules.characters import ODD_SPACE, codes, kinds
-from pipeline.rules.quality_limits import has_spaces
+from pipeline.rules.scripts import has_spaces
 
 # How much of a text repeats itself, from hashes of its words: numpy, no dictionary of n-grams.
 

@@ -5,12 +5,11 @@ Whole Wikipedia dumps are parsed by the reader; this is for residue in texts of 
 
 import re
 
+from pipeline.rules.data import read_table
+
 _REF = re.compile(r"<ref(?:\s[^<>/]*+)?/>|<ref(?:\s[^<>]*+)?>[^<>]{0,2000}</ref\s*>", re.I)
 _WIKI_TAG = re.compile(r"</?(?:nowiki|poem|gallery|noinclude|includeonly|onlyinclude)\s*/?>")
-_NAMESPACES = (
-    "file|image|category|파일|그림|분류|ファイル|画像|カテゴリ|文件|分类|分類"
-    "|datei|kategorie|fichier|catégorie|archivo|categoría|файл|категория"
-)
+_NAMESPACES = "|".join(read_table("wiki")["residue"])
 _MEDIA = re.compile(rf"\[\[:?(?:{_NAMESPACES}):[^\[\]\n]*+\]\]", re.IGNORECASE)
 _PIPED = re.compile(
     r"\[\[(?<![A-Za-z0-9_\])]\[\[)[^\W\d][^\[\]|\n\"'=]{0,200}+\|([^\[\]|\n]{1,200})\]\]"

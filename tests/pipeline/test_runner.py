@@ -15,8 +15,7 @@ from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from pipeline import runner
-from pipeline import runner as local_workers
-from pipeline.runner import make_pipeline, run_pipeline
+from pipeline.runner import make_pipeline, run_pipeline, share_name, watch
 
 BIG = 10_000_000_000
 
@@ -45,7 +44,7 @@ def _four_cores(monkeypatch):
         (["--runner=FnApiRunner", "--direct_num_workers=2"], 1000, 2),
     ],
 )
-def test_number_of_local_workers(options, input_bytes, num_workers):
+def test_number_of_runner(options, input_bytes, num_workers):
     assert _num_workers(make_pipeline("local", options, input_bytes)) == num_workers
 
 
@@ -123,7 +122,7 @@ def test_what_the_system_refused_a_worker_keeps_its_number(path):
 
 
 def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_workers, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(runner, "GRACE_SECONDS", 0.5)
 
     def stay(number, folder):
         threading.Thread(target=time.sleep, args=(600,)).start()  # the process waits for it
@@ -144,7 +143,53 @@ def test_ctrl_c_at_a_terminal_leaves_the_workers_to_this_process(tmp_path, monke
     python.write_text("#!/bin/sh\nkill -INT $$\necho still here\n")
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    command = local_workers.worker_environment().command_string
+    command = runner.worker_environment().command_string
     environment = os.environ | {"WORKER_ID": "interrupted"}
     said = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
     assert (said.returncode, said.stdout) == (0, "still here\n")
+
+
+def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    caplog.set_level(logging.INFO, "electrify")
+    read, written = {"r1": 3.0, "r2": 4.0}, {"w1": 5.0, "w2": 6.0}
+
+    def list_names():
+        return [path.name for path in tmp_path.iterdir()]
+
+    with watch([("reading", read), ("writing", written)], "MB", list_names, 0.01):
+        for name in ("r1", "r2", "w1"):
+            (tmp_path / name).touch()
+            time.sleep(0.03)
+    assert "reading: 7/7 MB (100 %)" in caplog.text
+    assert "writing: 5/11 MB (45 %)" in caplog.text
+
+
+def test_a_part_counts_by_the_largest_share_that_it_has_left(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    caplog.set_level(logging.INFO, "electrify")
+    names = [share_name("r1", 0.5), share_name("r1", 0.25), share_name("r9", 1.0), "r2", "r2.tmp"]
+    with watch([("reading", {"r1": 40.0, "r2": 10.0})], "MB", lambda: names, 0.01):
+        time.sleep(0.05)
+    assert "reading: 30/50 MB (60 %)" in caplog.text
+
+
+def test_a_folder_that_cannot_be_listed_now_stops_nothing(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    caplog.set_level(logging.INFO, "electrify")
+    answers = iter([OSError("no network"), ["r1"]])
+
+    def list_names():
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    with watch([("reading", {"r1": 3.0})], "MB", list_names, 0.01):
+        time.sleep(0.1)
+    assert "reading: 3/3 MB (100 %)" in caplog.text
+
+
+def test_an_error_passes_through():
+    with pytest.raises(KeyError, match="own"), watch([("reading", {"a": 1.0})], "MB", list):
+        raise KeyError("own")

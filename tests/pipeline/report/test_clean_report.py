@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decontaminate.match import Decontaminated, Match
-from pipeline.report.counts import Tally, cluster_ranges, clusters, funnel, report_json
+from pipeline.report.counts import Tally, cluster_ranges, funnel, report_json
 from pipeline.report.page import write_report
 from pipeline.rules.changes import (
     CONTEXT_CHARACTERS,
     WINDOW_CHARACTERS,
     excerpt,
     mask_excerpt,
-    rule_changes,
 )
 from pipeline.rules.filters import Drop
+from pipeline.rules.normalize import clean_text
 
 
 def _tally():
@@ -64,10 +64,10 @@ def test_every_document_of_the_report_is_counted_once():
 
 
 def test_the_funnel_ends_with_what_was_kept_and_follows_the_passes():
-    tally = _tally()
-    steps = funnel(tally)
+    report = report_json(_tally())
+    steps = funnel(report)
     assert steps[0] == ("rows read", 401)
-    assert steps[-1][1] == tally.total("documents_kept")
+    assert steps[-1][1] == report["totals"]["documents_kept"]
     assert [label for label, _ in steps[1:]] == [
         "after bad_json",
         "after too_short",
@@ -93,7 +93,7 @@ def test_benchmark_texts_are_counted_by_task():
 
 
 def test_cluster_ranges_hold_every_cluster():
-    rows = clusters(_tally())
+    rows = report_json(_tally())["clusters"]
     labels, series = cluster_ranges(rows)
     assert labels[:3] == ["2-3", "4-7", "8-15"]
     assert labels[-1] == "512-1,023"
@@ -180,7 +180,9 @@ def test_rule_changes_are_those_of_each_rule_in_turn():
         ("strip", str.strip),
         ("same", lambda text: text),
     )
-    assert list(rule_changes(" a ", rules)) == [("upper", " a ", " A "), ("strip", " A ", "A")]
+    changes = []
+    clean_text(" a ", rules, lambda *change: changes.append(change))
+    assert changes == [("upper", " a ", " A "), ("strip", " A ", "A")]
 
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> &lt; \x00\u202e"

@@ -1,15 +1,18 @@
 """Statistics of quality against brute force, and rules against texts made to break them."""
 
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electrify.config.clean import QualityLimits
-from pipeline.rules.quality import RULES, has_no_letters, quality
-from pipeline.rules.quality_limits import limits_for
+from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
+from pipeline.rules.data import read_table
+from pipeline.rules.language import foreign_language
+from pipeline.rules.quality import RULES, has_no_letters, limits_for, quality
+from pipeline.rules.scripts import has_spaces
 from pipeline.rules.text_parts import Parts, most_in_a_bin, repeated_fraction, top_fraction
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
@@ -156,3 +159,92 @@ def test_no_letters():
 
 def test_every_limit_has_its_rule():
     assert {rule.limit for rule in RULES} == set(QualityLimits.model_fields)
+
+
+_PROFILES = get_args(Profile)
+
+
+def test_none_has_no_limits_even_with_overrides():
+    assert limits_for("ko", "none", QualityLimits(min_words=5)) == QualityLimits()
+
+
+@pytest.mark.parametrize("profile", [name for name in _PROFILES if name != "none"])
+@pytest.mark.parametrize("language", ["ko", "en", "ja", "zh", "ar", "ceb", "th"])
+def test_web_is_the_strictest(language, profile):
+    web = limits_for(language, "web").model_dump()
+    other = limits_for(language, profile).model_dump()
+    for name, limit in other.items():
+        if limit is None or name in {"max_top_word"}:
+            continue
+        assert web[name] is not None
+        assert limit <= web[name] if name.startswith("min") else limit >= web[name]
+
+
+def test_word_lengths_are_no_matter_without_spaces():
+    assert not has_spaces("ja")
+    assert not has_spaces("th")
+    assert has_spaces("ko")
+    assert limits_for("zh", "web").max_mean_word_length is None
+
+
+@pytest.mark.parametrize(("profile", "num_characters"), [("web", 9), ("comments", 46)])
+def test_korean_without_spaces_is_korean(profile, num_characters):
+    most = limits_for("ko", profile).max_mean_word_length
+    assert most
+    assert num_characters <= most < 6 * num_characters
+
+
+def test_only_korean_is_asked_for_particles():
+    assert limits_for("ko", "web").min_particles
+    assert limits_for("en", "web").min_particles is None
+    assert limits_for("en", "documentation").min_particles is None
+
+
+def test_a_language_goes_before_all_and_both_before_the_profile():
+    config = CleanConfig(
+        sources=(Source(kind="jsonl", language="ko", path="a"),),
+        quality=QualityLimits(min_words=7, max_bullet_lines=0.5),
+        language={"ko": LanguageRules(quality=QualityLimits(min_words=3, max_top_2gram=0.9))},
+    )
+    korean = limits_for("ko", "web", config.rules_for("ko").quality)
+    assert (korean.min_words, korean.max_bullet_lines, korean.max_top_2gram) == (3, 0.5, 0.9)
+    english = limits_for("en", "web", config.rules_for("en").quality)
+    assert (english.min_words, english.max_bullet_lines, english.max_top_2gram) == (7, 0.5, 0.2)
+    assert korean.max_top_3gram == limits_for("ko", "web").max_top_3gram
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "is_foreign"),
+    [
+        ("hi", "।।4.7।। There is no note to this verse.", True),  # a danda is no letter
+        ("ar", "Orders، returns، invoices and payments؟", True),
+        ("hi", "।।4.7।। इस पर टीका नहीं है, see verse eight.", False),
+        ("ar", "Orders and returns، الطلبات والمرتجعات", False),
+    ],
+)
+def test_punctuation_of_a_script_is_no_letter(language, text, is_foreign):
+    assert (foreign_language(text, language, 0.5) is not None) == is_foreign
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "is_kept"),
+    [
+        ("ja", "Example Office Server", False),
+        ("zh", "Example.Tools 4.8", False),
+        ("ja", "設定を保存してから閉じます", True),
+        ("zh", "请先用 Example 打开这个文件", True),
+    ],
+)
+def test_a_latin_word_is_one_word_in_a_language_without_spaces(language, text, is_kept):
+    drop = quality(text, language, limits_for(language, "documentation"))
+    assert (drop is None) == is_kept
+    assert is_kept or drop.reason == "few_words"
+
+
+def test_languages_have_only_limits_and_words_that_are_read():
+    table = read_table("quality")
+    words = {"min_particles", "particles", "function_words", "function_characters"}
+    for row in table.values():
+        assert row.keys() <= table["other"].keys() | words
+        assert len(row.get("max_top_ngrams", "234")) == 3
+        assert len(row.get("max_duplicate_ngrams", "5-10..")) == 6

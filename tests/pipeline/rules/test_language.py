@@ -13,7 +13,7 @@ from pipeline.rules.language import (
     language_fraction,
     remove_foreign_lines,
 )
-from pipeline.rules.language_codes import family_of, scripts_of
+from pipeline.rules.scripts import family_of, scripts_of
 
 SENTENCES = {
     "ko": "오늘은 날씨가 맑아서 친구와 강가를 따라 오래 걸었고 저녁에는 국수를 먹었다.",
