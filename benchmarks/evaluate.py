@@ -78,8 +78,7 @@ def carry_over(finished: Path, partial: Path) -> None:
     """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
     check_files(finished, "evaluate")
     predictions = finished / PREDICTIONS
-    of_all_seeds = shutil.ignore_patterns("*-ensemble.jsonl")
-    shutil.copytree(predictions, partial / PREDICTIONS, ignore=of_all_seeds, dirs_exist_ok=True)
+    shutil.copytree(predictions, partial / PREDICTIONS, dirs_exist_ok=True)
     copy = partial / f"{RESULTS}.copy"
     shutil.copyfile(finished / RESULTS, copy)
     copy.rename(partial / RESULTS)  # last: a job in the results is a job that is whole

@@ -10,7 +10,6 @@ some beside an [UNK] (KLUE-baseline issue 9). Characters cut off by the maximum 
 predicted "O", where it does not score them.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,11 +93,6 @@ def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
     """Labels as they are scored: without those of blanks, between the two of the frame."""
     is_scored = np.array([not character.isspace() for character in text], dtype=bool)
     return np.concatenate(([first], tags[is_scored], [last])).astype(np.int64)
-
-
-def most_common(chains: Sequence[Sequence[str]]) -> list[str]:
-    """At each place the label of most chains; of the first chain that has one of equals."""
-    return [Counter(labels).most_common(1)[0][0] for labels in zip(*chains, strict=True)]
 
 
 def one_label(lines: Sequence[Mapping[str, Any]]) -> str | None:

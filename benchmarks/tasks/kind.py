@@ -246,10 +246,6 @@ class Kind(ABC):
         items = self.item_scores(task, lines)
         return None if items is None else mean_of(items)
 
-    def ensemble(self, task: "Task", runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """One line an example out of those of several runs, which hold the same examples."""
-        raise ValueError(f"{task.name}: no ensembling for this sort of task; leave it out")
-
     def doubts(self, task: "Task", train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
         return []

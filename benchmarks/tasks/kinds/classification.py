@@ -118,16 +118,6 @@ class Classification(Kind):
         metric = weighted.OF_LABELS.get(task.headline)
         return None if metric is None else metric(*label_ids(task, lines), len(task.labels))
 
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The mean of the runs' probabilities."""
-        ids = {label: number for number, label in enumerate(task.labels)}
-        found = []
-        for lines in zip(*runs, strict=True):
-            gold = lines[0]["gold"]
-            mean = np.mean([line["probabilities"] for line in lines], axis=0)
-            found.append(_line(task, lines[0]["id"], None if gold is None else ids[gold], mean))
-        return found
-
     def doubts(self, task: Task, train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
         found = []

@@ -1,6 +1,5 @@
 """The state of a dialogue after every user turn, as KLUE's Wizard of Seoul has it."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -195,19 +194,6 @@ class DialogueStateTracking(Kind):
         if metric is None:
             return None
         return np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The value that most runs give a slot; of equals that of the first run."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            states = [slot_values(line["prediction"]) for line in lines]
-            votes = {
-                slot: Counter(state.get(slot, NONE) for state in states).most_common(1)[0][0]
-                for slot in task.labels
-            }
-            state = [f"{slot}-{value}" for slot, value in votes.items() if value != NONE]
-            found.append({**lines[0], "prediction": state})
-        return found
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Slots that have a value on either side, right where the values are equal."""

@@ -1,6 +1,5 @@
 """A head word and a label for every word of a sentence, as KLUE-DP has it."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,17 +266,6 @@ class DependencyParsing(Kind):
         sentences = np.repeat(np.arange(len(lines)), [len(row["heads"]) for row in gold])
         return weighted.las_macro_f1(_chained(task, gold), _chained(task, found), sentences)
 
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The arc, head and label, that most runs give a word; of equals that of the first run.
-
-        The arcs that most trees have need not be a tree.
-        """
-        found = []
-        for lines in zip(*runs, strict=True):
-            voted = {key: _voted([line[key] for line in lines]) for key in ("prediction", "tree")}
-            found.append({**lines[0], **voted})
-        return found
-
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Labels of words, right where the head is right too."""
         return arc_pairs(line)
@@ -342,11 +330,3 @@ def _chained(task: Task, rows: Sequence[Mapping[str, Any]]) -> Arcs:
         np.array([head for row in rows for head in row["heads"]], dtype=np.int64),
         np.array([ids[label] for row in rows for label in row["labels"]], dtype=np.int64),
     )
-
-
-def _voted(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    arcs = [zip(run["heads"], run["labels"], strict=True) for run in runs]
-    votes: list[tuple[int, str | None]] = [
-        Counter(word).most_common(1)[0][0] for word in zip(*arcs, strict=True)
-    ]
-    return {"heads": [head for head, _ in votes], "labels": [label for _, label in votes]}

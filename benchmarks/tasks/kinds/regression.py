@@ -113,13 +113,6 @@ class Regression(Kind):
         metric = weighted.OF_VALUES.get(task.headline)
         return None if metric is None else metric(*_values(lines))
 
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The mean of the runs' values."""
-        return [
-            lines[0] | {"prediction": float(np.mean([line["prediction"] for line in lines]))}
-            for lines in zip(*runs, strict=True)
-        ]
-
     def groups(self, task: Task, line: Line) -> dict[str, str]:
         """The fifth of the range that the gold value lies in."""
         low, high = task.value_range

@@ -217,15 +217,6 @@ class RelationExtraction(Classification):
         """The sentence with both entities marked."""
         return [("sentence", _relation(example).marked)]
 
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The mean of the runs' probabilities."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            gold = None if lines[0]["gold"] is None else task.labels.index(lines[0]["gold"])
-            mean = np.mean([line["probabilities"] for line in lines], axis=0)
-            found.append(_line(task, lines[0]["id"], gold, mean))
-        return found
-
 
 def _line(task: Task, identity: str, label: int | None, probabilities: NDArray[Any]) -> Line:
     return {

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from benchmarks.tasks.heads.linear import Head
 
-NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line: what an ensemble votes by
+NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
 
 
 @dataclass(frozen=True)
@@ -164,23 +164,6 @@ class Spans(Kind):
     def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
         """The score of each question, of which every script reports the mean."""
         return np.array([self.score(task, [line])[task.headline] for line in lines])
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The text with the largest sum of probabilities over the runs, and the mean odds."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            votes: dict[str, float] = defaultdict(float)
-            for line in lines:
-                for text, probability in line["n_best"]:
-                    votes[text] += probability / len(lines)
-            ranked = sorted(votes.items(), key=lambda item: -item[1])
-            answer = next((text for text, _ in ranked if text), lines[0]["prediction"])
-            n_best = [[text, round(vote, 6)] for text, vote in ranked[:NUM_CANDIDATES_KEPT]]
-            odds = None
-            if self.has_unanswerable:
-                odds = float(np.mean([line["null_odds"] for line in lines]))
-            found.append({**lines[0], **self._decided(answer, odds), "n_best": n_best})
-        return found
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Whether the question has an answer, where there are such that have none."""

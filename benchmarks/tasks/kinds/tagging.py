@@ -27,7 +27,6 @@ from benchmarks.metrics.tags import (
     character_tags,
     framed,
     inside_labels,
-    most_common,
     one_label,
     piece_tags,
     read_sentences,
@@ -206,23 +205,6 @@ class CharacterTagging(Kind):
         lengths = [len(_chains(task, [line])[0]) for line in lines]
         sentences = np.repeat(np.arange(len(lines)), lengths)
         return weighted.entity_f1(gold, predicted, task.labels, sentences, task.headline)
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """For each character the label of most runs, of the first run among equals."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            voted: Line = {
-                name: most_common([line[name] for line in lines])
-                for name in ("prediction", "frame")
-            }
-            kept = {name: value for name, value in lines[0].items() if name != "official"}
-            if any("official" in line for line in lines):
-                chains = [_chains(task, [line]) for line in lines]  # as long as one another
-                labels = most_common([[task.labels[n] for n in chain] for _, chain in chains])
-                gold = [task.labels[n] for n in chains[0][0]]
-                voted["official"] = {"gold": gold, "prediction": labels}
-            found.append(kept | voted)
-        return found
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Entities by the tokenizer's offsets, strict IOB2, blanks left out."""

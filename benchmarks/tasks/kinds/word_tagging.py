@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
 from benchmarks.metrics.tagging import lenient_entities
-from benchmarks.metrics.tags import OUTSIDE, most_common, one_label
+from benchmarks.metrics.tags import OUTSIDE, one_label
 from benchmarks.tasks.data.rows import read_text
 from benchmarks.tasks.kind import (
     Example,
@@ -151,13 +151,6 @@ class WordTagging(Kind):
         names = [_prefixed(label) for label in task.labels]
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
         return weighted.entity_f1(*_chains(task, lines), names, sentences, task.headline)
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """For each word the label of most runs, of the first run among equals."""
-        return [
-            lines[0] | {"prediction": most_common([line["prediction"] for line in lines])}
-            for lines in zip(*runs, strict=True)
-        ]
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Entities as seqeval reads labels by default."""

@@ -322,14 +322,6 @@ def test_scores_come_from_lines_alone():
     assert all(math.isnan(score) for score in DP.kind.score(DP, []).values())
 
 
-def test_an_ensemble_votes_on_arcs():
-    gold = arcs([2, 0], ["NP", "VP"])
-    votes = [gold, arcs([2, 2], ["NP", "VP"]), arcs([0, 0], ["AP", "VP"])]
-    runs = [[{"id": "a", "gold": gold, "prediction": vote, "tree": vote}] for vote in votes]
-    (found,) = DP.kind.ensemble(DP, runs)
-    assert found["prediction"] == gold
-
-
 def test_one_label_everywhere_is_told():
     gold = arcs([2, 0], ["NP", "VP"])
     line = {"id": "a", "gold": gold, "prediction": arcs([2, 0], ["NP", "NP"])}
