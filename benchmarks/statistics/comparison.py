@@ -26,9 +26,7 @@ METHOD = (
     "same training rows; other encoders are compared by Welch's t. p says how often as large a "
     "difference comes about where there is none. It is corrected for all comparisons of its table "
     f"(Holm), and up to {ALPHA} the outcome is better or worse. Otherwise the two cannot be told "
-    "apart, which does not say that they are equal. p over examples is that of the very models at "
-    "hand: exact McNemar, or exchanging the two example by example. sd is the sample standard "
-    "deviation over seeds."
+    "apart, which does not say that they are equal. sd is the sample standard deviation over seeds."
 )
 
 

@@ -7,10 +7,9 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -25,43 +24,13 @@ from benchmarks.tasks.kinds.spans_files import QuestionExample
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
 
-# Groups of examples that a score is looked at by: how long, which script, what is asked.
+# Groups of examples that a score is looked at by.
 #
 # Ways of grouping come from the gold values in lines (`Kind.groups`) and, where the data are at
 # hand, from the texts. Groups of one way do not overlap and hold all examples.
 
-Item = TypeVar("Item")
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
 
-_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
-_OTHER_LETTER = re.compile(r"[^\W\d_]")
-# the first that occurs in a question names its group; of Korean ones stems, without particles
-_QUESTION_WORDS = (
-    "how many",
-    "how much",
-    "who",
-    "whom",
-    "whose",
-    "what",
-    "which",
-    "when",
-    "where",
-    "why",
-    "how",
-    "누구",
-    "누가",
-    "언제",
-    "어디",
-    "무엇",
-    "무슨",
-    "어느",
-    "어떤",
-    "왜",
-    "얼마",
-    "몇",
-    "어떻게",
-)
-_NO_QUESTION_WORD = "another word"
 _NUM_PARTS = 4
 
 
@@ -80,7 +49,6 @@ def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | N
 def _text_groups(examples: Sequence[Example]) -> dict[str, dict[str, list[int]]]:
     if all(isinstance(example, QuestionExample) for example in examples):
         found = {
-            "question word": _named(examples, lambda e: question_word(e.texts[1])),
             "context, characters": _parts([len(e.texts[0]) for e in examples]),
             "question, characters": _parts([len(e.texts[1]) for e in examples]),
         }
@@ -89,16 +57,7 @@ def _text_groups(examples: Sequence[Example]) -> dict[str, dict[str, list[int]]]
         if all(len(example.texts) == 2 for example in examples):
             overlaps = [word_overlap(*example.texts) for example in examples]
             found["words in common, %"] = _parts([round(100 * share) for share in overlaps])
-    shares = [hangul_share(" ".join(example.texts)) for example in examples]
-    found["script"] = _named(shares, _script)
     return found
-
-
-def hangul_share(text: str) -> float:
-    """Share of Hangul among the letters; 0 without letters."""
-    hangul = len(_HANGUL.findall(text))
-    letters = len(_OTHER_LETTER.findall(text))  # of any script, Hangul too
-    return hangul / letters if letters else 0.0
 
 
 def word_overlap(first: str, second: str) -> float:
@@ -107,35 +66,10 @@ def word_overlap(first: str, second: str) -> float:
     return len(a & b) / max(1, len(a | b))
 
 
-def question_word(question: str) -> str:
-    """The question word that stands first; Korean ones are found within words."""
-    lowered = question.lower()
-    found = []
-    for number, word in enumerate(_QUESTION_WORDS):
-        pattern = rf"\b{word}\b" if word.isascii() else word
-        if match := re.search(pattern, lowered):
-            found.append((match.start(), number, word))
-    return min(found)[2] if found else _NO_QUESTION_WORD
-
-
 def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
     """By the number that a group's name begins with, others last."""
     number = re.match(r"[\d.]+", item[0])
     return float(number[0]) if number else math.inf, item[0]
-
-
-def _script(share: float) -> str:
-    if share == 0:
-        return "no Hangul"
-    return "over 90 % Hangul" if share > 0.9 else "Hangul and others"
-
-
-def _named(items: Sequence[Item], name: Callable[[Item], str]) -> dict[str, list[int]]:
-    """The largest groups first."""
-    found: dict[str, list[int]] = {}
-    for position, item in enumerate(items):
-        found.setdefault(name(item), []).append(position)
-    return dict(sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])))
 
 
 def _parts(values: Sequence[float]) -> dict[str, list[int]]:
@@ -207,7 +141,7 @@ class ClassScore:
 class GroupScore:
     """The headline over a group of examples: the mean over seeds with its 95 % interval.
 
-    None where it is undefined; bounds also where they would take too long.
+    None where it is undefined.
     """
 
     way: str
@@ -386,9 +320,7 @@ def _part(runs: Runs, positions: Sequence[int]) -> Runs:
 
 
 def _estimate(task: Task, runs: Runs) -> tuple[float | None, float | None, float | None]:
-    """Mean and interval; without the latter where each resample is scored line by line."""
-    if task.kind.weighted_score(task, next(iter(runs.values()))) is None:
-        return _mean_score(task, runs), None, None
+    """Mean and interval, None where undefined."""
     found = estimate_lines(task, runs)
     value, low, high = (_defined(side) for side in (found.value, found.low, found.high))
     return value, low, high

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.metrics import weighted
 from benchmarks.metrics.dialogue import State, joint_goal_acc, pooled_slot_f1, slot_micro_f1
 from benchmarks.tasks.kind import (
     Example,
@@ -187,13 +188,13 @@ class DialogueStateTracking(Kind):
             for metric in _METRICS
         }
 
-    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
-        """The score of each turn: KLUE's two metrics are means over turns."""
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
+        """KLUE's two metrics are means over turns."""
         metrics = {metric.__name__: metric for metric in (slot_micro_f1, joint_goal_acc)}
-        metric = metrics.get(task.headline)
-        if metric is None:
-            return None
-        return np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
+        metric = metrics[task.headline]
+        return weighted.mean_of(
+            np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
+        )
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Slots that have a value on either side, right where the values are equal."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.metrics import weighted
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.metrics.korquad import korquad
 from benchmarks.metrics.squad import squad_v1, squad_v2
@@ -161,9 +162,11 @@ class Spans(Kind):
             values = klue_mrc(gold, predictions, types or None)
         return {task.headline: values[task.headline], **values}
 
-    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
-        """The score of each question, of which every script reports the mean."""
-        return np.array([self.score(task, [line])[task.headline] for line in lines])
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
+        """Every script reports the mean over questions."""
+        return weighted.mean_of(
+            np.array([self.score(task, [line])[task.headline] for line in lines])
+        )
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Whether the question has an answer, where there are such that have none."""

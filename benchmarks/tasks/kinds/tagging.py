@@ -199,7 +199,7 @@ class CharacterTagging(Kind):
         scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in task.metrics}
         return scores | {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts of entities, by the official alignment."""
         gold, predicted = _chains(task, lines)
         lengths = [len(_chains(task, [line])[0]) for line in lines]

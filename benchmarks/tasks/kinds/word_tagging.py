@@ -146,7 +146,7 @@ class WordTagging(Kind):
             scores[metric.__name__] = metric(gold, predicted, names)
         return scores
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts of entities."""
         names = [_prefixed(label) for label in task.labels]
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
