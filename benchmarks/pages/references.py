@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -188,27 +188,6 @@ def add_references(document: TwinPage, run: RunFolder) -> None:
         document.table(["source", "address"], sorted(sources))
     if without:
         document.paragraph(f"Nothing published is known here of {', '.join(without)}.")
-
-
-def references_numbers(run: RunFolder) -> list[dict[str, Any]]:
-    """The same for programs."""
-    return [
-        {
-            "stage": score.stage,
-            "task": score.first.task,
-            "model": row.model,
-            "metric": row.column.metric,
-            "split": row.column.split,
-            "value": row.value,
-            "ours": mean_of(score, row.column.metric),
-            "protocol": row.protocol,
-            "source": row.source.model_dump(),
-            "caution": row.caution,
-            "beware": differences_to(score.first, row),
-        }
-        for score in scores_of(run)
-        for row in published_scores(score.first.task)
-    ]
 
 
 def references_lines(run: RunFolder) -> list[str]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from electrify.page.page import Page
 from electrify.page.text import format_number, printable
@@ -20,10 +21,13 @@ class TwinPage:
     def __init__(self, title: str, subtitle: str = "") -> None:
         self.page = Page(title, subtitle)
         self._blocks = [f"# {markdown_text(title)}", markdown_text(subtitle)]
+        self._sections: list[str] = []
+        self.tables: list[dict[str, Any]] = []  # for programs, with the headings above each
 
     def heading(self, text: str, level: int = 2) -> None:
         """Start a section, or with level 3 a part of one."""
         self.page.heading(text, level)
+        self._sections = [*self._sections[: level - 2], text]
         self._blocks.append(f"{'#' * level} {markdown_text(text)}")
 
     def paragraph(self, text: str) -> None:
@@ -36,6 +40,9 @@ class TwinPage:
     ) -> None:
         """A table, its numbers formatted alike in both."""
         self.page.table(headers, rows, caption)
+        self.tables.append(
+            {"sections": self._sections, "caption": caption, "headers": headers, "rows": rows}
+        )
         if caption:
             self._blocks.append(f"*{markdown_text(caption)}*")
         self._blocks.append("\n".join(table_lines(headers, rows)))
