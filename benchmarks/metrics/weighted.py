@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, checked
 from benchmarks.metrics.parsing import Arcs, las_classes
-from benchmarks.metrics.tagging import Reading, lenient_entities
-from benchmarks.metrics.tags import entities
+from benchmarks.metrics.tagging import Reading, entities, lenient_entities
 
 Floats = NDArray[np.float64]
 Weighted = Callable[[Floats], Floats]  # counts (R, n) to scores (R,)

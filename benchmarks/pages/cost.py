@@ -9,8 +9,7 @@ from benchmarks.pages.references import differences_to, published_costs, publish
 from benchmarks.pages.twin_page import TwinPage, table_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.statistics.scores import TaskScore, scores_of
-from benchmarks.statistics.suite_scores import ELECTRA_AVERAGE, overall
+from benchmarks.statistics.scores import ELECTRA_AVERAGE, TaskScore, overall, scores_of
 from electrify.system.progress import duration
 
 _GLUE_LABEL = "GLUE dev, mean of 8 tasks"

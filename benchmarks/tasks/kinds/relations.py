@@ -17,7 +17,7 @@ from benchmarks.metrics.relations import (
 )
 from benchmarks.tasks.kind import Example, Features, Line, Outputs
 from benchmarks.tasks.kinds.classification import Classification, LabelExample, label_ids, softmax
-from benchmarks.tasks.kinds.subwords import WORD_START, continuation_prefix, starts_words
+from benchmarks.tasks.kinds.features import WORD_START, continuation_prefix, starts_words
 from benchmarks.tasks.task import Task
 from electrify.storage.files import read_json
 

@@ -1,4 +1,4 @@
-"""One label a character, as KLUE-NER has it; `benchmarks.metrics.tags` has the rules.
+"""One label a character, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules.
 
 A line holds the labels of characters by the tokenizer's offsets, and beside them those by the
 official alignment wherever that one differs: beside [UNK]s, and where characters are cut off. The
@@ -21,15 +21,13 @@ from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
     character_macro_f1_present,
     character_macro_f1_without_o,
-    seqeval_micro_f1,
-)
-from benchmarks.metrics.tags import (
     character_tags,
     framed,
     inside_labels,
     one_label,
     piece_tags,
     read_sentences,
+    seqeval_micro_f1,
     text_entities,
 )
 from benchmarks.tasks.data.rows import read_text

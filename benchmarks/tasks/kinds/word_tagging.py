@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.tagging import lenient_entities
-from benchmarks.metrics.tags import OUTSIDE, one_label
+from benchmarks.metrics.tagging import OUTSIDE, lenient_entities, one_label
 from benchmarks.tasks.data.rows import read_text
 from benchmarks.tasks.kind import (
     Example,

@@ -9,10 +9,12 @@ import torch
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.evaluate import evaluate
 from benchmarks.metrics.klue_ner_alignment import official_character_labels
-from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
-from benchmarks.metrics.tags import (
+from benchmarks.metrics.tagging import (
+    NER_LABELS,
+    character_macro_f1,
     character_tags,
     entities,
+    entity_macro_f1,
     framed,
     inside_labels,
     piece_tags,

@@ -20,7 +20,7 @@ from benchmarks.pages.scores import add_scores
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.results import Result, append_result
 from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.suite_scores import ELECTRA_AVERAGE, overall
+from benchmarks.statistics.scores import ELECTRA_AVERAGE, overall
 
 NUM_STEPS = 400
 

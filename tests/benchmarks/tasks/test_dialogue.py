@@ -15,7 +15,7 @@ from benchmarks.tasks.data.load import read_examples, split_by_group
 from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
-from benchmarks.tasks.kinds.dialogue_state import (
+from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
     dialogue_pieces,
