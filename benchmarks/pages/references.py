@@ -1,4 +1,9 @@
-"""Published scores beside ours, with what keeps the two from being compared."""
+"""Published scores beside ours, with what keeps the two from being compared.
+
+Published scores and costs are read from `benchmarks/pages/published/*.json`. Each figure has its
+model, split, protocol and source as far as they are stated; what is not stated says so. Figures are
+percent, as printed.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,11 +19,6 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data.load import PART, SPLIT_EVAL
 from benchmarks.tasks.registry import TASKS
-
-# Published scores and costs, to stand beside ours: `benchmarks/pages/published/*.json`.
-#
-# Each figure has its model, split, protocol and source as far as they are stated; what is not
-# stated says so. Figures are percent, as printed.
 
 FOLDER = Path(__file__).parent / "published"
 GLUE_AVERAGE = "glue-average"  # of the eight tasks of the ELECTRA paper

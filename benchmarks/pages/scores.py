@@ -303,9 +303,6 @@ def _interval(found: Estimate) -> str | None:
     return None if math.isnan(found.low) else found.text()
 
 
-# Scores and differences for programs: what report.json holds of them.
-
-
 def scores_numbers(run: RunFolder, baseline: Baseline) -> list[dict[str, Any]]:
     """The scores of a run for programs, each with its difference to the baseline."""
     against = {(a.score.stage, a.score.first.task): a for a in within(run, baseline)}

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.results.predictions import prediction_path, read_predictions, score_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data.hub import read_splits
 from benchmarks.tasks.data.load import SPLIT_EVAL, rows_digest, split_by_group
@@ -24,97 +25,9 @@ from benchmarks.tasks.kinds.spans_files import QuestionExample
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
 
-# Groups of examples that a score is looked at by.
-#
-# Ways of grouping come from the gold values in lines (`Kind.groups`) and, where the data are at
-# hand, from the texts. Groups of one way do not overlap and hold all examples.
-
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
 
-_NUM_PARTS = 4
-
-
-def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | None) -> Groups:
-    """Every way in which the examples fall into two groups or more; `examples` are by line."""
-    named: dict[str, dict[str, list[int]]] = {}
-    for position, line in enumerate(lines):
-        for way, group in task.kind.groups(task, line).items():
-            named.setdefault(way, {}).setdefault(group, []).append(position)
-    found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
-    if examples is not None:
-        found |= _text_groups(examples)
-    return {way: parts for way, parts in found.items() if len(parts) > 1}
-
-
-def _text_groups(examples: Sequence[Example]) -> dict[str, dict[str, list[int]]]:
-    if all(isinstance(example, QuestionExample) for example in examples):
-        found = {
-            "context, characters": _parts([len(e.texts[0]) for e in examples]),
-            "question, characters": _parts([len(e.texts[1]) for e in examples]),
-        }
-    else:
-        found = {"length, characters": _parts([sum(map(len, e.texts)) for e in examples])}
-        if all(len(example.texts) == 2 for example in examples):
-            overlaps = [word_overlap(*example.texts) for example in examples]
-            found["words in common, %"] = _parts([round(100 * share) for share in overlaps])
-    return found
-
-
-def word_overlap(first: str, second: str) -> float:
-    """Jaccard coefficient of the two texts' sets of lower-case words; 0 of two without words."""
-    a, b = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
-    return len(a & b) / max(1, len(a | b))
-
-
-def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
-    """By the number that a group's name begins with, others last."""
-    number = re.match(r"[\d.]+", item[0])
-    return float(number[0]) if number else math.inf, item[0]
-
-
-def _parts(values: Sequence[float]) -> dict[str, list[int]]:
-    """Quarters by value, lowest first, equal values together; each named by its bounds."""
-    array = np.asarray(values)
-    bounds = np.quantile(array, np.arange(1, _NUM_PARTS) / _NUM_PARTS)
-    part = np.searchsorted(bounds, array, side="left")  # a value on a bound is in the part below
-    found = {}
-    for number in np.unique(part):
-        positions = np.flatnonzero(part == number)
-        inside = array[positions]
-        found[f"{inside.min():g} to {inside.max():g}"] = positions.tolist()
-    return found
-
-
-# The examples that predictions are of, read again from the data files for a report.
-
-
-def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
-    """The example of each line, from the files of `data_dir` that the result was made from.
-
-    Raises `ValueError` where these are not there, have changed since, or lack an id.
-    """
-    examples = _examples_of(result, data_dir)
-    if missing := [line["id"] for line in lines if str(line["id"]) not in examples]:
-        raise ValueError(
-            f"{result.task}: {len(missing)} of {len(lines)} predicted rows, {missing[0]!r} the "
-            f"first, are not in the data below {data_dir}"
-        )
-    return [examples[str(line["id"])] for line in lines]
-
-
-def _examples_of(result: Result, data_dir: Path) -> Mapping[str, Example]:
-    task = TASKS[result.task]
-    rows = read_splits(task, data_dir, (task.reported,))[task.reported]
-    if rows_digest(rows) != result.data_sha256.get(task.reported):
-        raise ValueError(
-            f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
-            "scored on; they have changed since, or another version of electrify scored it"
-        )
-    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
-        rows = split_by_group(task, rows)[1]
-    return {example.id: example for example in rows}
-
-
+_NUM_PARTS = 4  # of examples by length
 NUM_WORST = 10
 _UNQUOTED = "(not quoted)"
 _MAX_TEXT = 600  # characters of a text shown
@@ -205,8 +118,8 @@ def _task_errors(
     with_texts: bool,
 ) -> TaskErrors:
     first = results[0]
-    other = stage.removeprefix("evaluate").removeprefix("-")
-    label = f"{first.task} ({other})" if other else first.task
+    encoder = encoder_name(stage)
+    label = f"{first.task} ({encoder})" if encoder else first.task
     about = (label, first.task, first.metric, first.higher_is_better)
     if first.task not in TASKS:
         return TaskErrors(*about, 0, 0, notes=("the task is not known to this version",))
@@ -382,3 +295,85 @@ def _median(values: Sequence[float]) -> float | None:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
+
+
+def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | None) -> Groups:
+    """Every way in which the examples fall into two groups or more; `examples` are by line.
+
+    Ways come from the gold values in lines (`Kind.groups`) and, where the data are at hand, from
+    the texts. Groups of one way do not overlap and hold all examples.
+    """
+    named: dict[str, dict[str, list[int]]] = {}
+    for position, line in enumerate(lines):
+        for way, group in task.kind.groups(task, line).items():
+            named.setdefault(way, {}).setdefault(group, []).append(position)
+    found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
+    if examples is not None:
+        found |= _text_groups(examples)
+    return {way: parts for way, parts in found.items() if len(parts) > 1}
+
+
+def _text_groups(examples: Sequence[Example]) -> dict[str, dict[str, list[int]]]:
+    if all(isinstance(example, QuestionExample) for example in examples):
+        found = {
+            "context, characters": _parts([len(e.texts[0]) for e in examples]),
+            "question, characters": _parts([len(e.texts[1]) for e in examples]),
+        }
+    else:
+        found = {"length, characters": _parts([sum(map(len, e.texts)) for e in examples])}
+        if all(len(example.texts) == 2 for example in examples):
+            overlaps = [word_overlap(*example.texts) for example in examples]
+            found["words in common, %"] = _parts([round(100 * share) for share in overlaps])
+    return found
+
+
+def word_overlap(first: str, second: str) -> float:
+    """Jaccard coefficient of the two texts' sets of lower-case words; 0 of two without words."""
+    a, b = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
+    return len(a & b) / max(1, len(a | b))
+
+
+def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
+    """By the number that a group's name begins with, others last."""
+    number = re.match(r"[\d.]+", item[0])
+    return float(number[0]) if number else math.inf, item[0]
+
+
+def _parts(values: Sequence[float]) -> dict[str, list[int]]:
+    """Quarters by value, lowest first, equal values together; each named by its bounds."""
+    array = np.asarray(values)
+    bounds = np.quantile(array, np.arange(1, _NUM_PARTS) / _NUM_PARTS)
+    part = np.searchsorted(bounds, array, side="left")  # a value on a bound is in the part below
+    found = {}
+    for number in np.unique(part):
+        positions = np.flatnonzero(part == number)
+        inside = array[positions]
+        found[f"{inside.min():g} to {inside.max():g}"] = positions.tolist()
+    return found
+
+
+def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
+    """The example of each line, from the files of `data_dir` that the result was made from.
+
+    Raises `ValueError` where these are not there, have changed since, or lack an id.
+    """
+    examples = _examples_of(result, data_dir)
+    if missing := [line["id"] for line in lines if str(line["id"]) not in examples]:
+        raise ValueError(
+            f"{result.task}: {len(missing)} of {len(lines)} predicted rows, {missing[0]!r} the "
+            f"first, are not in the data below {data_dir}"
+        )
+    return [examples[str(line["id"])] for line in lines]
+
+
+def _examples_of(result: Result, data_dir: Path) -> Mapping[str, Example]:
+    task = TASKS[result.task]
+    rows = read_splits(task, data_dir, (task.reported,))[task.reported]
+    if rows_digest(rows) != result.data_sha256.get(task.reported):
+        raise ValueError(
+            f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
+            "scored on; they have changed since, or another version of electrify scored it"
+        )
+    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
+        rows = split_by_group(task, rows)[1]
+    return {example.id: example for example in rows}

@@ -20,14 +20,13 @@ from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.kind import Line
 from benchmarks.tasks.task import Task
 
-# Scores of resampled examples: what the headline of each seed would be on others of the kind.
-#
-# `NUM_RESAMPLES` times as many examples as there are, drawn with replacement. The draws depend on
-# the ids of the examples alone, so those of every seed and every model are the same, and the same
-# lines give the same scores.
-
 NUM_RESAMPLES = 2000
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
+MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
+_ROUNDING = 1e-20  # of a variance of scores
+_CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
+
+Values = Mapping[int, float]  # a score by seed
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,9 @@ class Draws:
 
 
 def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
-    """Score the lines of each seed on the same resampled examples.
+    """Score the lines of each seed on `NUM_RESAMPLES` samples of the examples, with replacement.
 
+    The draws depend on the ids of the examples alone: every seed and every model has the same.
     Raises `ValueError` where seeds hold other examples.
     """
     # by id: two files may hold the same examples in another order
@@ -88,13 +88,6 @@ def _counts(num_examples: int, ids: str) -> Iterator[Floats]:
 
 def _digest(ids: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()
-
-
-MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
-_ROUNDING = 1e-20  # of a variance of scores
-_CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
-
-Values = Mapping[int, float]  # a score by seed
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,6 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics.weighted import Weighted
 
-# What a prediction got right and wrong: labels in pairs, and the account of a failure.
-#
-# Made by the kinds (`Kind.pairs`, `Kind.failure`) from lines of predictions, read by `errors`.
-
 NOTHING = ""  # the label on the side that has none in a place
 _MAX_LISTED = 8
 _TOP = 4  # probabilities shown

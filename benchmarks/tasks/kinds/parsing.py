@@ -45,8 +45,6 @@ from benchmarks.tasks.kinds.parsing_words import (
 )
 from benchmarks.tasks.task import Task
 
-# Heads of a sentence from the scores of all arcs: the best of each word, or the best tree.
-
 Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
 
 

@@ -1,4 +1,7 @@
-"""The relation between two marked entities of a sentence, as KLUE-RE has it."""
+"""The relation between two marked entities of a sentence, as KLUE-RE has it.
+
+KLUE-baseline klue_baseline/data/klue_re.py `_mark_entity_spans` and `fix_tokenization_error`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +23,6 @@ from benchmarks.tasks.kinds.classification import Classification, LabelExample, 
 from benchmarks.tasks.kinds.features import WORD_START, continuation_prefix, starts_words
 from benchmarks.tasks.task import Task
 from electrify.storage.files import read_json
-
-# The input of relation extraction as KLUE-RE has it: a sentence with its two entities marked.
-#
-# KLUE-baseline klue_baseline/data/klue_re.py `_mark_entity_spans` and `fix_tokenization_error`.
 
 SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
