@@ -1,7 +1,8 @@
 """Score an encoder: fine-tune it on every task with every seed, beside its untrained twin.
 
 A job is one task, one model variant and one seed. Finished jobs stand in `results.jsonl` of the
-partial stage folder, so the same command continues where a stopped one left off.
+partial stage folder, so the same command continues where a stopped one left off. Of a finished
+evaluation that lacks jobs, those it has are kept.
 """
 
 import shutil
@@ -25,8 +26,7 @@ from benchmarks.results.results import (
 )
 from benchmarks.results.submission import write_submissions
 from benchmarks.statistics.comparison import against_twins, verdict_sentence
-from benchmarks.statistics.scores import task_scores
-from benchmarks.statistics.suite_scores import overall
+from benchmarks.statistics.scores import overall, task_scores
 from benchmarks.tasks.data.hub import data_folder, load_data
 from benchmarks.tasks.data.load import TaskData
 from benchmarks.tasks.registry import resolve_tasks
@@ -48,59 +48,11 @@ from electrify.system.progress import (
     warn,
 )
 
-# More jobs for a finished evaluation: those it has are kept, only the others are done.
-
+DEFAULT_MODEL = "export/discriminator"
+_PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again"
 # options that say which jobs there are; the others say how each is done
 _WHICH = ("suites", "tasks", "seeds", "train_fractions", "random_init_control", "tasks_options")
 Config = Mapping[str, Any]
-
-
-def is_extension(stage: Stage, jobs: Sequence[Job], data: Mapping[str, TaskData]) -> bool:
-    """Whether the stage's finished folder holds some of its jobs and no others, done alike: from
-    the same model, files and options."""
-    if not (stage.folder / MANIFEST).exists() or (stage.folder / SPARSE).exists():
-        return False
-    made = read_manifest(stage.folder)
-    config: Config = canonical(dict(stage.config))
-    if _how(made["config"]) != _how(config) or _model(made["inputs"]) != _model(stage.inputs):
-        return False
-    planned = {job.key for job in jobs}
-    results = read_results(stage.folder / RESULTS)
-    return len(results) < len(planned) and all(
-        result.job in planned
-        and result.data_sha256 == data[result.task].sha256
-        and _own(made["config"], result) == _own(config, result)
-        for result in results
-    )
-
-
-def carry_over(finished: Path, partial: Path) -> None:
-    """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
-    check_files(finished, "evaluate")
-    predictions = finished / PREDICTIONS
-    of_all_seeds = shutil.ignore_patterns("*-ensemble.jsonl")
-    shutil.copytree(predictions, partial / PREDICTIONS, ignore=of_all_seeds, dirs_exist_ok=True)
-    copy = partial / f"{RESULTS}.copy"
-    shutil.copyfile(finished / RESULTS, copy)
-    copy.rename(partial / RESULTS)  # last: a job in the results is a job that is whole
-
-
-def _how(config: Config) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name not in _WHICH}
-
-
-def _model(inputs: Mapping[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in inputs.items() if name != "data"}
-
-
-def _own(config: Config, result: Result) -> dict[str, Any]:
-    """The task's own options, but for its seeds."""
-    own = config["tasks_options"].get(result.task, {})
-    return {name: value for name, value in own.items() if name != "seeds" and value is not None}
-
-
-DEFAULT_MODEL = "export/discriminator"
-_PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again"
 
 
 def evaluate(
@@ -242,3 +194,46 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     for (name, model), mean in overall(results).items():
         lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {mean:.4f}")
     return lines
+
+
+def is_extension(stage: Stage, jobs: Sequence[Job], data: Mapping[str, TaskData]) -> bool:
+    """Whether the stage's finished folder holds some of its jobs and no others, done alike: from
+    the same model, files and options."""
+    if not (stage.folder / MANIFEST).exists() or (stage.folder / SPARSE).exists():
+        return False
+    made = read_manifest(stage.folder)
+    config: Config = canonical(dict(stage.config))
+    if _how(made["config"]) != _how(config) or _model(made["inputs"]) != _model(stage.inputs):
+        return False
+    planned = {job.key for job in jobs}
+    results = read_results(stage.folder / RESULTS)
+    return len(results) < len(planned) and all(
+        result.job in planned
+        and result.data_sha256 == data[result.task].sha256
+        and _own(made["config"], result) == _own(config, result)
+        for result in results
+    )
+
+
+def carry_over(finished: Path, partial: Path) -> None:
+    """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
+    check_files(finished, "evaluate")
+    predictions = finished / PREDICTIONS
+    shutil.copytree(predictions, partial / PREDICTIONS, dirs_exist_ok=True)
+    copy = partial / f"{RESULTS}.copy"
+    shutil.copyfile(finished / RESULTS, copy)
+    copy.rename(partial / RESULTS)  # last: a job in the results is a job that is whole
+
+
+def _how(config: Config) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in _WHICH}
+
+
+def _model(inputs: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in inputs.items() if name != "data"}
+
+
+def _own(config: Config, result: Result) -> dict[str, Any]:
+    """The task's own options, but for its seeds."""
+    own = config["tasks_options"].get(result.task, {})
+    return {name: value for name, value in own.items() if name != "seeds" and value is not None}

@@ -9,13 +9,13 @@ from typing import Any
 
 from benchmarks.pages.compare import add_comparison, comparison_numbers
 from benchmarks.pages.corpus import add_corpus, add_vocabulary
-from benchmarks.pages.cost import add_score_against_flops, add_score_cost, cost_numbers
-from benchmarks.pages.curves import add_curves, curves_numbers
+from benchmarks.pages.cost import add_score_against_flops, add_score_cost
+from benchmarks.pages.curves import add_curves
 from benchmarks.pages.errors import add_errors, errors_numbers
 from benchmarks.pages.leakage import add_leakage, leakage_numbers
 from benchmarks.pages.masked import add_masked, add_masked_comparison, masked_numbers
 from benchmarks.pages.pretraining import add_pretraining, alarms_of
-from benchmarks.pages.references import add_references, references_numbers
+from benchmarks.pages.references import add_references
 from benchmarks.pages.scores import add_scores, scores_numbers
 from benchmarks.pages.sections import add_cost, add_example, final_valid
 from benchmarks.pages.twin_page import TwinPage
@@ -24,7 +24,7 @@ from benchmarks.statistics.comparison import Baseline, resolve_baseline
 from benchmarks.statistics.errors import TaskErrors, errors_of
 from electrify.system.progress import log
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _CORPUS_KEYS = ("totals", "sources", "removed", "malformed", "altered")  # not every file
 
 
@@ -56,7 +56,8 @@ def report(
     errors = [errors_of(run, data_dir, with_texts) for run in runs]
     chosen = resolve_baseline(baseline, runs, _names(runs))
     document = _document(runs, errors, chosen, with_texts)
-    document.write(target, _defined(_numbers(runs, errors, chosen)))
+    numbers = _numbers(runs, errors, chosen) | {"tables": document.tables}
+    document.write(target, _defined(numbers))
     log(f"report: {target / 'report.html'}")
     return target / "report.html"
 
@@ -120,7 +121,7 @@ def _names(runs: Sequence[RunFolder]) -> list[str]:
 def _numbers(
     runs: Sequence[RunFolder], errors: Sequence[Sequence[TaskErrors]], baseline: Baseline
 ) -> dict[str, Any]:
-    """What stands in the report, for programs."""
+    """Scores, errors and leakage in full, for programs; the tables of the report stand beside."""
     return {
         "format_version": FORMAT_VERSION,
         "comparisons": comparison_numbers(runs, _names(runs), baseline) if runs[1:] else [],
@@ -134,9 +135,6 @@ def _numbers(
                 "leakage": leakage_numbers(run),
                 "masked": masked_numbers(run),
                 "scores": scores_numbers(run, baseline),
-                "references": references_numbers(run),
-                "score_cost": cost_numbers(run),
-                "curves": curves_numbers(run),
                 "errors": errors_numbers(wrong),
                 "corpus": {k: run.corpus[k] for k in _CORPUS_KEYS if k in run.corpus},
                 "vocabulary": run.vocabulary,

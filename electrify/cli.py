@@ -88,7 +88,6 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
     )
     for option, text in (
         ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
-        ("--ensemble", "score the seeds of each task of a run together and leave"),
         ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
     ):
         what.add_argument(option, metavar="RUN", help=text)

@@ -113,11 +113,6 @@ def evaluate(parsed: Namespace) -> int | None:
         from benchmarks.results.rescore import rescore
 
         return rescore(_run_folder(parsed.rescore))
-    if parsed.ensemble:
-        from benchmarks.results.rescore import ensemble
-
-        ensemble(_run_folder(parsed.ensemble))
-        return None
     if parsed.submission:
         from benchmarks.results.submission import write_submissions
 
@@ -151,7 +146,7 @@ def evaluate(parsed: Namespace) -> int | None:
 
 def _refuse_what_is_not_read(parsed: Namespace) -> None:
     """`ValueError` if one of the checks, which read a folder alone, is given more."""
-    for check in ("check_metrics", "rescore", "ensemble", "submission"):
+    for check in ("check_metrics", "rescore", "submission"):
         if getattr(parsed, check) is None:
             continue
         others = {

@@ -109,7 +109,7 @@ def test_the_demo_commands_run_in_order(tmp_path: Path, capsys: pytest.CaptureFi
     model = str(run / "export" / "discriminator")
     extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{run}'"]]
     assert main(["evaluate", "configs/demo.toml", "--model", model, *extra]) == 0
-    for option in ("--rescore", "--ensemble", "--submission"):
+    for option in ("--rescore", "--submission"):
         assert main(["evaluate", option, str(run)]) == 0
     # the examples of `--help` on the same folder: nothing is stale for them
     for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate", "leakage"):

@@ -23,8 +23,6 @@ from benchmarks.statistics.comparison import ALPHA
 from benchmarks.statistics.uncertainty import p_text
 from electrify.system.machine import cpu_name, num_cores
 
-# A grid against FLOPs: scores of checkpoints by column, and held-out losses.
-
 _Points = Sequence[tuple[float, float]]
 
 
@@ -98,8 +96,6 @@ def _draw(
         f"Score of checkpoints, {column}", lines, "training FLOPs", "score", bands=bands
     )
 
-
-# The claims of a grid in its report: which hold, by which scores, and how sure that is.
 
 METHOD = (
     "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
@@ -214,9 +210,6 @@ def plus_minus(difference: Difference) -> str | None:
         return None
     half = "" if math.isnan(difference.half_width) else f" ± {difference.half_width:.4f}"
     return f"{difference.value:+.4f}{half}"
-
-
-# A grid's report for programs.
 
 
 def report_numbers(

@@ -22,8 +22,6 @@ from benchmarks.statistics.uncertainty import student
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 
-# What came out of a run of a grid: cost, last validation, scores, scores on the way.
-
 LOSSES = {
     "generator_loss": "generator, MLM loss",
     "language_loss": "main network, MLM loss",
@@ -143,15 +141,6 @@ def _scores(results: Sequence[Result], model: str) -> dict[str, float]:
     return {task: statistics.fmean(of_task) for task, of_task in values.items()}
 
 
-# How sure the differences between variants are, each of which has a few seeds.
-#
-# A seed draws what is learnt from in fine-tuning and the order of pretraining for all variants
-# alike, so that a score is taken as variant + seed + rest (two-way analysis of variance without
-# interaction, by least squares, so that variants may lack seeds). The rest is taken to vary alike
-# in all variants: its variance is pooled over the whole grid, which gives sixteen variants of two
-# seeds fifteen degrees of freedom where a pair of them alone has one. Of two variants it is the
-# paired t-test.
-
 Values = Mapping[str, Mapping[int, float]]  # by variant and seed: a score
 _Floats = npt.NDArray[np.float64]
 _ROUNDING = 1e-24  # of a sum of squares of scores
@@ -190,7 +179,14 @@ class Verdict:
 
 
 class Fit:
-    """Least squares of scores on variant and seed."""
+    """Least squares of scores on variant and seed, and how sure differences of variants are.
+
+    A seed draws what is learnt from in fine-tuning and the order of pretraining for all variants
+    alike, so that a score is taken as variant + seed + rest (two-way analysis of variance without
+    interaction; variants may lack seeds). The rest is taken to vary alike in all variants: its
+    variance is pooled over the whole grid, which gives sixteen variants of two seeds fifteen
+    degrees of freedom where a pair of them alone has one. Of two variants it is the paired t-test.
+    """
 
     def __init__(self, values: Values) -> None:
         cells = [

@@ -26,19 +26,16 @@ def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> fl
     return (num_steps - step) / max(1, num_steps - warmup_steps)
 
 
-def learning_rate_scales(
-    encoder_names: Iterable[str], layer_lr_decay: float, rule: str = "paper"
-) -> dict[str, float]:
+def learning_rate_scales(encoder_names: Iterable[str], layer_lr_decay: float) -> dict[str, float]:
     """Factor on the peak rate of each encoder parameter: decay^(n + 1 - depth).
 
-    The head has 1, the top layer decay, the embeddings decay^(n + 1): the paper's rule. With
-    "released" it is decay^(n + 2 - depth), so the top layer has decay^2: the released code is off
-    by one (model/optimization.py:181-193; issues 51 and 64 there). Scores differ slightly.
+    The head has 1, the top layer decay, the embeddings decay^(n + 1): the paper's rule. The
+    released code is off by one: decay^(n + 2 - depth) (google-research/electra
+    model/optimization.py:181-193, its issues 51 and 64). Scores differ slightly.
     """
     names = list(encoder_names)
     layers = num_layers(names)
-    head = layers + (2 if rule == "released" else 1)
-    return {name: layer_lr_decay ** (head - layer_depth(name, layers)) for name in names}
+    return {name: layer_lr_decay ** (layers + 1 - layer_depth(name, layers)) for name in names}
 
 
 def build_optimizer(
@@ -50,9 +47,7 @@ def build_optimizer(
     `set_rates` makes those of a step of them.
     """
     scales = learning_rate_scales(
-        (name for name, _ in encoder.named_parameters()),
-        settings.layer_lr_decay,
-        settings.layer_decay_rule,
+        (name for name, _ in encoder.named_parameters()), settings.layer_lr_decay
     )
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     rated = [(scales[name], parameter) for name, parameter in encoder.named_parameters()]

@@ -45,7 +45,6 @@ class HyperParameters:
     recipe: str
     learning_rate: float
     layer_lr_decay: float
-    layer_decay_rule: str
     num_epochs: float
     num_steps: int
     warmup_steps: int
@@ -220,7 +219,6 @@ def resolve_hyper_parameters(
         recipe=recipe_name(task, options.recipe),
         learning_rate=chosen("learning_rate"),
         layer_lr_decay=chosen("layer_lr_decay"),
-        layer_decay_rule=options.layer_decay_rule,
         num_epochs=chosen("num_epochs"),
         num_steps=num_steps,
         warmup_steps=int(num_steps * chosen("warmup_fraction")),

@@ -18,8 +18,10 @@ from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kind import Features, Kind, Outputs
 from electrify.system.progress import warn
 
-# Work in parts that fit the memory: a part too large is halved, and that is said.
-
+Rows = NDArray[np.int64]
+OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
+PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
+MAX_BYTES = 2 * 2**30  # of cached states; where there are more, they are computed anew each time
 _Result = TypeVar("_Result")
 # what torch says where the CPU's memory is at an end, and CUDA's libraries where none is left for
 # them (torch's own allocator has an exception of its own)
@@ -65,13 +67,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(message in str(error) for message in _MESSAGES)
 
 
-# States of a frozen encoder, computed once for all epochs.
-
-MAX_BYTES = 2 * 2**30  # of cached states; where there are more, they are computed anew each time
-
-
 class StateCache:
-    """The encoder's last states (T, H) of chosen rows, in single precision on the CPU."""
+    """The last states (T, H) of a frozen encoder of chosen rows, computed once for all epochs.
+
+    In single precision on the CPU.
+    """
 
     def __init__(self, rows: NDArray[np.int64], features: Features) -> None:
         self._states: dict[int, torch.Tensor] = {}
@@ -95,11 +95,6 @@ class StateCache:
         """The states of rows (B, T, H), zeros at padding."""
         found = [self._states[int(row)] for row in rows]
         return torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
-
-
-Rows = NDArray[np.int64]
-OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
-PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
 
 
 @dataclass

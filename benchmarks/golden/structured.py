@@ -9,7 +9,7 @@ from transformers import BertTokenizer
 from benchmarks.golden.adapter import Adapter, Comparison, Golden, compare_cases
 from benchmarks.metrics import dialogue, parsing, relations
 from benchmarks.metrics.parsing import Arcs
-from benchmarks.tasks.kinds.dialogue_state import recovered_state
+from benchmarks.tasks.kinds.dialogue import recovered_state
 from benchmarks.tasks.kinds.parsing import DependencyParsing, SentenceExample
 from benchmarks.tasks.kinds.parsing_words import Word, sentence_words
 from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked

@@ -3,7 +3,7 @@
 klue_baseline/data/klue_ner.py `_create_examples` and models/named_entity_recognition.py
 `validation_epoch_end`, `tokenizer_out_aligner`. Published scores are made with it. In a word with
 an [UNK] beside pieces of several characters it loses characters, and the labels behind an [UNK] are
-shifted (KLUE-baseline issue 9); `benchmarks.metrics.tags`, which the harness scores with, finds
+shifted (KLUE-baseline issue 9); `benchmarks.metrics.tagging`, which the harness scores with, finds
 characters by the tokenizer's offsets instead. Without any [UNK] both are the same but for the
 frame's end and for what is cut off: see `official_character_labels`.
 """
@@ -11,7 +11,7 @@ frame's end and for what is cut off: see `official_character_labels`.
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from benchmarks.metrics.tags import inside_labels
+from benchmarks.metrics.tagging import inside_labels
 
 Tokenize = Callable[[str], Sequence[str]]  # a word between blanks to its pieces
 UNKNOWN_PIECE, CONTINUATION = "[UNK]", "##"

@@ -1,8 +1,7 @@
 """How sure a score is: intervals over trials, standard errors over items, tests of a difference.
 
-The values of the tools that others' figures come from, under what those tools do, and beside them
-the test that holds for few items, `mcnemar_exact`. What cannot be computed raises `ValueError`; an
-interval of fewer than two trials is `nan`.
+The values of the tools that others' figures come from, under what those tools do. What cannot be
+computed raises `ValueError`; an interval of fewer than two trials is `nan`.
 """
 
 import math
@@ -97,7 +96,7 @@ def mcnemar(gold: Labels, first: Labels, second: Labels) -> Significance:
 
     (b - c)^2 / (b + c) without continuity correction, b and c the items that only one of them has
     right (huggingface/evaluate comparisons/mcnemar). Two systems that are right on the same items
-    raise `ValueError`; `mcnemar_exact` has an answer there, and holds for small b + c.
+    raise `ValueError`.
     """
     only_first, only_second = _discordant(gold, first, second)
     if not only_first + only_second:
@@ -107,14 +106,6 @@ def mcnemar(gold: Labels, first: Labels, second: Labels) -> Significance:
         )
     statistic = (only_first - only_second) ** 2 / (only_first + only_second)
     return Significance(statistic, math.erfc(math.sqrt(statistic / 2)))  # chi-squared, one degree
-
-
-def mcnemar_exact(gold: Labels, first: Labels, second: Labels) -> Significance:
-    """McNemar's test by the binomial distribution; the statistic is the smaller count."""
-    counts = _discordant(gold, first, second)
-    total, smaller = sum(counts), min(counts)
-    tail = sum(math.comb(total, k) for k in range(smaller + 1)) / 2**total
-    return Significance(float(smaller), min(1.0, 2 * tail))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, checked
 from benchmarks.metrics.parsing import Arcs, las_classes
-from benchmarks.metrics.tagging import Reading, lenient_entities
-from benchmarks.metrics.tags import entities
+from benchmarks.metrics.tagging import Reading, entities, lenient_entities
 
 Floats = NDArray[np.float64]
 Weighted = Callable[[Floats], Floats]  # counts (R, n) to scores (R,)
@@ -140,14 +139,12 @@ def entity_f1(
     labels: Sequence[str],
     example_of: Labels,
     metric: str,
-) -> Weighted | None:
-    """The F1 of entities of this name in `metrics.tagging`; None for a name that is none of them.
+) -> Weighted:
+    """The F1 of entities of this name in `metrics.tagging`.
 
     The labels are those of all examples in one chain. An entity is of the example in which it
     begins, which in the chain as it stands changes no sum.
     """
-    if metric not in _ENTITIES:
-        return None
     read, combine = _ENTITIES[metric]
     found, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
     kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in found | asked}))}

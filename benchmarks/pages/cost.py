@@ -3,15 +3,13 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 from benchmarks.pages.curves import curves_of, figure_until
 from benchmarks.pages.references import differences_to, published_costs, published_scores
 from benchmarks.pages.twin_page import TwinPage, table_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.statistics.scores import TaskScore, scores_of
-from benchmarks.statistics.suite_scores import ELECTRA_AVERAGE, overall
+from benchmarks.statistics.scores import ELECTRA_AVERAGE, TaskScore, overall, scores_of
 from electrify.system.progress import duration
 
 _GLUE_LABEL = "GLUE dev, mean of 8 tasks"
@@ -89,30 +87,6 @@ def add_score_against_flops(
     with fold if len(plots) > _MAX_OPEN_PLOTS else nullcontext():
         for plot in plots:
             document.scatter_plot(*plot[:2], _FLOPS_LABEL, plot[2], log_x=True, lines=plot[3])
-
-
-def cost_numbers(run: RunFolder) -> dict[str, Any]:
-    """The same for programs; of several seeds the mean."""
-    keys = ("flops_matmul", "flops_paper", "flops_6nd", "tokens", "seconds", "device")
-    return {
-        "pretraining": {key: run.summary[key] for key in keys if key in run.summary}
-        | {"peak_memory_mb": run.manifests.get("pretrain", {}).get("peak_memory_mb")},
-        "fine_tuning": [
-            {
-                "stage": score.stage,
-                "task": score.first.task,
-                "model": model,
-                "score": _mean(records, "value"),
-                "train_flops": _mean(records, "train_flops"),
-                "inference_flops": _mean(records, "inference_flops"),
-                "train_seconds": _mean(records, "train_seconds"),
-                "peak_memory_mb": _most(records),
-                "device": _device(records),
-            }
-            for score in scores_of(run)
-            for model, records in _by_model(score).items()
-        ],
-    }
 
 
 def cost_lines(run: RunFolder) -> list[str]:

@@ -89,45 +89,10 @@ def add_curves(document: TwinPage, run: RunFolder) -> None:
         _add_low_shot(document, encoder_name(stage), records)
 
 
-def curves_numbers(run: RunFolder) -> dict[str, Any]:
-    """The same for programs."""
-    curves, left_out = curves_of(run)
-    return {
-        "checkpoints": {
-            task: [
-                {"step": p.step, "tokens": p.tokens, "flops_paper": p.flops, **_numbers(p.sample)}
-                for p in points
-            ]
-            for task, points in curves.items()
-        },
-        "left_out": left_out,
-        "low_shot": [
-            {
-                "stage": stage,
-                "task": task,
-                "model": model,
-                "train_fraction": fraction,
-                "num_train_examples": records[0].num_train_examples,
-                **_numbers(sample_of(records)),
-            }
-            for stage, results in run.low_shot.items()
-            for (task, model, fraction), records in _by_part(results).items()
-        ],
-    }
-
-
 def low_shot_lines(run: RunFolder) -> list[str]:
     """Lines of a Markdown table for the model card, of the run's own export."""
     records = run.low_shot.get("evaluate", ())
     return table_lines(_LOW_SHOT_HEADERS, _low_shot_rows(records)) if records else []
-
-
-def _numbers(sample: Sample) -> dict[str, Any]:
-    return {
-        "mean": sample.summary.mean,
-        "sd": sample.summary.sd,
-        "by_seed": {str(seed): value for seed, value in sorted(sample.values.items())},
-    }
 
 
 def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[CurvePoint]]) -> None:

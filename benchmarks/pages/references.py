@@ -1,10 +1,15 @@
-"""Published scores beside ours, with what keeps the two from being compared."""
+"""Published scores beside ours, with what keeps the two from being compared.
+
+Published scores and costs are read from `benchmarks/pages/published/*.json`. Each figure has its
+model, split, protocol and source as far as they are stated; what is not stated says so. Figures are
+percent, as printed.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,11 +19,6 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data.load import PART, SPLIT_EVAL
 from benchmarks.tasks.registry import TASKS
-
-# Published scores and costs, to stand beside ours: `benchmarks/pages/published/*.json`.
-#
-# Each figure has its model, split, protocol and source as far as they are stated; what is not
-# stated says so. Figures are percent, as printed.
 
 FOLDER = Path(__file__).parent / "published"
 GLUE_AVERAGE = "glue-average"  # of the eight tasks of the ELECTRA paper
@@ -188,27 +188,6 @@ def add_references(document: TwinPage, run: RunFolder) -> None:
         document.table(["source", "address"], sorted(sources))
     if without:
         document.paragraph(f"Nothing published is known here of {', '.join(without)}.")
-
-
-def references_numbers(run: RunFolder) -> list[dict[str, Any]]:
-    """The same for programs."""
-    return [
-        {
-            "stage": score.stage,
-            "task": score.first.task,
-            "model": row.model,
-            "metric": row.column.metric,
-            "split": row.column.split,
-            "value": row.value,
-            "ours": mean_of(score, row.column.metric),
-            "protocol": row.protocol,
-            "source": row.source.model_dump(),
-            "caution": row.caution,
-            "beware": differences_to(score.first, row),
-        }
-        for score in scores_of(run)
-        for row in published_scores(score.first.task)
-    ]
 
 
 def references_lines(run: RunFolder) -> list[str]:

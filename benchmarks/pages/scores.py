@@ -52,7 +52,6 @@ def add_differences(document: TwinPage, compared: Sequence[Against], caption: st
         "difference",
         "95 % interval",
         "p, corrected",
-        "p over examples",
         "outcome",
     ]
     rows = [
@@ -293,19 +292,15 @@ def _places(scores: Sequence[TaskScore]) -> tuple[list[str], list[tuple[str, ...
 
 
 def _difference_cells(found: Comparison) -> tuple[object, ...]:
-    """Gain, interval, p corrected and over examples, outcome."""
+    """Gain, interval, p, outcome."""
     if found.difference is None:
-        return found.gain, None, None, None, found.verdict
+        return found.gain, None, None, found.verdict
     interval = _interval(found.difference.estimate)
-    p_values = p_text(found.p_corrected), p_text(found.difference.p_examples)
-    return found.gain, interval, *p_values, found.verdict
+    return found.gain, interval, p_text(found.p_corrected), found.verdict
 
 
 def _interval(found: Estimate) -> str | None:
     return None if math.isnan(found.low) else found.text()
-
-
-# Scores and differences for programs: what report.json holds of them.
 
 
 def scores_numbers(run: RunFolder, baseline: Baseline) -> list[dict[str, Any]]:
@@ -355,8 +350,6 @@ def against_numbers(against: Against) -> dict[str, Any]:
             **_interval_numbers(found.estimate),
             "p": found.p,
             "paired_by_seed": found.paired_by_seed,
-            "p_examples": found.p_examples,
-            "test_of_examples": found.test,
         }
     )
     return {

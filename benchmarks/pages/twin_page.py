@@ -2,9 +2,10 @@
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from electrify.page.page import Page
 from electrify.page.text import format_number, printable
@@ -18,12 +19,17 @@ class TwinPage:
     """Appends to both forms in order; plots and token colours stand on the page alone."""
 
     def __init__(self, title: str, subtitle: str = "") -> None:
-        self.page = Page(title, subtitle)
+        self.page = page = Page(title, subtitle)
+        self.line_plot, self.scatter_plot = page.line_plot, page.scatter_plot
+        self.bar_plot = page.bar_plot
         self._blocks = [f"# {markdown_text(title)}", markdown_text(subtitle)]
+        self._sections: list[str] = []
+        self.tables: list[dict[str, Any]] = []  # for programs, with the headings above each
 
     def heading(self, text: str, level: int = 2) -> None:
         """Start a section, or with level 3 a part of one."""
         self.page.heading(text, level)
+        self._sections = [*self._sections[: level - 2], text]
         self._blocks.append(f"{'#' * level} {markdown_text(text)}")
 
     def paragraph(self, text: str) -> None:
@@ -36,45 +42,12 @@ class TwinPage:
     ) -> None:
         """A table, its numbers formatted alike in both."""
         self.page.table(headers, rows, caption)
+        self.tables.append(
+            {"sections": self._sections, "caption": caption, "headers": headers, "rows": rows}
+        )
         if caption:
             self._blocks.append(f"*{markdown_text(caption)}*")
         self._blocks.append("\n".join(table_lines(headers, rows)))
-
-    def line_plot(
-        self,
-        title: str,
-        series: Mapping[str, Sequence[tuple[float, float]]],
-        x_label: str,
-        y_label: str,
-        log_y: bool = False,
-        log_x: bool = False,
-        bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
-    ) -> None:
-        """A plot, on the page alone."""
-        self.page.line_plot(title, series, x_label, y_label, log_y, log_x, bands)
-
-    def scatter_plot(
-        self,
-        title: str,
-        points: Mapping[str, Sequence[tuple[float, float, str]]],
-        x_label: str,
-        y_label: str,
-        log_x: bool = False,
-        lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    ) -> None:
-        """A plot, on the page alone."""
-        self.page.scatter_plot(title, points, x_label, y_label, log_x, lines)
-
-    def bar_plot(
-        self,
-        title: str,
-        labels: Sequence[str],
-        series: Mapping[str, Sequence[float]],
-        y_label: str,
-        errors: Mapping[str, Sequence[float]] | None = None,
-    ) -> None:
-        """A plot, on the page alone."""
-        self.page.bar_plot(title, labels, series, y_label, errors)
 
     def matrix(
         self,

@@ -1,24 +1,19 @@
-"""Scores again, from files of predictions alone: a check of `results.jsonl`, and ensembles."""
+"""Scores again, from files of predictions alone: a check of `results.jsonl`."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results.predictions import (
-    PREDICTIONS,
     prediction_path,
     read_predictions,
-    score_lines,
     score_splits,
-    write_predictions,
 )
-from benchmarks.results.results import RESULTS, Result, append_result, largest_part, read_results
-from benchmarks.tasks.kind import Kind, Line
+from benchmarks.results.results import RESULTS, Result, read_results
+from benchmarks.tasks.kind import Line
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
-from electrify.system.progress import log, warn
 
-ENSEMBLES = "ensembles.jsonl"
 RELATIVE_TOLERANCE = 1e-9
 
 
@@ -57,71 +52,6 @@ def rescore(place: Path) -> int:
                 print(f"{folder}: {label}: {name} {written} written, {computed} computed")
     print(f"{num_agree} agree, {num_differ} differ")
     return 1 if num_differ else 0
-
-
-def ensemble(place: Path) -> list[Result]:
-    """Put the runs of each task and model together and score that; written as `ensembles.jsonl`.
-
-    Runs whose training failed are left out. A sort of task without a rule for it is named.
-    """
-    found = []
-    for folder in evaluation_folders(place):
-        (folder / ENSEMBLES).unlink(missing_ok=True)
-        for runs in _runs(read_results(folder / RESULTS)):
-            if type(_task(runs[0]).kind).ensemble is Kind.ensemble:
-                warn(f"{runs[0].task}: no rule to put runs of this sort of task together")
-                continue
-            result = _ensemble(folder, runs)
-            append_result(folder / ENSEMBLES, result)
-            log(
-                f"{result.task}, {result.encoder}: {result.metric} {result.value:.4f} of "
-                f"{len(runs)} runs together"
-            )
-            found.append(result)
-    return found
-
-
-def _runs(results: Sequence[Result]) -> Iterator[list[Result]]:
-    """The results of one task and model each, of at least two seeds that gave numbers."""
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for result in largest_part(results):
-        if not math.isnan(result.value):
-            groups.setdefault((result.task, result.model), []).append(result)
-    for (task, model), runs in groups.items():
-        if len(runs) < 2:
-            warn(f"{task} {model}: {len(runs)} run; an ensemble takes two")
-            continue
-        yield runs
-
-
-def _ensemble(folder: Path, runs: Sequence[Result]) -> Result:
-    task, first = _task(runs[0]), runs[0]
-    read = [
-        read_predictions(
-            prediction_path(folder, run.task, run.model, run.seed, "", run.train_fraction)
-        )
-        for run in runs
-    ]
-    if len({header["ids"] for header, _ in read}) > 1:
-        raise ValueError(
-            f"{folder}: the runs of {task.name} {first.model} are of other examples or of another "
-            "order; do the jobs again with one set of data"
-        )
-    lines = task.kind.ensemble(task, [lines for _, lines in read])
-    metrics = score_lines(task, lines)
-    seeds = [run.seed for run in runs]
-    path = folder / PREDICTIONS / task.name / f"{first.model}-ensemble.jsonl"
-    write_predictions(path, {**read[0][0], "seed": None, "seeds": seeds}, lines)
-    changes = {
-        "seed": min(seeds),
-        "value": metrics[task.headline],
-        "metrics": metrics,
-        "degenerate": None,
-        "selected": {"seeds": seeds},
-        "notes": [],
-        "seconds": sum(run.seconds for run in runs),
-    }
-    return first.model_copy(update=changes)
 
 
 def _scores(folder: Path, result: Result) -> dict[str, float]:

@@ -1,4 +1,7 @@
-"""Whether two models differ on a task, and on which of several."""
+"""Whether two models differ on a task, and on which of several.
+
+They are compared with their untrained twin, another encoder or another run.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,6 +14,9 @@ from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores
 from benchmarks.statistics.uncertainty import Difference, difference, p_text
 
 ALPHA = 0.05
+UNTRAINED = "random-init"
+TWIN = "untrained"  # names the same network with random weights in tables
+OWN = "export"  # names the run's own export among the encoders of a run
 SEEDS_RULE = (
     "The interval of a difference is of 95 %, by Student's t over seeds. They are paired: a seed "
     "has the same first weights and training rows on both sides. Better and worse: the interval "
@@ -26,9 +32,7 @@ METHOD = (
     "same training rows; other encoders are compared by Welch's t. p says how often as large a "
     "difference comes about where there is none. It is corrected for all comparisons of its table "
     f"(Holm), and up to {ALPHA} the outcome is better or worse. Otherwise the two cannot be told "
-    "apart, which does not say that they are equal. p over examples is that of the very models at "
-    "hand: exact McNemar, or exchanging the two example by example. sd is the sample standard "
-    "deviation over seeds."
+    "apart, which does not say that they are equal. sd is the sample standard deviation over seeds."
 )
 
 
@@ -94,13 +98,6 @@ def _decided(comparison: Comparison, p: float) -> Comparison:
     assert gain is not None
     word = "cannot tell apart" if p > ALPHA else "better" if gain > 0 else "worse"
     return replace(comparison, outcome=word, p_corrected=p)
-
-
-# What models are compared with: their untrained twin, another encoder, another run.
-
-UNTRAINED = "random-init"
-TWIN = "untrained"  # names the same network with random weights in tables
-OWN = "export"  # names the run's own export among the encoders of a run
 
 
 @dataclass(frozen=True)

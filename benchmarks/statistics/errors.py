@@ -7,16 +7,16 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from benchmarks.results.predictions import prediction_path, read_predictions, score_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data.hub import read_splits
 from benchmarks.tasks.data.load import SPLIT_EVAL, rows_digest, split_by_group
@@ -25,162 +25,9 @@ from benchmarks.tasks.kinds.spans_files import QuestionExample
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
 
-# Groups of examples that a score is looked at by: how long, which script, what is asked.
-#
-# Ways of grouping come from the gold values in lines (`Kind.groups`) and, where the data are at
-# hand, from the texts. Groups of one way do not overlap and hold all examples.
-
-Item = TypeVar("Item")
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
 
-_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
-_OTHER_LETTER = re.compile(r"[^\W\d_]")
-# the first that occurs in a question names its group; of Korean ones stems, without particles
-_QUESTION_WORDS = (
-    "how many",
-    "how much",
-    "who",
-    "whom",
-    "whose",
-    "what",
-    "which",
-    "when",
-    "where",
-    "why",
-    "how",
-    "누구",
-    "누가",
-    "언제",
-    "어디",
-    "무엇",
-    "무슨",
-    "어느",
-    "어떤",
-    "왜",
-    "얼마",
-    "몇",
-    "어떻게",
-)
-_NO_QUESTION_WORD = "another word"
-_NUM_PARTS = 4
-
-
-def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | None) -> Groups:
-    """Every way in which the examples fall into two groups or more; `examples` are by line."""
-    named: dict[str, dict[str, list[int]]] = {}
-    for position, line in enumerate(lines):
-        for way, group in task.kind.groups(task, line).items():
-            named.setdefault(way, {}).setdefault(group, []).append(position)
-    found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
-    if examples is not None:
-        found |= _text_groups(examples)
-    return {way: parts for way, parts in found.items() if len(parts) > 1}
-
-
-def _text_groups(examples: Sequence[Example]) -> dict[str, dict[str, list[int]]]:
-    if all(isinstance(example, QuestionExample) for example in examples):
-        found = {
-            "question word": _named(examples, lambda e: question_word(e.texts[1])),
-            "context, characters": _parts([len(e.texts[0]) for e in examples]),
-            "question, characters": _parts([len(e.texts[1]) for e in examples]),
-        }
-    else:
-        found = {"length, characters": _parts([sum(map(len, e.texts)) for e in examples])}
-        if all(len(example.texts) == 2 for example in examples):
-            overlaps = [word_overlap(*example.texts) for example in examples]
-            found["words in common, %"] = _parts([round(100 * share) for share in overlaps])
-    shares = [hangul_share(" ".join(example.texts)) for example in examples]
-    found["script"] = _named(shares, _script)
-    return found
-
-
-def hangul_share(text: str) -> float:
-    """Share of Hangul among the letters; 0 without letters."""
-    hangul = len(_HANGUL.findall(text))
-    letters = len(_OTHER_LETTER.findall(text))  # of any script, Hangul too
-    return hangul / letters if letters else 0.0
-
-
-def word_overlap(first: str, second: str) -> float:
-    """Jaccard coefficient of the two texts' sets of lower-case words; 0 of two without words."""
-    a, b = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
-    return len(a & b) / max(1, len(a | b))
-
-
-def question_word(question: str) -> str:
-    """The question word that stands first; Korean ones are found within words."""
-    lowered = question.lower()
-    found = []
-    for number, word in enumerate(_QUESTION_WORDS):
-        pattern = rf"\b{word}\b" if word.isascii() else word
-        if match := re.search(pattern, lowered):
-            found.append((match.start(), number, word))
-    return min(found)[2] if found else _NO_QUESTION_WORD
-
-
-def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
-    """By the number that a group's name begins with, others last."""
-    number = re.match(r"[\d.]+", item[0])
-    return float(number[0]) if number else math.inf, item[0]
-
-
-def _script(share: float) -> str:
-    if share == 0:
-        return "no Hangul"
-    return "over 90 % Hangul" if share > 0.9 else "Hangul and others"
-
-
-def _named(items: Sequence[Item], name: Callable[[Item], str]) -> dict[str, list[int]]:
-    """The largest groups first."""
-    found: dict[str, list[int]] = {}
-    for position, item in enumerate(items):
-        found.setdefault(name(item), []).append(position)
-    return dict(sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])))
-
-
-def _parts(values: Sequence[float]) -> dict[str, list[int]]:
-    """Quarters by value, lowest first, equal values together; each named by its bounds."""
-    array = np.asarray(values)
-    bounds = np.quantile(array, np.arange(1, _NUM_PARTS) / _NUM_PARTS)
-    part = np.searchsorted(bounds, array, side="left")  # a value on a bound is in the part below
-    found = {}
-    for number in np.unique(part):
-        positions = np.flatnonzero(part == number)
-        inside = array[positions]
-        found[f"{inside.min():g} to {inside.max():g}"] = positions.tolist()
-    return found
-
-
-# The examples that predictions are of, read again from the data files for a report.
-
-
-def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
-    """The example of each line, from the files of `data_dir` that the result was made from.
-
-    Raises `ValueError` where these are not there, have changed since, or lack an id.
-    """
-    examples = _examples_of(result, data_dir)
-    if missing := [line["id"] for line in lines if str(line["id"]) not in examples]:
-        raise ValueError(
-            f"{result.task}: {len(missing)} of {len(lines)} predicted rows, {missing[0]!r} the "
-            f"first, are not in the data below {data_dir}"
-        )
-    return [examples[str(line["id"])] for line in lines]
-
-
-def _examples_of(result: Result, data_dir: Path) -> Mapping[str, Example]:
-    task = TASKS[result.task]
-    rows = read_splits(task, data_dir, (task.reported,))[task.reported]
-    if rows_digest(rows) != result.data_sha256.get(task.reported):
-        raise ValueError(
-            f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
-            "scored on; they have changed since, or another version of electrify scored it"
-        )
-    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
-        rows = split_by_group(task, rows)[1]
-    return {example.id: example for example in rows}
-
-
+_NUM_PARTS = 4  # of examples by length
 NUM_WORST = 10
 _UNQUOTED = "(not quoted)"
 _MAX_TEXT = 600  # characters of a text shown
@@ -207,7 +54,7 @@ class ClassScore:
 class GroupScore:
     """The headline over a group of examples: the mean over seeds with its 95 % interval.
 
-    None where it is undefined; bounds also where they would take too long.
+    None where it is undefined.
     """
 
     way: str
@@ -271,8 +118,8 @@ def _task_errors(
     with_texts: bool,
 ) -> TaskErrors:
     first = results[0]
-    other = stage.removeprefix("evaluate").removeprefix("-")
-    label = f"{first.task} ({other})" if other else first.task
+    encoder = encoder_name(stage)
+    label = f"{first.task} ({encoder})" if encoder else first.task
     about = (label, first.task, first.metric, first.higher_is_better)
     if first.task not in TASKS:
         return TaskErrors(*about, 0, 0, notes=("the task is not known to this version",))
@@ -386,9 +233,7 @@ def _part(runs: Runs, positions: Sequence[int]) -> Runs:
 
 
 def _estimate(task: Task, runs: Runs) -> tuple[float | None, float | None, float | None]:
-    """Mean and interval; without the latter where each resample is scored line by line."""
-    if task.kind.weighted_score(task, next(iter(runs.values()))) is None:
-        return _mean_score(task, runs), None, None
+    """Mean and interval, None where undefined."""
     found = estimate_lines(task, runs)
     value, low, high = (_defined(side) for side in (found.value, found.low, found.high))
     return value, low, high
@@ -450,3 +295,85 @@ def _median(values: Sequence[float]) -> float | None:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
+
+
+def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | None) -> Groups:
+    """Every way in which the examples fall into two groups or more; `examples` are by line.
+
+    Ways come from the gold values in lines (`Kind.groups`) and, where the data are at hand, from
+    the texts. Groups of one way do not overlap and hold all examples.
+    """
+    named: dict[str, dict[str, list[int]]] = {}
+    for position, line in enumerate(lines):
+        for way, group in task.kind.groups(task, line).items():
+            named.setdefault(way, {}).setdefault(group, []).append(position)
+    found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
+    if examples is not None:
+        found |= _text_groups(examples)
+    return {way: parts for way, parts in found.items() if len(parts) > 1}
+
+
+def _text_groups(examples: Sequence[Example]) -> dict[str, dict[str, list[int]]]:
+    if all(isinstance(example, QuestionExample) for example in examples):
+        found = {
+            "context, characters": _parts([len(e.texts[0]) for e in examples]),
+            "question, characters": _parts([len(e.texts[1]) for e in examples]),
+        }
+    else:
+        found = {"length, characters": _parts([sum(map(len, e.texts)) for e in examples])}
+        if all(len(example.texts) == 2 for example in examples):
+            overlaps = [word_overlap(*example.texts) for example in examples]
+            found["words in common, %"] = _parts([round(100 * share) for share in overlaps])
+    return found
+
+
+def word_overlap(first: str, second: str) -> float:
+    """Jaccard coefficient of the two texts' sets of lower-case words; 0 of two without words."""
+    a, b = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
+    return len(a & b) / max(1, len(a | b))
+
+
+def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
+    """By the number that a group's name begins with, others last."""
+    number = re.match(r"[\d.]+", item[0])
+    return float(number[0]) if number else math.inf, item[0]
+
+
+def _parts(values: Sequence[float]) -> dict[str, list[int]]:
+    """Quarters by value, lowest first, equal values together; each named by its bounds."""
+    array = np.asarray(values)
+    bounds = np.quantile(array, np.arange(1, _NUM_PARTS) / _NUM_PARTS)
+    part = np.searchsorted(bounds, array, side="left")  # a value on a bound is in the part below
+    found = {}
+    for number in np.unique(part):
+        positions = np.flatnonzero(part == number)
+        inside = array[positions]
+        found[f"{inside.min():g} to {inside.max():g}"] = positions.tolist()
+    return found
+
+
+def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
+    """The example of each line, from the files of `data_dir` that the result was made from.
+
+    Raises `ValueError` where these are not there, have changed since, or lack an id.
+    """
+    examples = _examples_of(result, data_dir)
+    if missing := [line["id"] for line in lines if str(line["id"]) not in examples]:
+        raise ValueError(
+            f"{result.task}: {len(missing)} of {len(lines)} predicted rows, {missing[0]!r} the "
+            f"first, are not in the data below {data_dir}"
+        )
+    return [examples[str(line["id"])] for line in lines]
+
+
+def _examples_of(result: Result, data_dir: Path) -> Mapping[str, Example]:
+    task = TASKS[result.task]
+    rows = read_splits(task, data_dir, (task.reported,))[task.reported]
+    if rows_digest(rows) != result.data_sha256.get(task.reported):
+        raise ValueError(
+            f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
+            "scored on; they have changed since, or another version of electrify scored it"
+        )
+    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
+        rows = split_by_group(task, rows)[1]
+    return {example.id: example for example in rows}

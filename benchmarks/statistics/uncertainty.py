@@ -15,21 +15,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.metrics.statistics import mcnemar_exact
-from benchmarks.metrics.weighted import Floats, Weighted, mean_of
+from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.kind import Line
 from benchmarks.tasks.task import Task
 
-# Scores of resampled examples: what the headline of each seed would be on others of the kind.
-#
-# `NUM_RESAMPLES` times as many examples as there are, drawn with replacement. The draws depend on
-# the ids of the examples alone, so those of every seed and every model are the same, and the same
-# lines give the same scores.
-
 NUM_RESAMPLES = 2000
-NUM_SLOW_RESAMPLES = 200  # where every sample is scored line by line
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
+MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
+_ROUNDING = 1e-20  # of a variance of scores
+_CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
+
+Values = Mapping[int, float]  # a score by seed
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,6 @@ class Draws:
     ids: str  # a digest of all
     num_examples: int
     scores: Mapping[int, Floats]  # by seed, (resamples,); nan where undefined
-    items: Mapping[int, Floats] | None  # by seed, (examples,), where the headline is their mean
 
     def mean(self, seeds: Sequence[int]) -> Floats:
         """Over seeds, of every resample."""
@@ -47,90 +43,51 @@ class Draws:
 
 
 def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
-    """Score the lines of each seed on the same resampled examples.
+    """Score the lines of each seed on `NUM_RESAMPLES` samples of the examples, with replacement.
 
+    The draws depend on the ids of the examples alone: every seed and every model has the same.
     Raises `ValueError` where seeds hold other examples.
     """
-    scorers = {seed: _Scorer(task, lines) for seed, lines in runs.items()}
-    digests = {scorer.ids for scorer in scorers.values()}
+    # by id: two files may hold the same examples in another order
+    ordered = {
+        seed: sorted(lines, key=lambda line: str(line["id"])) for seed, lines in runs.items()
+    }
+    digests = {_digest(str(line["id"]) for line in lines) for lines in ordered.values()}
     if len(digests) != 1:
         raise ValueError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
         )
     ids, num_examples = digests.pop(), len(next(iter(runs.values())))
-    is_slow = any(scorer.is_slow for scorer in scorers.values())
-    num_resamples = NUM_SLOW_RESAMPLES if is_slow else NUM_RESAMPLES
-    found: dict[int, list[Floats]] = {seed: [] for seed in scorers}
-    for counts in _counts(num_examples, ids, num_resamples):
-        for seed, scorer in scorers.items():
-            found[seed].append(scorer.score(counts))
-    items = {seed: s.items for seed, s in scorers.items() if s.items is not None}
-    return Draws(
-        ids,
-        num_examples,
-        {seed: np.concatenate(parts) for seed, parts in found.items()},
-        items if len(items) == len(scorers) else None,
-    )
+    scorers = {seed: _scorer(task, lines) for seed, lines in ordered.items()}
+    scores: dict[int, list[Floats]] = {seed: [] for seed in scorers}
+    for counts in _counts(num_examples, ids):
+        for seed, score in scorers.items():
+            scores[seed].append(score(counts))
+    return Draws(ids, num_examples, {seed: np.concatenate(of) for seed, of in scores.items()})
 
 
-class _Scorer:
-    """The headline of resampled lines of one seed."""
-
-    def __init__(self, task: Task, lines: Sequence[Line]) -> None:
-        self._task = task
-        # by id: two files may hold the same examples in another order
-        self._lines = sorted(lines, key=lambda line: str(line["id"]))
-        self.ids = _digest(str(line["id"]) for line in self._lines)
-        self.items: Floats | None = None
-        self._fast: Weighted | None = lambda counts: np.full(len(counts), math.nan)
-        if all(line["prediction"] is not None for line in lines):
-            self.items = task.kind.item_scores(task, self._lines)
-            self._fast = (
-                task.kind.weighted_score(task, self._lines)
-                if self.items is None
-                else mean_of(self.items)
-            )
-        self.is_slow = self._fast is None
-
-    def score(self, counts: Floats) -> Floats:
-        """(resamples, examples) to (resamples,)."""
-        return self._one_by_one(counts) if self._fast is None else self._fast(counts)
-
-    def _one_by_one(self, counts: Floats) -> Floats:
-        scores = []
-        for row in counts.astype(np.int64):
-            drawn = [n for n, times in enumerate(row) for _ in range(times)]
-            # ids of their own, since scorers look lines up by them
-            lines = [{**self._lines[n], "id": str(i)} for i, n in enumerate(drawn)]
-            scores.append(self._task.kind.score(self._task, lines)[self._task.headline])
-        return np.array(scores)
+def _scorer(task: Task, lines: Sequence[Line]) -> Weighted:
+    """(resamples, examples) to (resamples,); nan of a failed training."""
+    if any(line["prediction"] is None for line in lines):
+        return lambda counts: np.full(len(counts), math.nan)
+    return task.kind.weighted_score(task, lines)
 
 
-def _counts(num_examples: int, ids: str, num_resamples: int) -> Iterator[Floats]:
+def _counts(num_examples: int, ids: str) -> Iterator[Floats]:
     """How often each example is in each resample, (resamples, examples), some at a time."""
-    generator = generator_of(ids)
+    seed = int.from_bytes(hashlib.sha256(ids.encode()).digest()[:16], "big")
+    generator = np.random.default_rng(seed)
     rows = max(1, AT_ONCE // max(num_examples, 1))
-    for start in range(0, num_resamples, rows):
-        size = min(rows, num_resamples - start)
+    for start in range(0, NUM_RESAMPLES, rows):
+        size = min(rows, NUM_RESAMPLES - start)
         drawn = generator.integers(0, max(num_examples, 1), (size, num_examples))
         drawn += np.arange(size)[:, None] * num_examples
         found = np.bincount(drawn.ravel(), minlength=size * num_examples)
         yield found.reshape(size, num_examples).astype(np.float64)
 
 
-def generator_of(key: str) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "big"))
-
-
 def _digest(ids: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()
-
-
-MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
-_ROUNDING = 1e-20  # of a variance of scores
-_CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
-
-Values = Mapping[int, float]  # a score by seed
 
 
 @dataclass(frozen=True)
@@ -158,8 +115,6 @@ class Difference:
     estimate: Estimate
     p: float | None  # two-sided; None where there is no interval
     paired_by_seed: bool
-    p_examples: float | None = None  # these very models on other examples
-    test: str = ""  # of `p_examples`
 
 
 def score_bounds(metric: str) -> tuple[float, float]:
@@ -211,13 +166,12 @@ def difference(
         of_gains = _seed_variance([values[seed] - other[seed] for seed in values])
         is_paired = of_gains[0] > _ROUNDING or not any(variance for variance, _ in variances)
         variances = [of_gains] if is_paired else variances
-    scores, p_examples, test = None, None, ""
+    scores = None
     if draws is not None and other_draws is not None:
         assert draws.ids == other_draws.ids
         scores = draws.mean(list(values)) - other_draws.mean(list(other))
-        p_examples, test = _examples_test(draws, other_draws)
     found, p = _estimate(value, scores, draws, variances)
-    return Difference(found, p, is_paired, p_examples, test)
+    return Difference(found, p, is_paired)
 
 
 def student(value: float, error: float, degrees: float) -> tuple[float, float]:
@@ -269,28 +223,3 @@ def _estimate(
     half_width, p = student(value, error, total**2 / squares if error else math.nan)
     over = " and ".join(levels)
     return Estimate(value, value - half_width, value + half_width, over, num_undefined), p
-
-
-def _examples_test(draws: Draws, other: Draws) -> tuple[float | None, str]:
-    """Whether one is better by more than the choice of examples says, where scores are means."""
-    if draws.items is None or other.items is None:
-        return None, ""
-    sides = [np.mean(list(items.values()), axis=0) for items in (draws.items, other.items)]
-    if all(np.isin(side, (0, 1)).all() for side in sides):
-        first, second = (side.astype(np.int64) for side in sides)
-        exact = mcnemar_exact(np.ones_like(first), first, second)
-        return exact.p, "McNemar, exact"
-    return _permutation_p(sides[0] - sides[1], draws.ids), "paired permutation"
-
-
-def _permutation_p(gains: Floats, ids: str) -> float:
-    """Share of exchanges of the two models, example by example, that are as far apart in sum."""
-    gains = gains[gains != 0]
-    limit = abs(float(gains.sum())) * (1 - 1e-9)  # sums in another order
-    generator, num_as_far = generator_of(f"exchange {ids}"), 0
-    rows = max(1, AT_ONCE // max(len(gains), 1))
-    for start in range(0, NUM_RESAMPLES, rows):
-        size = min(rows, NUM_RESAMPLES - start)
-        signs = 2.0 * generator.integers(0, 2, (size, len(gains))) - 1
-        num_as_far += int(np.sum(np.abs(signs @ gains) >= limit))
-    return (1 + num_as_far) / (1 + NUM_RESAMPLES)

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.weighted import Weighted, mean_of
-
-# What a prediction got right and wrong: labels in pairs, and the account of a failure.
-#
-# Made by the kinds (`Kind.pairs`, `Kind.failure`) from lines of predictions, read by `errors`.
+from benchmarks.metrics.weighted import Weighted
 
 NOTHING = ""  # the label on the side that has none in a place
 _MAX_LISTED = 8
@@ -234,21 +230,12 @@ class Kind(ABC):
         at all every metric is nan (so its names are known where a training failed).
         """
 
-    def item_scores(self, task: "Task", lines: Sequence[Line]) -> NDArray[np.float64] | None:
-        """(lines,): of each line the score whose mean is the headline; None if it is no mean."""
-        return None
-
-    def weighted_score(self, task: "Task", lines: Sequence[Line]) -> Weighted | None:
+    @abstractmethod
+    def weighted_score(self, task: "Task", lines: Sequence[Line]) -> Weighted:
         """The headline of many samples of the lines at once, which `metrics.weighted` explains.
 
-        Equal to `score` of the lines repeated; None where no way is faster than that.
+        Equal to `score` of the lines repeated.
         """
-        items = self.item_scores(task, lines)
-        return None if items is None else mean_of(items)
-
-    def ensemble(self, task: "Task", runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """One line an example out of those of several runs, which hold the same examples."""
-        raise ValueError(f"{task.name}: no ensembling for this sort of task; leave it out")
 
     def doubts(self, task: "Task", train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""

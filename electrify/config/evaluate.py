@@ -48,8 +48,6 @@ class EvaluateConfig(FinetuneOptions):
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
     random_init_control: bool = True  # score a random encoder of the same shape beside it
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"  # auto: that of the task
-    # "paper": the top layer learns at decay x the head's rate; "released": at decay^2
-    layer_decay_rule: Literal["paper", "released"] = "paper"
     # "last": the weights of the last step; else the best on a part of the training split by the
     # headline metric (the reported rows decide nothing)
     selection: Literal["last", "best-on-a-split-of-train"] = "last"

@@ -96,11 +96,11 @@ def test_a_verb_finds_waiting_threads_asleep_unless_the_user_set_it(monkeypatch)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--rescore", "a", "--ensemble", "b"], "not allowed with"),
+        (["--rescore", "a", "--submission", "b"], "not allowed with"),
         (["--check-metrics", "a", "--submission", "b"], "not allowed with"),
         (["--rescore", "a", "--checkpoints"], "not allowed with"),
         ([DEMO, "--rescore", "a"], "leave out the config"),
-        (["--ensemble", "a", "--set", "seed=1", "--overwrite"], "--set and --overwrite"),
+        (["--rescore", "a", "--set", "seed=1", "--overwrite"], "--set and --overwrite"),
         (["--check-metrics", "a", "--data-dir", "b"], "leave out --data-dir"),
     ],
 )

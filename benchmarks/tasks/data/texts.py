@@ -25,15 +25,14 @@ from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json
 from electrify.system.progress import log, warn
 
-# Official evaluation files of tasks whose texts a corpus should not hold.
-#
-# Read by field names alone, so that a file with a row out of form still gives its texts. Of tasks
-# of the harness that are not here `texts` reads the reported splits as the harness does.
-
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFile:
-    """One split of one task. `fields`: keys at any depth (json), or names in the header (tsv)."""
+    """An official file of one split of one task. `fields`: keys at any depth (json), or names in
+    the header (tsv): a file with a row out of form still gives its texts.
+
+    Of tasks that have none here the reported splits are read as the harness does.
+    """
 
     suite: str
     task: str

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.tasks.heads.linear import Head
-from benchmarks.tasks.kinds.dialogue_state import GATES, GENERATED
+from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
 
 TEACHER_FORCING = 0.5  # share of training batches in which the gold pieces go in
 MAX_VALUE_PIECES = 10  # generated of a value; longer gold values cannot be found

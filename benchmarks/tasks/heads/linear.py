@@ -1,8 +1,8 @@
 """What stands on an encoder: any head, those of one linear layer, and the two together."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -135,3 +135,14 @@ class EncoderWithHead(nn.Module):
     def device(self) -> torch.device:
         """Where its weights are."""
         return next(self.parameters()).device
+
+
+Built = TypeVar("Built")
+
+
+def drawn(build: Callable[[], Built], generator: torch.Generator) -> Built:
+    """What `build` makes, its random numbers drawn by `generator`; the global state stays as is."""
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):  # modules are built on the CPU
+        torch.manual_seed(seed)
+        return build()

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.tasks.heads.linear import Head
-from benchmarks.tasks.kinds.parsing_words import NO_POS, NOTHING
+from benchmarks.tasks.kinds.parsing_words import NO_POS, NO_WORD
 
 LSTM_SIZE, ARC_SIZE, LABEL_SIZE, POS_SIZE = 768, 512, 256, 256
 DROPOUT = 0.33
@@ -47,7 +47,7 @@ class Parser(Head):
 
     Words are the states of their first and last piece, with the embedding of their POS tag; [CLS]
     twice is the root. It reads `first`, `last` (B, W) piece positions, `pos` (B, W + 1) with the
-    root in front and `num_words` (B,), and learns from `heads` and `arc_labels` (B, W), `NOTHING`
+    root in front and `num_words` (B,), and learns from `heads` and `arc_labels` (B, W), `NO_WORD`
     where there is none. W is the words of the longest row. Everything is in fp32.
 
     Where the official code differs: a head that is padding scores 0 there and may win, so that a
@@ -93,20 +93,20 @@ class Parser(Head):
         arcs = F.cross_entropy(
             outputs["arc_scores"].flatten(0, 1),
             batch["heads"].flatten(),
-            ignore_index=NOTHING,
+            ignore_index=NO_WORD,
             reduction="sum",
         )
         labels = F.cross_entropy(
             outputs["label_scores"].flatten(0, 1),
             batch["arc_labels"].flatten(),
-            ignore_index=NOTHING,
+            ignore_index=NO_WORD,
             reduction="sum",
         )
         return (arcs + labels) / max(self.num_labels(batch), 1)
 
     def num_labels(self, batch: Mapping[str, Tensor]) -> int:
         """Words with a head to learn."""
-        return int((batch["heads"] != NOTHING).sum())
+        return int((batch["heads"] != NO_WORD).sum())
 
     def _vectors(self, states: Tensor, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The root and the words as heads (B, W + 1, 2 L), and the words looking for one (B, W, L).

@@ -107,26 +107,10 @@ class Classification(Kind):
         gold, predicted = label_ids(task, lines)
         return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
 
-    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
-        """Whether each label is right, where accuracy is the headline."""
-        if task.headline != "accuracy":
-            return None
-        return np.equal(*label_ids(task, lines)).astype(np.float64)
-
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts by class."""
-        metric = weighted.OF_LABELS.get(task.headline)
-        return None if metric is None else metric(*label_ids(task, lines), len(task.labels))
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The mean of the runs' probabilities."""
-        ids = {label: number for number, label in enumerate(task.labels)}
-        found = []
-        for lines in zip(*runs, strict=True):
-            gold = lines[0]["gold"]
-            mean = np.mean([line["probabilities"] for line in lines], axis=0)
-            found.append(_line(task, lines[0]["id"], None if gold is None else ids[gold], mean))
-        return found
+        metric = weighted.OF_LABELS[task.headline]
+        return metric(*label_ids(task, lines), len(task.labels))
 
     def doubts(self, task: Task, train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""

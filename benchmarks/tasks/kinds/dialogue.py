@@ -1,6 +1,9 @@
-"""The state of a dialogue after every user turn, as KLUE's Wizard of Seoul has it."""
+"""The state of a dialogue after every user turn, as KLUE's Wizard of Seoul has it.
 
-from collections import Counter
+KLUE-baseline klue_baseline/data/wos.py. A state is a list of "domain-slot-value". For every slot a
+gate says none, dontcare, yes or no, or that the value is generated (ptr).
+"""
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.metrics import weighted
 from benchmarks.metrics.dialogue import State, joint_goal_acc, pooled_slot_f1, slot_micro_f1
 from benchmarks.tasks.kind import (
     Example,
@@ -23,17 +27,7 @@ from benchmarks.tasks.kind import (
     mostly_wrong,
     pairs_by_key,
 )
-from benchmarks.tasks.kinds.dialogue_state import (
-    GATES,
-    NONE,
-    dialogue_pieces,
-    dialogue_turns,
-    gate_of,
-    left_cut,
-    recovered_state,
-    slot_and_value,
-    slot_values,
-)
+from benchmarks.tasks.kinds.features import continuation_prefix, joined
 from benchmarks.tasks.task import Task
 from electrify.storage.files import read_json
 
@@ -41,6 +35,95 @@ if TYPE_CHECKING:
     from torch import Generator, nn
 
     from benchmarks.tasks.heads.linear import Head
+
+
+GATES = ("none", "dontcare", "ptr", "yes", "no")
+GENERATED = GATES.index("ptr")
+NONE = "none"  # the gate of a slot without value; learnt as its value as well
+
+
+def slot_and_value(entry: str) -> tuple[str, str]:
+    """'domain-slot-value' as 'domain-slot' and the value, which may hold hyphens itself."""
+    domain, slot, value = entry.split("-", 2)
+    return f"{domain}-{slot}", value.strip() if "-" in value else value
+
+
+def slot_values(state: Sequence[str]) -> dict[str, str]:
+    """Value by slot; of a slot given twice the last."""
+    return dict(slot_and_value(entry) for entry in state)
+
+
+def gate_of(value: str) -> int:
+    """The gate of a value: its own if it is the name of one, else `GENERATED`."""
+    return GATES.index(value) if value in GATES else GENERATED
+
+
+def recovered_state(
+    slots: Sequence[str], gates: Sequence[str], generated: Sequence[Sequence[int]], tokenizer: Any
+) -> list[str]:
+    """The state that gates and generated token ids say, in the order of the slots.
+
+    A generated value ends before the first special token, [UNK] being one; it may be empty. A
+    value "none" is none. `generated` holds the ids of every slot, read where the gate is ptr.
+    """
+    special = set(tokenizer.all_special_ids)
+    state = []
+    for slot, gate, ids in zip(slots, gates, generated, strict=True):
+        value = gate
+        if gate == GATES[GENERATED]:
+            length = next((n for n, i in enumerate(ids) if i in special), len(ids))
+            value = value_text(ids[:length], tokenizer)
+        if value != NONE:
+            state.append(f"{slot}-{value}")
+    return state
+
+
+def value_text(ids: Sequence[int], tokenizer: Any) -> str:
+    """Generated ids as a value. With WordPiece as the official code has it: blanks stay where the
+    tokenizer cut at punctuation, so that "a=b" comes back as "a = b" and equals no gold value."""
+    prefix = continuation_prefix(tokenizer)
+    if prefix is None:
+        return str(tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+    text = joined(tokenizer.convert_ids_to_tokens(list(ids)), prefix)
+    return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
+
+
+def dialogue_turns(dialogue: Mapping[str, Any], place: str) -> list[tuple[list[str], Any]]:
+    """Of every user turn the texts up to and with it, and its state.
+
+    The texts are those of the user turns, each behind what was said right before it; nothing stands
+    before the first. Raises `ValueError` with `place` for turns of another form.
+    """
+    turns = dialogue.get("dialogue")
+    if not isinstance(turns, list) or not turns:
+        raise ValueError(f"{place}: no list of turns in the field 'dialogue'")
+    texts, found = list[str](), []
+    for number, turn in enumerate(turns):
+        if not isinstance(turn, Mapping) or not isinstance(turn.get("text"), str):
+            raise ValueError(f"{place} turn {number + 1}: {turn!r} has no text")
+        if turn.get("role") != "user":
+            continue
+        texts += [turns[number - 1]["text"], turn["text"]] if number else [turn["text"]]
+        found.append((list(texts), turn.get("state")))
+    return found
+
+
+def dialogue_pieces(texts: Sequence[Sequence[int]], separator: int) -> list[int]:
+    """Token ids of turns in one row, [SEP] before each; the first turn alone has two before it.
+
+    An oddity of the official code: the system turn before the first one is taken as empty, and
+    left out again once the dialogue goes on.
+    """
+    ids = [separator] if len(texts) == 1 else []
+    for text in texts:
+        ids += [separator, *text]
+    return ids
+
+
+def left_cut(ids: Sequence[int], max_length: int, first: int, last: int) -> list[int]:
+    """[CLS] and [SEP] around the last `max_length` - 2 ids."""
+    return [first, *ids[max(0, len(ids) - (max_length - 2)) :], last]
+
 
 _METRICS: tuple[Callable[[Sequence[State], Sequence[State]], float], ...] = (
     slot_micro_f1,
@@ -150,7 +233,7 @@ class DialogueStateTracking(Kind):
     ) -> "Head":
         """The generator of KLUE-baseline, over the word embeddings of the encoder."""
         from benchmarks.tasks.heads.dialogue import SlotGenerator
-        from benchmarks.tasks.heads.weights import drawn
+        from benchmarks.tasks.heads.linear import drawn
 
         names = [slot.replace("-", " ") for slot in task.labels]
         slot_ids = tokenizer(names, add_special_tokens=False)["input_ids"]
@@ -188,26 +271,13 @@ class DialogueStateTracking(Kind):
             for metric in _METRICS
         }
 
-    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
-        """The score of each turn: KLUE's two metrics are means over turns."""
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
+        """KLUE's two metrics are means over turns."""
         metrics = {metric.__name__: metric for metric in (slot_micro_f1, joint_goal_acc)}
-        metric = metrics.get(task.headline)
-        if metric is None:
-            return None
-        return np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The value that most runs give a slot; of equals that of the first run."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            states = [slot_values(line["prediction"]) for line in lines]
-            votes = {
-                slot: Counter(state.get(slot, NONE) for state in states).most_common(1)[0][0]
-                for slot in task.labels
-            }
-            state = [f"{slot}-{value}" for slot, value in votes.items() if value != NONE]
-            found.append({**lines[0], "prediction": state})
-        return found
+        metric = metrics[task.headline]
+        return weighted.mean_of(
+            np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
+        )
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Slots that have a value on either side, right where the values are equal."""

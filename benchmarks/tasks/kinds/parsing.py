@@ -1,6 +1,5 @@
 """A head word and a label for every word of a sentence, as KLUE-DP has it."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,22 @@ from benchmarks.metrics.parsing import (
     uas_micro_f1,
 )
 from benchmarks.tasks.data.rows import read_text
-from benchmarks.tasks.kind import Example, Failure, Features, Kind, Line, Outputs, Pair
+from benchmarks.tasks.kind import (
+    NOTHING,
+    Example,
+    Failure,
+    Features,
+    Kind,
+    Line,
+    Outputs,
+    Pair,
+    listed,
+    mostly_wrong,
+)
 from benchmarks.tasks.kinds.features import padded
-from benchmarks.tasks.kinds.parsing_faults import arc_failure, arc_pairs
 from benchmarks.tasks.kinds.parsing_words import (
     NO_POS,
-    NOTHING,
+    NO_WORD,
     POS_TAGS,
     Word,
     num_within,
@@ -35,8 +44,6 @@ from benchmarks.tasks.kinds.parsing_words import (
     word_positions,
 )
 from benchmarks.tasks.task import Task
-
-# Heads of a sentence from the scores of all arcs: the best of each word, or the best tree.
 
 Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
 
@@ -177,8 +184,8 @@ class DependencyParsing(Kind):
             labels["heads"].append(heads)
             labels["arc_labels"].append(
                 [
-                    NOTHING
-                    if head == NOTHING or word.label is None
+                    NO_WORD
+                    if head == NO_WORD or word.label is None
                     else task.labels.index(word.label)
                     for head, word in zip(heads, kept, strict=True)
                 ]
@@ -198,7 +205,7 @@ class DependencyParsing(Kind):
         found = {name: [values[row] for row in rows] for name, values in features.labels.items()}
         num_words = [len(row) for row in found["heads"]]
         width = max(1, *num_words)
-        fillings = {"first": 0, "last": 0, "heads": NOTHING, "arc_labels": NOTHING}
+        fillings = {"first": 0, "last": 0, "heads": NO_WORD, "arc_labels": NO_WORD}
         arrays = {
             name: padded(found[name], width, value, np.int64) for name, value in fillings.items()
         }
@@ -209,8 +216,8 @@ class DependencyParsing(Kind):
         self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
     ) -> "Head":
         """The parser of KLUE-baseline, of its size whatever the encoder's."""
+        from benchmarks.tasks.heads.linear import drawn
         from benchmarks.tasks.heads.parsing import Parser
-        from benchmarks.tasks.heads.weights import drawn
 
         config: Any = encoder.config
         return drawn(lambda: Parser(config.hidden_size, len(task.labels), self.use_pos), generator)
@@ -259,24 +266,12 @@ class DependencyParsing(Kind):
                 found[metric.__name__ + ending] = value
         return found
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts of arcs by class."""
-        if task.headline != las_macro_f1.__name__:
-            return None
+        assert task.headline == las_macro_f1.__name__
         gold, found = ([line[side] for line in lines] for side in ("gold", "prediction"))
         sentences = np.repeat(np.arange(len(lines)), [len(row["heads"]) for row in gold])
         return weighted.las_macro_f1(_chained(task, gold), _chained(task, found), sentences)
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The arc, head and label, that most runs give a word; of equals that of the first run.
-
-        The arcs that most trees have need not be a tree.
-        """
-        found = []
-        for lines in zip(*runs, strict=True):
-            voted = {key: _voted([line[key] for line in lines]) for key in ("prediction", "tree")}
-            found.append({**lines[0], **voted})
-        return found
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Labels of words, right where the head is right too."""
@@ -323,30 +318,69 @@ def _cut(values: Sequence[int], max_length: int) -> NDArray[np.int32]:
 
 
 def _head_within(word: Word, num_words: int) -> int:
-    return NOTHING if word.head is None or word.head > num_words else word.head
+    return NO_WORD if word.head is None or word.head > num_words else word.head
 
 
 def _arcs(task: Task, heads: NDArray[np.int64], output: Outputs, num_words: int) -> dict[str, Any]:
     ids = output["best_labels"][np.arange(len(heads)), heads]
     num_cut = num_words - len(heads)
     return {
-        "heads": heads.tolist() + [NOTHING] * num_cut,
+        "heads": heads.tolist() + [NO_WORD] * num_cut,
         "labels": [task.labels[label] for label in ids] + [None] * num_cut,
     }
 
 
 def _chained(task: Task, rows: Sequence[Mapping[str, Any]]) -> Arcs:
     ids: dict[str | None, int] = {label: number for number, label in enumerate(task.labels)}
-    ids[None] = NOTHING
+    ids[None] = NO_WORD
     return Arcs(
         np.array([head for row in rows for head in row["heads"]], dtype=np.int64),
         np.array([ids[label] for row in rows for label in row["labels"]], dtype=np.int64),
     )
 
 
-def _voted(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    arcs = [zip(run["heads"], run["labels"], strict=True) for run in runs]
-    votes: list[tuple[int, str | None]] = [
-        Counter(word).most_common(1)[0][0] for word in zip(*arcs, strict=True)
+def arc_pairs(line: Line) -> list[Pair]:
+    """The labels of each word; right where the head is right too, which is what LAS counts.
+
+    A word that was cut off has no predicted label.
+    """
+    gold, predicted = line["gold"], line["prediction"]
+    columns = zip(
+        gold["labels"], predicted["labels"], gold["heads"], predicted["heads"], strict=True
+    )
+    return [
+        Pair(label, said or NOTHING, (label, head) == (said, place))
+        for label, said, head, place in columns
     ]
-    return {"heads": [head for head, _ in votes], "labels": [label for _, label in votes]}
+
+
+def arc_failure(runs: Sequence[Line], forms: Sequence[str] | None) -> Failure | None:
+    """The words whose head or label is wrong in the middle run; as severe as they are many.
+
+    Without `forms` words are named by their numbers.
+    """
+
+    def wrong(line: Line) -> list[int]:
+        return [number for number, pair in enumerate(arc_pairs(line)) if not pair.is_right]
+
+    line = mostly_wrong(runs, lambda line: len(wrong(line)))
+    if line is None:
+        return None
+    gold, said = (
+        listed([_arc(number, line[side], forms) for number in wrong(line)])
+        for side in ("gold", "prediction")
+    )
+    count = f"{len(wrong(line))} of {len(line['gold']['heads'])} words wrong"
+    return Failure(len(wrong(line)), gold, said, count)
+
+
+def _arc(number: int, arcs: Line, forms: Sequence[str] | None) -> str:
+    """'간다 → ROOT (VP)'."""
+    head, label = arcs["heads"][number], arcs["labels"][number]
+    if label is None:
+        return f"{_name(number + 1, forms)} cut off"
+    return f"{_name(number + 1, forms)} → {_name(head, forms) if head else 'ROOT'} ({label})"
+
+
+def _name(number: int, forms: Sequence[str] | None) -> str:
+    return forms[number - 1] if forms else f"word {number}"

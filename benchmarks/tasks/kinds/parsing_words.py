@@ -60,7 +60,7 @@ POS_TAGS = (
 )
 NO_POS = len(POS_TAGS)  # of the root and of padding
 _MAX_DIGITS = 9  # of the number of a word
-NOTHING = -1  # head and label where there is no word, or none that could be predicted
+NO_WORD = -1  # head and label where there is no word, or none that could be predicted
 
 Positions = tuple[int, int]  # of the first and the last piece of a word
 

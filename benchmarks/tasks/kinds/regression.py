@@ -108,17 +108,9 @@ class Regression(Kind):
         gold, predicted = _values(lines)
         return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """Correlations from weighted sums and ranks."""
-        metric = weighted.OF_VALUES.get(task.headline)
-        return None if metric is None else metric(*_values(lines))
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The mean of the runs' values."""
-        return [
-            lines[0] | {"prediction": float(np.mean([line["prediction"] for line in lines]))}
-            for lines in zip(*runs, strict=True)
-        ]
+        return weighted.OF_VALUES[task.headline](*_values(lines))
 
     def groups(self, task: Task, line: Line) -> dict[str, str]:
         """The fifth of the range that the gold value lies in."""

@@ -1,4 +1,7 @@
-"""The relation between two marked entities of a sentence, as KLUE-RE has it."""
+"""The relation between two marked entities of a sentence, as KLUE-RE has it.
+
+KLUE-baseline klue_baseline/data/klue_re.py `_mark_entity_spans` and `fix_tokenization_error`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +20,9 @@ from benchmarks.metrics.relations import (
 )
 from benchmarks.tasks.kind import Example, Features, Line, Outputs
 from benchmarks.tasks.kinds.classification import Classification, LabelExample, label_ids, softmax
-from benchmarks.tasks.kinds.subwords import WORD_START, continuation_prefix, starts_words
+from benchmarks.tasks.kinds.features import WORD_START, continuation_prefix, starts_words
 from benchmarks.tasks.task import Task
 from electrify.storage.files import read_json
-
-# The input of relation extraction as KLUE-RE has it: a sentence with its two entities marked.
-#
-# KLUE-baseline klue_baseline/data/klue_re.py `_mark_entity_spans` and `fix_tokenization_error`.
 
 SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
@@ -207,24 +206,14 @@ class RelationExtraction(Classification):
             ),
         }
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts of relations."""
-        if task.headline != micro_f1.__name__:
-            return None
+        assert task.headline == micro_f1.__name__
         return weighted.micro_f1(*label_ids(task, lines), task.labels.index(NO_RELATION))
 
     def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
         """The sentence with both entities marked."""
         return [("sentence", _relation(example).marked)]
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The mean of the runs' probabilities."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            gold = None if lines[0]["gold"] is None else task.labels.index(lines[0]["gold"])
-            mean = np.mean([line["probabilities"] for line in lines], axis=0)
-            found.append(_line(task, lines[0]["id"], gold, mean))
-        return found
 
 
 def _line(task: Task, identity: str, label: int | None, probabilities: NDArray[Any]) -> Line:

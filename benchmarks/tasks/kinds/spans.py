@@ -7,8 +7,9 @@ words by comparing texts, which is the same wherever it finds the pieces again.
 """
 
 import math
+import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,10 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.klue_mrc import klue_mrc
-from benchmarks.metrics.korquad import korquad
-from benchmarks.metrics.squad import squad_v1, squad_v2
-from benchmarks.tasks.kind import Example, Failure, Features, Kind, Line, Outputs, Pair
+from benchmarks.metrics import klue_mrc, korquad, squad, weighted
+from benchmarks.tasks.kind import (
+    Example,
+    Failure,
+    Features,
+    Kind,
+    Line,
+    Outputs,
+    Pair,
+    mostly_wrong,
+)
 from benchmarks.tasks.kinds.spans_decode import (
     Answer,
     SpanTable,
@@ -29,7 +37,6 @@ from benchmarks.tasks.kinds.spans_decode import (
     spans_of_beam,
     spans_of_logits,
 )
-from benchmarks.tasks.kinds.spans_faults import Scorer, answer_failure, answer_pair, question_texts
 from benchmarks.tasks.kinds.spans_features import fitted_lengths, row_arrays, window_rows
 from benchmarks.tasks.kinds.spans_files import QuestionExample, hub_questions, read_questions
 from benchmarks.tasks.task import Task
@@ -40,7 +47,17 @@ if TYPE_CHECKING:
 
     from benchmarks.tasks.heads.linear import Head
 
-NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line: what an ensemble votes by
+
+Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
+NO_ANSWER, ANSWER = "no answer", "answer"
+_AROUND = 160  # characters of a context shown on each side of an answer
+_NORMALIZE: dict[Scorer, Callable[[str], str]] = {
+    "squad-1.1": squad.normalize_answer,
+    "squad-2.0": squad.normalize_answer,
+    "klue-mrc": klue_mrc.normalize_answer,
+    "korquad-1.0": korquad.normalize_answer,
+}
+NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
 
 
 @dataclass(frozen=True)
@@ -149,38 +166,23 @@ class Spans(Kind):
         gold = {line["id"]: line["gold"] for line in lines}
         predictions = {line["id"]: line["prediction"] for line in lines}
         if self.scorer == "squad-1.1":
-            values = squad_v1(gold, predictions)
+            values = squad.squad_v1(gold, predictions)
         elif self.scorer == "korquad-1.0":
-            values = korquad(gold, predictions)
+            values = korquad.korquad(gold, predictions)
         elif self.scorer == "squad-2.0":
             answers = {line["id"]: line["answer"] for line in lines}
             odds = {line["id"]: line["null_odds"] for line in lines}
-            values = squad_v2(gold, answers, odds, self.null_threshold)
+            values = squad.squad_v2(gold, answers, odds, self.null_threshold)
         else:
             types = {line["id"]: line["question_type"] for line in lines if "question_type" in line}
-            values = klue_mrc(gold, predictions, types or None)
+            values = klue_mrc.klue_mrc(gold, predictions, types or None)
         return {task.headline: values[task.headline], **values}
 
-    def item_scores(self, task: Task, lines: Sequence[Line]) -> NDArray[np.float64] | None:
-        """The score of each question, of which every script reports the mean."""
-        return np.array([self.score(task, [line])[task.headline] for line in lines])
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """The text with the largest sum of probabilities over the runs, and the mean odds."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            votes: dict[str, float] = defaultdict(float)
-            for line in lines:
-                for text, probability in line["n_best"]:
-                    votes[text] += probability / len(lines)
-            ranked = sorted(votes.items(), key=lambda item: -item[1])
-            answer = next((text for text, _ in ranked if text), lines[0]["prediction"])
-            n_best = [[text, round(vote, 6)] for text, vote in ranked[:NUM_CANDIDATES_KEPT]]
-            odds = None
-            if self.has_unanswerable:
-                odds = float(np.mean([line["null_odds"] for line in lines]))
-            found.append({**lines[0], **self._decided(answer, odds), "n_best": n_best})
-        return found
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
+        """Every script reports the mean over questions."""
+        return weighted.mean_of(
+            np.array([self.score(task, [line])[task.headline] for line in lines])
+        )
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Whether the question has an answer, where there are such that have none."""
@@ -291,3 +293,48 @@ _ONE_OF_EACH: Sequence[Line] = [
 def _question(example: Example) -> QuestionExample:
     assert isinstance(example, QuestionExample)
     return example
+
+
+def answer_pair(line: Line) -> Pair:
+    """Whether there is an answer, and whether one was given."""
+    gold, said = (ANSWER if line[side] else NO_ANSWER for side in ("gold", "prediction"))
+    return Pair(gold, said, gold == said)
+
+
+def answer_failure(runs: Sequence[Line], scorer: Scorer) -> Failure | None:
+    """No exact match in most runs: the median of how sure they are, and the middle wrong one."""
+    normalize = _NORMALIZE[scorer]
+    gold = runs[0]["gold"]
+    right = {normalize(answer) for answer in gold or [""]}
+    wrong = [line for line in runs if normalize(line["prediction"]) not in right]
+    if mostly_wrong(runs, lambda line: line in wrong) is None:
+        return None
+    ranked = sorted(wrong, key=_certainty)
+    line = ranked[(len(ranked) - 1) // 2]
+    parts = [f"“{text}” {probability:.3f}" for text, probability in line["n_best"][:3]]
+    if line.get("null_odds") is not None:
+        parts.insert(0, f"odds of {NO_ANSWER} {line['null_odds']:.2f}")
+    texts = " / ".join(dict.fromkeys(gold)) or f"({NO_ANSWER})"
+    said = line["prediction"] or f"({NO_ANSWER})"
+    return Failure(statistics.median(map(_certainty, runs)), texts, said, "; ".join(parts))
+
+
+def question_texts(example: QuestionExample, prediction: str) -> list[tuple[str, str]]:
+    """The question, and the context around the first gold answer, or around what was answered."""
+    place = example.answers[0].start if example.answers else example.context.find(prediction)
+    length = len(example.answers[0].text) if example.answers else len(prediction)
+    place = max(0, place)
+    start, end = max(0, place - _AROUND), place + length + _AROUND
+    before = "… " if start else ""
+    after = " …" if end < len(example.context) else ""
+    context = f"{before}{example.context[start:end]}{after}"
+    return [("question", example.question), ("context", context)]
+
+
+def _certainty(line: Line) -> float:
+    """Of what is predicted: the probability of the text, or of there being no answer."""
+    odds = line.get("null_odds")
+    if not line["prediction"] and odds is not None:
+        return 1 / (1 + math.exp(-max(-500.0, odds)))
+    found = (share for text, share in line["n_best"] if text == line["prediction"])
+    return float(next(found, 0.0))

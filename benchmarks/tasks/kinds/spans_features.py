@@ -1,4 +1,8 @@
-"""Questions about contexts to features: a row a window, with the answer's place in it."""
+"""Questions about contexts to features: a row a window, with the answer's place in it.
+
+The windows of google-research/electra finetune/qa/qa_tasks.py `featurize`, on the offsets of any
+fast tokenizer of `transformers` in place of words split at blanks.
+"""
 
 import re
 from collections import defaultdict
@@ -11,11 +15,6 @@ from numpy.typing import NDArray
 
 from benchmarks.tasks.kind import Features
 from benchmarks.tasks.kinds.spans_files import QuestionExample
-
-# Questions with long contexts as rows of pieces: one row a window of the context.
-#
-# The windows of google-research/electra finetune/qa/qa_tasks.py `featurize`, on the offsets of any
-# fast tokenizer of `transformers` in place of words split at blanks.
 
 # Below this length of rows the stride shrinks with it; the official 128 holds at BERT's 384,
 # ELECTRA's 512 and KLUE's 510.

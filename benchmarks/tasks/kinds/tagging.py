@@ -1,4 +1,4 @@
-"""One label a character, as KLUE-NER has it; `benchmarks.metrics.tags` has the rules.
+"""One label a character, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules.
 
 A line holds the labels of characters by the tokenizer's offsets, and beside them those by the
 official alignment wherever that one differs: beside [UNK]s, and where characters are cut off. The
@@ -21,16 +21,13 @@ from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
     character_macro_f1_present,
     character_macro_f1_without_o,
-    seqeval_micro_f1,
-)
-from benchmarks.metrics.tags import (
     character_tags,
     framed,
     inside_labels,
-    most_common,
     one_label,
     piece_tags,
     read_sentences,
+    seqeval_micro_f1,
     text_entities,
 )
 from benchmarks.tasks.data.rows import read_text
@@ -200,29 +197,12 @@ class CharacterTagging(Kind):
         scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in task.metrics}
         return scores | {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts of entities, by the official alignment."""
         gold, predicted = _chains(task, lines)
         lengths = [len(_chains(task, [line])[0]) for line in lines]
         sentences = np.repeat(np.arange(len(lines)), lengths)
         return weighted.entity_f1(gold, predicted, task.labels, sentences, task.headline)
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """For each character the label of most runs, of the first run among equals."""
-        found = []
-        for lines in zip(*runs, strict=True):
-            voted: Line = {
-                name: most_common([line[name] for line in lines])
-                for name in ("prediction", "frame")
-            }
-            kept = {name: value for name, value in lines[0].items() if name != "official"}
-            if any("official" in line for line in lines):
-                chains = [_chains(task, [line]) for line in lines]  # as long as one another
-                labels = most_common([[task.labels[n] for n in chain] for _, chain in chains])
-                gold = [task.labels[n] for n in chains[0][0]]
-                voted["official"] = {"gold": gold, "prediction": labels}
-            found.append(kept | voted)
-        return found
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Entities by the tokenizer's offsets, strict IOB2, blanks left out."""

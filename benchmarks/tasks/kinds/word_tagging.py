@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.tagging import lenient_entities
-from benchmarks.metrics.tags import OUTSIDE, most_common, one_label
+from benchmarks.metrics.tagging import OUTSIDE, lenient_entities, one_label
 from benchmarks.tasks.data.rows import read_text
 from benchmarks.tasks.kind import (
     Example,
@@ -146,18 +145,11 @@ class WordTagging(Kind):
             scores[metric.__name__] = metric(gold, predicted, names)
         return scores
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted | None:
+    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
         """From counts of entities."""
         names = [_prefixed(label) for label in task.labels]
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
         return weighted.entity_f1(*_chains(task, lines), names, sentences, task.headline)
-
-    def ensemble(self, task: Task, runs: Sequence[Sequence[Line]]) -> list[Line]:
-        """For each word the label of most runs, of the first run among equals."""
-        return [
-            lines[0] | {"prediction": most_common([line["prediction"] for line in lines])}
-            for lines in zip(*runs, strict=True)
-        ]
 
     def pairs(self, task: Task, line: Line) -> list[Pair]:
         """Entities as seqeval reads labels by default."""

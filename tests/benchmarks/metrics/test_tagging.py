@@ -9,10 +9,12 @@ import torch
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.evaluate import evaluate
 from benchmarks.metrics.klue_ner_alignment import official_character_labels
-from benchmarks.metrics.tagging import NER_LABELS, character_macro_f1, entity_macro_f1
-from benchmarks.metrics.tags import (
+from benchmarks.metrics.tagging import (
+    NER_LABELS,
+    character_macro_f1,
     character_tags,
     entities,
+    entity_macro_f1,
     framed,
     inside_labels,
     piece_tags,
@@ -146,17 +148,6 @@ def test_the_official_alignment_stands_beside_an_unknown_piece(tokenizer):
     assert scores["character_macro_f1"] == character_macro_f1(gold, predicted)
     assert scores["character_macro_f1_by_offsets"] == 1.0
     assert scores["character_macro_f1"] < 1.0
-
-
-def test_runs_together_keep_the_official_alignment(tokenizer):
-    """Three equal runs are one of them, also where both alignments differ."""
-    text, tags, labels = "국회! 오늘", [B_LC, I_LC, O, O, O, O], [O, B_LC, O, O, O]
-    (one,) = tagged_lines(tokenizer, text, tags, labels)
-    (other,) = tagged_lines(tokenizer, text, tags, [O] * 5)
-    assert "official" in one
-    (found,) = NER.kind.ensemble(NER, [[one], [other], [one]])
-    assert NER.kind.score(NER, [found]) == NER.kind.score(NER, [one])
-    assert NER.kind.score(NER, [other]) != NER.kind.score(NER, [one])
 
 
 def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):

@@ -1,15 +1,14 @@
-"""Scores from files of predictions alone, runs put together, files for leaderboards."""
+"""Scores from files of predictions alone, and files for leaderboards."""
 
 import json
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.evaluate import evaluate
 from benchmarks.results.predictions import read_predictions, write_predictions
-from benchmarks.results.rescore import ensemble, rescore
+from benchmarks.results.rescore import rescore
 from benchmarks.results.results import read_results
 from benchmarks.results.submission import (
     GLUE_FILES,
@@ -108,40 +107,6 @@ def test_missing_files_are_refused(copied, tmp_path):
         rescore(copied)
     with pytest.raises(ValueError, match=r"no results\.jsonl in .*nowhere"):
         rescore(tmp_path / "nowhere")
-
-
-def test_runs_together_are_the_mean_of_their_probabilities(copied):
-    (result,) = ensemble(copied)
-    (folder,) = copied.glob("evaluate-*")
-    assert read_results(folder / "ensembles.jsonl") == [result]
-    assert result.selected == {"seeds": [0, 1]}
-    first, second, both = (
-        read_predictions(folder / "predictions/klue-ynat" / f"pretrained-{name}.jsonl")[1]
-        for name in (0, 1, "ensemble")
-    )
-    for a, b, c in zip(first, second, both, strict=True):
-        mean = (np.array(a["probabilities"]) + b["probabilities"]) / 2
-        assert c["probabilities"] == pytest.approx(mean.tolist(), abs=1e-6)
-        assert c["prediction"] == YNAT.labels[int(mean.argmax())]
-    assert len(ensemble(copied)) == 1  # again: it replaces, and is no run itself
-    assert len(read_results(folder / "ensembles.jsonl")) == 1
-    assert rescore(copied) == 0
-
-
-def test_runs_of_other_examples_are_not_put_together(copied):
-    path = prediction_files(copied)[1]
-    header, lines = read_predictions(path)
-    write_predictions(path, header, lines[::-1])
-    with pytest.raises(ValueError, match="are of other examples or of another order"):
-        ensemble(copied)
-
-
-def test_numbers_are_averaged_and_tags_are_voted():
-    runs = [[{"id": "a", "gold": 1.0, "prediction": value}] for value in (1.0, 2.0, 6.0)]
-    assert STS.kind.ensemble(STS, runs) == [{"id": "a", "gold": 1.0, "prediction": 3.0}]
-    tags = [["B-PS", "O"], ["B-LC", "I-LC"], ["B-LC", "O"]]
-    lines = [[{"id": "a", "gold": ["O", "O"], "prediction": t, "frame": ["O", "O"]}] for t in tags]
-    assert NER.kind.ensemble(NER, lines)[0]["prediction"] == ["B-LC", "O"]
 
 
 def test_the_leaderboards_table_counts_from_zero():
@@ -247,5 +212,4 @@ def test_a_failed_training_is_rescored_as_undefined(make_config, model_folder):
     config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
     evaluate(config, str(model_folder), overwrite=False)
     assert rescore(Path(config.output_dir)) == 0
-    assert ensemble(Path(config.output_dir)) == []
     assert write_submissions(Path(config.output_dir)) == []

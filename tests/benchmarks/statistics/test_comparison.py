@@ -195,7 +195,6 @@ def test_one_seed_is_not_called_better_whatever_the_examples_say():
     found = compare(*sides, True)
     assert found.difference.estimate.over == "examples"
     assert found.difference.estimate.low > 0.5
-    assert found.difference.p_examples < 1e-6
     assert found.verdict == "cannot tell apart: fewer than two seeds"
 
 

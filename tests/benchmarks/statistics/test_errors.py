@@ -22,8 +22,6 @@ from benchmarks.statistics.errors import (
     errors_of,
     group_scores,
     groups_of,
-    hangul_share,
-    question_word,
     word_overlap,
     worst,
 )
@@ -291,7 +289,7 @@ def pair_examples(count=200):
 def test_groups_hold_every_example_once():
     lines, examples = random_labels(RTE, 0, 200), pair_examples()
     groups = groups_of(RTE, lines, examples)
-    assert set(groups) == {"length, characters", "words in common, %", "script"}
+    assert set(groups) == {"length, characters", "words in common, %"}
     for parts in groups.values():
         assert sorted(p for positions in parts.values() for p in positions) == list(range(200))
     lengths = [sum(map(len, example.texts)) for example in examples]
@@ -300,7 +298,6 @@ def test_groups_hold_every_example_once():
     for lower, upper in pairwise(quarters):
         assert max(lengths[p] for p in lower) < min(lengths[p] for p in upper)
         assert 30 < len(upper) < 70
-    assert set(groups["script"]) <= {"no Hangul", "Hangul and others", "over 90 % Hangul"}
     same = [LabelExample(str(n), ("같은 글",), 0) for n in range(200)]
     assert groups_of(COLA, lines, same) == {}  # one group is none
 
@@ -322,15 +319,9 @@ def test_the_score_of_a_group_is_that_of_its_lines():
         assert 0 <= group.low <= group.score <= group.high <= 1
 
 
-def test_what_texts_are_made_of():
-    assert hangul_share("가나 ab") == 0.5
-    assert hangul_share("12 !") == 0
+def test_word_overlap_is_the_share_of_common_words():
     assert word_overlap("The cat, the dog", "a CAT") == 0.25
     assert word_overlap("", "") == 0
-    assert question_word("In what year did he, who won, die?") == "what"
-    assert question_word("How many are there?") == "how many"
-    assert question_word("대한민국의 수도는 어디인가?") == "어디"
-    assert question_word("Name the whole of it.") == "another word"
 
 
 class Tags(HTMLParser):

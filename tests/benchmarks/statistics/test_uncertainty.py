@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.metrics.statistics import mcnemar_exact
 from benchmarks.statistics.uncertainty import (
     NUM_RESAMPLES,
-    NUM_SLOW_RESAMPLES,
     Estimate,
     difference,
     estimate,
@@ -18,8 +16,7 @@ from benchmarks.statistics.uncertainty import (
     resample,
     score_bounds,
 )
-from benchmarks.tasks.glue import COLA, SST2, STSB
-from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.glue import SST2, STSB
 from tests.benchmarks.conftest import t_half_width
 
 
@@ -223,36 +220,6 @@ def test_equal_models_cannot_be_told_apart():
     assert found.estimate.value == 0
     assert found.estimate.low <= 0 <= found.estimate.high
     assert found.p == pytest.approx(1.0, abs=0.05)
-    assert found.p_examples == 1.0
-
-
-def test_one_seed_each_of_right_and_wrong_is_mcnemars_test():
-    first, second = first_right(80, 50), lines([n % 3 > 0 for n in range(80)])
-    found = difference(*two_level({0: first}), *two_level({0: second}))
-    gold, one, two = (
-        [int(row[key]) for row in rows]
-        for rows, key in ((first, "gold"), (first, "prediction"), (second, "prediction"))
-    )
-    assert found.p_examples == pytest.approx(mcnemar_exact(gold, one, two).p)
-    assert found.test == "McNemar, exact"
-    assert found.estimate.over == "examples"
-
-
-def test_the_permutation_of_several_seeds_is_near_the_sign_test():
-    """Items that differ by one half, all the same way: 2 of 2^n orders are as far apart."""
-    first = {0: first_right(20, 16), 1: first_right(20, 10)}  # 6 examples of one half
-    second = dict.fromkeys(range(2), first_right(20, 10))
-    found = difference(*two_level(first), *two_level(second))
-    assert found.test == "paired permutation"
-    assert found.p_examples == pytest.approx(2 / 2**6, abs=0.012)
-
-
-def test_scores_that_are_no_mean_have_no_test_by_example():
-    runs = {0: lines([n % 3 > 0 for n in range(40)], COLA)}
-    draws = resample(COLA, runs)
-    assert draws.items is None
-    found = difference({0: 0.5}, draws, {0: 0.4}, draws)
-    assert (found.p_examples, found.test) == (None, "")
 
 
 # --- resamples ------------------------------------------------------------------------------------
@@ -298,25 +265,6 @@ def test_resamples_without_a_score_are_left_out_of_a_difference():
     error = np.std((draws.scores[0] - other.scores[0])[60:])
     assert found.estimate.num_undefined == 60
     assert found.p == pytest.approx(2 * stats.t.sf(0.3 / error, 49))
-
-
-class OneByOne(Classification):
-    """A sort of task that has no fast way."""
-
-    def item_scores(self, task, lines):
-        return None
-
-    def weighted_score(self, task, lines):
-        return None
-
-
-def test_a_sort_of_task_without_a_fast_way_is_scored_line_by_line():
-    runs = {0: first_right(30, 21), 1: first_right(30, 24)}
-    fast, slow = resample(SST2, runs), resample(replace(SST2, kind=OneByOne()), runs)
-    for seed in runs:
-        np.testing.assert_allclose(slow.scores[seed], fast.scores[seed][:NUM_SLOW_RESAMPLES])
-    found = difference({0: 0.7, 1: 0.8}, slow, {0: 0.7, 1: 0.8}, slow)
-    assert found.p == pytest.approx(1.0)
 
 
 def test_an_estimate_as_text():

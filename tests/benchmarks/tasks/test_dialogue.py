@@ -15,7 +15,7 @@ from benchmarks.tasks.data.load import read_examples, split_by_group
 from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
-from benchmarks.tasks.kinds.dialogue_state import (
+from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
     dialogue_pieces,
@@ -362,11 +362,3 @@ def test_scores_come_from_lines_alone():
     assert scores["slot_micro_f1"] == scores["joint_goal_acc"] == 0.5
     assert scores["pooled_slot_f1"] == pytest.approx(2 / 3)
     assert all(math.isnan(score) for score in TASK.kind.score(TASK, []).values())
-
-
-def test_an_ensemble_votes_on_slots():
-    states = [["식당-이름-미담"], ["식당-이름-나", "식당-주차 가능-no"], ["식당-주차 가능-no"]]
-    runs = [[{"id": "a", "gold": [], "prediction": state}] for state in states]
-    (found,) = TASK.kind.ensemble(TASK, runs)
-    # each name once and once none: the first run's
-    assert found["prediction"] == ["식당-이름-미담", "식당-주차 가능-no"]

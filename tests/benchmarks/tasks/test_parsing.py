@@ -18,7 +18,7 @@ from benchmarks.tasks.kind import Features
 from benchmarks.tasks.kinds.parsing import best_heads, best_tree, is_tree
 from benchmarks.tasks.kinds.parsing_words import (
     NO_POS,
-    NOTHING,
+    NO_WORD,
     POS_TAGS,
     num_within,
     read_sentences,
@@ -160,8 +160,8 @@ def test_sentences_become_one_batch(examples, tokenizer):
     batch = DP.kind.label_arrays(features, np.arange(2), 9)
     assert batch["first"].tolist() == [[1, 4, 6], [1, 0, 0]]
     assert batch["last"].tolist() == [[3, 5, 7], [1, 0, 0]]
-    assert batch["heads"].tolist() == [[3, 3, 0], [0, NOTHING, NOTHING]]
-    assert batch["arc_labels"].tolist() == [[3, 1, 2], [2, NOTHING, NOTHING]]
+    assert batch["heads"].tolist() == [[3, 3, 0], [0, NO_WORD, NO_WORD]]
+    assert batch["arc_labels"].tolist() == [[3, 1, 2], [2, NO_WORD, NO_WORD]]
     tags = [POS_TAGS.index(tag) for tag in ("JX", "JKB", "SF", "EF")]
     assert batch["pos"].tolist() == [[NO_POS, *tags[:3]], [NO_POS, tags[3], NO_POS, NO_POS]]
     assert batch["num_words"].tolist() == [3, 1]
@@ -172,8 +172,8 @@ def test_words_that_are_cut_off_are_never_right(examples, tokenizer):
     assert tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
     assert features.num_truncated == 1
     # the head of both words left is the third, which is gone
-    assert features.labels["heads"][0] == [NOTHING, NOTHING]
-    assert features.labels["arc_labels"][0] == [NOTHING, NOTHING]
+    assert features.labels["heads"][0] == [NO_WORD, NO_WORD]
+    assert features.labels["arc_labels"][0] == [NO_WORD, NO_WORD]
     scores = np.zeros((2, 3))
     scores[:, 1] = 1.0
     outputs = [
@@ -320,14 +320,6 @@ def test_scores_come_from_lines_alone():
     assert scores["uas_micro_f1_tree"] == scores["las_macro_f1_tree"] == 1.0
     assert set(DP.kind.score(DP, [])) == set(scores)
     assert all(math.isnan(score) for score in DP.kind.score(DP, []).values())
-
-
-def test_an_ensemble_votes_on_arcs():
-    gold = arcs([2, 0], ["NP", "VP"])
-    votes = [gold, arcs([2, 2], ["NP", "VP"]), arcs([0, 0], ["AP", "VP"])]
-    runs = [[{"id": "a", "gold": gold, "prediction": vote, "tree": vote}] for vote in votes]
-    (found,) = DP.kind.ensemble(DP, runs)
-    assert found["prediction"] == gold
 
 
 def test_one_label_everywhere_is_told():

@@ -182,11 +182,3 @@ def test_scores_come_from_lines_alone():
     assert scores["micro_f1"] == scores["auprc_without_no_relation"] == 1.0
     assert math.isnan(scores["auprc"])
     assert set(RE.kind.score(RE, [])) == set(scores)
-
-
-def test_an_ensemble_takes_the_mean_probabilities():
-    one, other = [0.6, 0.4, *[0.0] * 28], [0.1, 0.9, *[0.0] * 28]
-    gold = RE.labels[1]
-    (found,) = RE.kind.ensemble(RE, [[line(gold, one)], [line(gold, other)]])
-    assert found["prediction"] == gold
-    assert found["probabilities"][:2] == pytest.approx([0.35, 0.65])

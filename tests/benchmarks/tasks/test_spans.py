@@ -170,16 +170,6 @@ def test_without_lines_every_metric_is_named_and_nan(task):
     assert all(np.isnan(value) for value in scores.values())
 
 
-def test_an_ensemble_adds_up_probabilities_of_texts():
-    runs = [
-        [line("q", ["b"], "a", 1.0) | {"n_best": [["a", 0.6], ["b", 0.4]]}],
-        [line("q", ["b"], "b", -4.0) | {"n_best": [["b", 0.9], ["a", 0.1]]}],
-    ]
-    (found,) = SQUAD_2_SPAN.kind.ensemble(SQUAD_2_SPAN, runs)
-    assert (found["answer"], found["null_odds"], found["prediction"]) == ("b", -1.5, "b")
-    assert found["n_best"] == [["b", 0.65], ["a", 0.35]]
-
-
 def test_files_for_the_official_scripts(tmp_path):
     lines = [line("q1", ["red"], "red", -3.0), line("q2", [], "blue", 2.0)]
     paths = write_squad_files(lines, tmp_path / "squad", with_odds=True)

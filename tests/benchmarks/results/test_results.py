@@ -4,7 +4,7 @@ import math
 import pytest
 
 from benchmarks.results.results import Result, append_result, encoder_label, read_results, summarize
-from benchmarks.statistics.suite_scores import overall
+from benchmarks.statistics.scores import overall
 
 FIELDS = {
     "suite": "klue",

@@ -482,6 +482,9 @@ def test_several_runs_stand_side_by_side(tmp_path):
     assert "<span><i" in page[page.index("Generator loss, held-out text") :]
     numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in numbers["runs"]] == ["a", "b", "c"]
+    table = next(table for table in numbers["tables"] if table["headers"][0] == "task")
+    assert table["sections"] == ["Side by side"]
+    assert all(len(row) == len(table["headers"]) for row in table["rows"])
     [comparison] = numbers["comparisons"]
     assert (comparison["run"], comparison["baseline"], comparison["outcome"]) == (
         "b",
@@ -552,7 +555,7 @@ def test_scores_on_other_data_are_not_compared(tmp_path):
     put_results(second, "".join(json.dumps(r) + "\n" for r in other))
     report([first, second], tmp_path)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "| b | – | – | – | – | not comparable: data sha256 differs |" in markdown
+    assert "| b | – | – | – | not comparable: data sha256 differs |" in markdown
 
 
 def test_the_printed_config_is_the_runs_own(run):

@@ -5,8 +5,7 @@ import pytest
 
 from benchmarks.golden.adapter import word_pieces
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
-from benchmarks.metrics.tagging import NER_LABELS
-from benchmarks.metrics.tags import character_tags, inside_labels, piece_tags
+from benchmarks.metrics.tagging import NER_LABELS, character_tags, inside_labels, piece_tags
 
 O = len(NER_LABELS) - 1  # noqa: E741
 SYLLABLES = "가나다라마바사아자차"

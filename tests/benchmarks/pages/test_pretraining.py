@@ -82,8 +82,9 @@ class Recorder(TwinPage):
     def __init__(self) -> None:
         super().__init__("run")
         self.plots: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        self.line_plot = self._kept
 
-    def line_plot(self, title, series, x_label, y_label, log_y=False):
+    def _kept(self, title, series, x_label, y_label, log_y=False, log_x=False, bands=None):
         self.plots[title] = dict(series)
 
 

@@ -8,19 +8,19 @@ import pytest
 
 from benchmarks.evaluate import score_table
 from benchmarks.pages.card_tables import card_sections
-from benchmarks.pages.cost import add_score_cost, cost_lines, cost_numbers
-from benchmarks.pages.curves import add_curves, curves_numbers, curves_of, low_shot_lines
+from benchmarks.pages.cost import add_score_cost, cost_lines
+from benchmarks.pages.curves import add_curves, curves_of, low_shot_lines
 from benchmarks.pages.references import (
     add_references,
     differences_to,
+    published_scores,
     references_lines,
-    references_numbers,
 )
 from benchmarks.pages.scores import add_scores
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.results import Result, append_result
 from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.suite_scores import ELECTRA_AVERAGE, overall
+from benchmarks.statistics.scores import ELECTRA_AVERAGE, overall
 
 NUM_STEPS = 400
 
@@ -126,8 +126,7 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
     assert points[1].sample.range == (0.1, 0.2)
     text = markdown(add_curves, on_the_way)
     assert "A step is 1,000 tokens and 1e+09 FLOPs by the paper's count" in text
-    numbers = curves_numbers(on_the_way)["checkpoints"]["glue-cola"]
-    assert numbers[1]["by_seed"] == {"0": 0.2, "1": 0.1}
+    assert points[1].sample.values == {0: 0.2, 1: 0.1}
 
 
 def test_steps_of_different_cost_have_axes_of_their_own(on_the_way):
@@ -177,7 +176,6 @@ def test_scores_of_parts_stand_by_their_size():
     )
     assert lines[4].startswith("| glue-cola | mcc | random weights | 10 % | 855 |")
     assert all(line in markdown(add_curves, run) for line in lines)
-    assert [n["train_fraction"] for n in curves_numbers(run)["low_shot"]] == [1.0, 0.1, 0.1]
 
 
 def test_cost_stands_beside_the_score(on_the_way):
@@ -187,8 +185,6 @@ def test_cost_stands_beside_the_score(on_the_way):
     )
     assert row in text
     assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
-    assert cost_numbers(on_the_way)["fine_tuning"][0]["train_flops"] == 2e12
-    assert cost_numbers(on_the_way)["pretraining"]["flops_matmul"] == 2e12
 
 
 def test_records_of_before_costs_were_counted_have_dashes():
@@ -244,8 +240,8 @@ def test_published_scores_stand_beside_ours_with_their_protocol():
     assert "ELECTRA-Small-OWT" in text
     assert "median over a large number of fine-tunings" in text
     assert "OTHER ROWS THAN OURS" in text  # those of the test split
-    small = next(n for n in references_numbers(run) if n["model"] == "ELECTRA-Small-OWT")
-    assert (small["value"], small["split"], small["ours"]) == (0.568, "dev", pytest.approx(0.45))
+    assert "| ELECTRA-Small-OWT | mcc | 0.5680 | dev |" in text
+    assert "| ours | mcc | 0.4500 | dev |" in text
     assert references_lines(run)[-1] in text
 
 
@@ -278,8 +274,8 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
     run = make_run(part)
     text = markdown(add_references, run)
     assert "other rows: ours are 100 of 1,043 of dev-part, theirs of the dev split" in text
-    own = next(n for n in references_numbers(run) if n["model"] == "ELECTRA-Small-OWT")
-    assert own["beware"][0].startswith("other rows")
+    small = next(p for p in published_scores("glue-cola") if p.model == "ELECTRA-Small-OWT")
+    assert differences_to(part[0], small)[0].startswith("other rows")
     scores = markdown(add_scores, replace(run, summary={}))
     assert "| dev-part | 100 of 1,043 |" in scores
     assert score_table(part, Path("none"))[1].endswith(" 100 of 1,043 rows of dev-part")
@@ -290,7 +286,9 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
         parts={"dev_mismatched": (9, 9_832)},
         metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3},
     )
-    beware = {n["metric"]: n["beware"] for n in references_numbers(make_run(mnli))}
+    beware = {
+        row.column.metric: differences_to(mnli[0], row) for row in published_scores("glue-mnli")
+    }
     assert "dev_mismatched_accuracy" in beware
     assert all(
         ("other rows: ours are 9 of dev_mismatched, which has 9,832" in found)

@@ -138,16 +138,6 @@ def test_a_tasks_own_options_win_over_those_of_all_tasks():
     assert (rte.learning_rate, rte.batch_size) == (1e-3, 8)
 
 
-def test_the_released_layer_decay_is_off_by_one():
-    """google-research/electra: the top of three layers has decay^2, the embeddings decay^5."""
-    names = [name for name, _ in electra_names().named_parameters()]
-    released = optim.learning_rate_scales(names, 0.8, "released")
-    paper = optim.learning_rate_scales(names, 0.8, "paper")
-    assert released["encoder.layer.2.output.dense.weight"] == pytest.approx(0.64)
-    assert released["embeddings.word_embeddings.weight"] == pytest.approx(0.8**5)
-    assert all(released[name] == pytest.approx(0.8 * paper[name]) for name in names)
-
-
 def test_given_options_win_over_defaults():
     options = EvaluateConfig(learning_rate=1e-5, num_epochs=0.5, layer_lr_decay=1.0, batch_size=10)
     settings = resolve_hyper_parameters(COLA, options, 256, 100, 0.1, "fp32")
