@@ -93,9 +93,7 @@ def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
     if span_files:
         hashes = [[path.name, fingerprint(str(path))] for path in span_files]
         inputs["vocab.span_data_dir"] = digest_of(sorted(hashes))
-    # byte-pair merges, the only way now: folders made when there was another one name it
-    made_by = _options(options) | {"algorithm": "bpe"}
-    return Stage("train-vocab", folder / "vocab", made_by, inputs, reads=reads)
+    return Stage("train-vocab", folder / "vocab", _options(options), inputs, reads=reads)
 
 
 def encode_stage(config: RunConfig) -> Stage:

@@ -155,13 +155,12 @@ def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
 
 
 def test_compiling_xla_by_torch_is_refused(tmp_path):
-    from model.train.processes import ALONE
     from model.train.replay import is_compiled
 
     config = make_config(tmp_path, compile="on").pretrain
     with pytest.raises(ValueError, match="which compiles by itself"):
-        is_compiled(config, torch.device("xla"), ALONE)
-    assert not is_compiled(make_config(tmp_path).pretrain, torch.device("xla"), ALONE)
+        is_compiled(config, torch.device("xla"))
+    assert not is_compiled(make_config(tmp_path).pretrain, torch.device("xla"))
 
 
 def test_elsewhere_tensors_move_and_change_in_place():
