@@ -82,10 +82,12 @@ def stage_at(config: PretrainConfig, step: int) -> Stage:
 def learning_rate(step: int, config: PretrainConfig) -> float:
     """Rate of the update that follows `step` finished ones, 0 <= step <= num_steps.
 
-    peak (1 - t/T) min(1, t/warmup): warmup and linear decay apply *together* from t = 0, as in
-    google-research/electra model/optimization.py:36-45 (so the first update has rate 0);
-    `transformers`' schedule differs. Each stage of electra-two-stage has its own t and T, and
-    warms up over `warmup_steps` or, if it is shorter, all its steps.
+    peak min(1, (1 - t/T) / decay) min(1, t/warmup), decay = `decay_fraction`. At 1, the default,
+    warmup and linear decay apply *together* from t = 0, as in google-research/electra
+    model/optimization.py:36-45 (so the first update has rate 0); `transformers`' schedule differs.
+    Below 1 the rate is constant until the last share of the steps (trapezoidal: Hägele et al.
+    2024), so one run serves for ends of several lengths. Each stage of electra-two-stage has its
+    own t and T, and warms up over `warmup_steps` or, if it is shorter, all its steps.
     """
     assert 0 <= step <= config.num_steps, step
     done, num_steps = step, config.num_steps
@@ -96,4 +98,5 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
             done, num_steps = step - config.generator_steps, num_steps - config.generator_steps
     warmup_steps = min(config.warmup_steps, num_steps)
     warmup = min(1.0, done / warmup_steps) if warmup_steps else 1.0
-    return config.learning_rate * (1 - done / num_steps) * warmup
+    decay = min(1.0, (1 - done / num_steps) / config.decay_fraction)
+    return config.learning_rate * decay * warmup

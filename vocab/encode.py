@@ -19,6 +19,8 @@ from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import xxhash
 from numpy.typing import NDArray
 
@@ -43,6 +45,7 @@ _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every ru
 _ARRAYS = ("tokens", "offsets", "sentences", "counts")
 _COUNTS = ("num_unknown_tokens", "num_documents_without_tokens")
 Key = tuple[str, str]  # split, language
+PartKey = tuple[str, str, int]  # and how many times its documents stand in the shards
 
 
 def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
@@ -68,6 +71,7 @@ def write_token_shards(
     parts = folder / f"parts-{uuid4().hex}"
     parts.mkdir()
     groups = list_row_groups(documents)
+    check_repeats(config.encode.repeats, documents)
     num_bytes = sum(group.num_bytes for group in groups)
     pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
     (
@@ -79,7 +83,10 @@ def write_token_shards(
     run_pipeline(pipeline)
     tokenizer = load_tokenizer(vocab)
     size = tokenizer.get_vocab_size()
-    entries, counts = join_parts(parts, groups, folder, size, config.encode.shard_tokens)
+    num_passes = max(config.encode.repeats.values(), default=1)
+    entries, counts = join_parts(
+        parts, groups, folder, size, config.encode.shard_tokens, num_passes
+    )
     shutil.rmtree(parts)
     _check_splits(entries, config.encode.valid_fraction)
     special = special_token_ids(tokenizer)
@@ -94,12 +101,26 @@ def split_of(text: str, valid_fraction: float) -> str:
     return "valid" if share < valid_fraction else "train"
 
 
+def check_repeats(repeats: Mapping[str, int], documents: Sequence[Path]) -> None:
+    """`ValueError` if no document has one of the sources whose documents shall be repeated."""
+    if not repeats:
+        return
+    sources: set[str] = set()
+    for path in documents:
+        sources.update(pc.unique(pq.read_table(path, columns=["source"]).column(0)).to_pylist())
+    if unknown := sorted(set(repeats) - sources):
+        raise ValueError(
+            f"encode.repeats: no document has the source {unknown[0]!r}; the sources are "
+            f"{', '.join(sorted(sources)[:20])}"
+        )
+
+
 class EncodeRowGroup(beam.DoFn):
     """Writes the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
 
     def __init__(self, vocab: Path, parts: Path, options: EncodeConfig) -> None:
         self._vocab, self._parts = str(vocab), str(parts)
-        self._valid_fraction, self._sentences = options.valid_fraction, options.sentences
+        self._options = options
 
     def process(self, element: tuple[int, RowGroup]) -> None:
         """Encode the row group that has this number among all."""
@@ -108,26 +129,30 @@ class EncodeRowGroup(beam.DoFn):
         with _paused_collector():
             found = self._encode(group, encoder)
         arrays: dict[str, Any] = {
-            f"{split}/{language}/{name}": array
-            for (split, language), documents in found.items()
+            f"{split}/{language}/{times}/{name}": array
+            for (split, language, times), documents in found.items()
             for name, array in documents.arrays(encoder.dtype, encoder.unk).items()
         }
         path = _part_path(Path(self._parts), number)
         with whole_file(path) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
 
-    def _encode(self, group: RowGroup, encoder: WordEncoder) -> dict[Key, "EncodedDocuments"]:
-        found: defaultdict[Key, EncodedDocuments] = defaultdict(EncodedDocuments)
-        for position, (texts, languages) in enumerate(read_texts(group)):
+    def _encode(self, group: RowGroup, encoder: WordEncoder) -> dict[PartKey, "EncodedDocuments"]:
+        options = self._options
+        found: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
+        for position, (texts, languages, sources) in enumerate(read_texts(group)):
             if position == 0:
                 encoder.check(texts)
             cut = [
-                cut_sentences(text, language, self._sentences)
+                cut_sentences(text, language, options.sentences)
                 for text, language in zip(texts, languages, strict=True)
             ]
             ids = iter(encoder.encode(list(chain.from_iterable(cut))))
-            for text, language, sentences in zip(texts, languages, cut, strict=True):
-                key = split_of(text, self._valid_fraction), language
+            rows = zip(texts, languages, sources, cut, strict=True)
+            for text, language, source, sentences in rows:
+                split = split_of(text, options.valid_fraction)
+                times = options.repeats.get(source, 1) if split == "train" else 1
+                key = split, language, times
                 found[key].add([next(ids) for _ in sentences], encoder.sep)
         return found
 
@@ -182,24 +207,35 @@ def _encoder(folder: str) -> WordEncoder:
 
 
 def join_parts(
-    parts: Path, groups: Sequence[RowGroup], folder: Path, vocab_size: int, shard_tokens: int
+    parts: Path,
+    groups: Sequence[RowGroup],
+    folder: Path,
+    vocab_size: int,
+    shard_tokens: int,
+    num_passes: int = 1,
 ) -> tuple[dict[Key, list[ShardEntry]], dict[Key, Counter[str]]]:
     """Shards of each split and language from what the row groups left, and the sums of counts.
 
-    `ValueError` if one of the row groups has left nothing.
+    Documents that stand there several times are written in as many of the passes over the row
+    groups, so that a copy is far from its original. `ValueError` if one of the row groups has left
+    nothing.
     """
     paths = [_part_path(parts, number) for number in range(len(groups))]
     _check_whole(parts, groups, paths)
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
-    with Progress("token shards", len(groups), "row groups") as progress:
-        for path in paths:
+    passes = [(number, path) for number in range(1, num_passes + 1) for path in paths]
+    with Progress("token shards", len(passes), "row groups") as progress:
+        for number, path in passes:
             with np.load(path) as arrays:
                 for part in sorted({name.rpartition("/")[0] for name in arrays}):
-                    split, _, language = part.partition("/")
+                    split, language, times = part.split("/")
+                    if int(times) < number:
+                        continue
                     key = split, language
                     if key not in writers:
-                        writers[key] = ShardWriter(folder / part, vocab_size, shard_tokens)
+                        target = folder / split / language
+                        writers[key] = ShardWriter(target, vocab_size, shard_tokens)
                     *written, added = (arrays[f"{part}/{name}"] for name in _ARRAYS)
                     writers[key].add(*written)
                     counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))

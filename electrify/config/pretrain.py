@@ -144,10 +144,15 @@ class PretrainConfig(Section):
     warmup_steps: Annotated[
         int, Field(ge=0, default_factory=lambda fields: min(10_000, fields["num_steps"] // 10))
     ]
+    # in the last steps, this share of them, the rate falls to 0; before, it is constant
+    decay_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     batch_size: Count  # sequences a step, over all processes
     micro_batch_size: Count | None = None  # sequences a forward pass of one process
     curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length
     learning_rate: Annotated[float, Field(gt=0)]
+    # the generator's own, and its own clip (clipping = "network"): one rate and one clip for both
+    # throttle it. Shared embeddings move with the main network
+    generator_learning_rate: Annotated[float, Field(gt=0)] | None = None
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     # paper: Adam without bias correction, as the original; bias-corrected: torch's AdamW
     optimizer: Literal["paper", "bias-corrected"] = "paper"
@@ -155,6 +160,7 @@ class PretrainConfig(Section):
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
     adam_epsilon: Annotated[float, Field(gt=0)] = 1e-6
     max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
+    clipping: Literal["together", "network"] = "together"  # whose gradients have that norm at most
     # watching
     log_every_steps: Count = 50
     valid_every_steps: Count = 1000
@@ -343,6 +349,8 @@ class PretrainConfig(Section):
         for name, is_used in (
             ("generator_weight", self.has_generator),
             ("sampling_temperature", self.has_generator),
+            ("generator_learning_rate", self.has_generator),
+            ("clipping", self.has_generator),
             ("mask_token_fraction", reads_masked or self.objective == "mlm"),
             ("initial_generator", reads_masked),
         ):

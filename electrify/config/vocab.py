@@ -26,7 +26,11 @@ class VocabConfig(Section):
     surplus: Annotated[float, Field(ge=0, le=4)] = 0.3  # pieces learnt above `size`, then pruned
     max_crossing: Fraction = 0.1  # of a piece's uses across a border; above it is pruned
     max_words: Count = 500_000  # distinct words that merges are learnt from, the most frequent
-    limit_alphabet: Count = 6000
+    # characters that get pieces, the most frequent: unless given a fifth of `size`, but 1,000 to
+    # 6,000. Each takes about two pieces, and words need the others
+    limit_alphabet: Annotated[
+        int, Field(gt=0, default_factory=lambda fields: min(6000, max(1000, fields["size"] // 5)))
+    ]
     # syllables with pieces though the text has none of them: those of KS X 1001 (worth it below
     # some 10 MB of Korean), or all 11,172, which take up to 22,344 pieces
     hangul: Literal["seen", "common", "all"] = "seen"
@@ -79,4 +83,6 @@ class EncodeConfig(Section):
     # kiwi: Korean sentences without full stops are found too, at 0.2 MB/s a core for such text
     sentences: Literal["punctuation", "kiwi"] = "punctuation"
     valid_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
+    # by the documents' column `source`: how many times its documents stand in the train split
+    repeats: dict[str, Count] = Field(default_factory=dict)
     shard_tokens: Annotated[int, Field(ge=1024)] = 33_554_432

@@ -1,7 +1,7 @@
 """AdamW as the original has it, and which parameters each optimiser of a run moves."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 from electrify.config.pretrain import PretrainConfig
 from model.devices.device import overwrite
 
+# of a group of parameters: whose they are, and their learning rate as a multiple of the step's
+_ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
 
 
@@ -34,7 +36,7 @@ class AdamW(torch.optim.Optimizer):
         bias_correction: bool,
     ) -> None:
         self.betas, self.eps, self.bias_correction = betas, eps, bias_correction
-        super().__init__(list(groups), {"lr": 0.0, "weight_decay": 0.0})
+        super().__init__(list(groups), {"lr": 0.0, "weight_decay": 0.0} | _ONE_NETWORK)
         device = self.parameters()[0].device
         for group in self.param_groups:
             group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=device)
@@ -46,12 +48,15 @@ class AdamW(torch.optim.Optimizer):
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     @torch.no_grad()
-    def step(self, divisor: Tensor | None = None) -> None:  # type: ignore[override]
+    def step(self, divisors: Sequence[Tensor] | None = None) -> None:  # type: ignore[override]
         """Update every parameter that has a gradient.
 
-        `divisor`, a scalar on the device, divides all gradients before: clipping in the same pass.
+        `divisors`, one scalar on the device for each group, divide its gradients before: clipping
+        in the same pass.
         """
-        for group in self.param_groups:
+        for group, divisor in zip(
+            self.param_groups, divisors or [None] * len(self.param_groups), strict=True
+        ):
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
             if not moved:
                 continue
@@ -165,14 +170,59 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     betas = (config.adam_beta1, config.adam_beta2)
     optimizers = []
     for names in _trained_together(bare, config):
-        decayed, plain = split_parameters(bare, names)
-        groups: list[dict[str, object]] = [
-            {"params": list(decayed.values()), "weight_decay": config.weight_decay},
-            {"params": list(plain.values()), "weight_decay": 0.0},
-        ]
+        groups = _groups(bare, names, config)
         corrected = config.optimizer == "bias-corrected"
         optimizers.append(AdamW(groups, betas, config.adam_epsilon, corrected))
     return optimizers
+
+
+def _groups(
+    model: nn.Module, names: Sequence[str], config: PretrainConfig
+) -> list[dict[str, object]]:
+    """Groups of one optimiser: by whether weights decay and, where it matters, by network."""
+    groups: list[dict[str, object]] = []
+    apart = config.generator_learning_rate is not None or config.clipping == "network"
+    of_generator = {name for name in names if apart and name.split(".")[0] in _OF_GENERATOR}
+    for network, chosen in (
+        ("main", [name for name in names if name not in of_generator]),
+        ("generator", [name for name in names if name in of_generator]),
+    ):
+        own = config.generator_learning_rate if network == "generator" else None
+        scale = own / config.learning_rate if own else 1.0
+        for parameters, decay in zip(
+            split_parameters(model, chosen), (config.weight_decay, 0.0), strict=True
+        ):
+            if parameters:
+                of = {"network": network, "rate_scale": scale, "weight_decay": decay}
+                groups.append({"params": list(parameters.values())} | of)
+    return groups
+
+
+def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]]:
+    """The norm of all gradients, and what to divide those of each group by.
+
+    Together, as in the original, or network by network: the norm that is left is at most
+    `max_gradient_norm`.
+    """
+    networks = [
+        group["network"] if config.clipping == "network" else "both"
+        for group in optimizer.param_groups
+    ]
+    norms = {}
+    for network in dict.fromkeys(networks):
+        norms[network] = torch.nn.utils.get_total_norm(
+            [
+                parameter.grad
+                for group, of in zip(optimizer.param_groups, networks, strict=True)
+                for parameter in group["params"]
+                if of == network and parameter.grad is not None
+            ]
+        )
+    divisors = {of: (norm / config.max_gradient_norm).clamp(min=1.0) for of, norm in norms.items()}
+    total = next(iter(norms.values()))
+    if len(norms) > 1:
+        total = torch.stack(list(norms.values())).square().sum().sqrt()
+    return total, [divisors[network] for network in networks]
 
 
 def split_parameters(
@@ -213,4 +263,4 @@ def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str
 def set_learning_rate(optimizer: AdamW, rate: float) -> None:
     """Set the rate of every group, in the tensors that a captured step reads."""
     for group in optimizer.param_groups:
-        overwrite(group["lr"], rate)
+        overwrite(group["lr"], rate * group["rate_scale"])

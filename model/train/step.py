@@ -12,7 +12,7 @@ from model.devices.device import autocast, seed_dropout
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
 from model.schedule import Stage, learning_rate, stage_at
-from model.train.optim import AdamW, set_learning_rate
+from model.train.optim import AdamW, clip, set_learning_rate
 from model.train.processes import ALONE, Ranks, bare, synchronised
 
 
@@ -119,10 +119,8 @@ def update(
                 # processes average their gradients, and the loss is a sum over them
                 torch.autograd.backward(loss * ranks.num_ranks)
             outputs.append(output if before is None else _joined(before, output))
-        gradients = [p.grad for p in optimizer.parameters() if p.grad is not None]
-        # over both networks together, as the original
-        norm = torch.nn.utils.get_total_norm(gradients)
-        optimizer.step((norm / config.max_gradient_norm).clamp(min=1.0))
+        norm, divisors = clip(optimizer, config)
+        optimizer.step(divisors)
         norms.append(norm)
     return outputs, torch.stack(norms).square().sum().sqrt()
 

@@ -93,6 +93,18 @@ def test_without_warmup_the_first_rate_is_the_peak():
     assert learning_rate(0, config_of(warmup_steps=0)) == 5e-4
 
 
+def test_a_short_decay_leaves_the_rate_at_its_peak_until_then():
+    """So runs of other lengths are the same until the first of them decays."""
+    longer, shorter = (
+        config_of(num_steps=n, warmup_steps=10, decay_fraction=f)
+        for n, f in ((100, 0.2), (60, 0.5))
+    )
+    rates = [learning_rate(step, longer) / 5e-4 for step in range(101)]
+    assert rates[10:80] == [1.0] * 70
+    assert rates[80:] == pytest.approx([1 - k / 20 for k in range(21)])
+    assert [learning_rate(step, shorter) / 5e-4 for step in range(31)] == rates[:31]
+
+
 def two_stage(**options: object) -> PretrainConfig:
     changed = {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}
     return config_of(objective="electra-two-stage", **(changed | options))

@@ -113,7 +113,7 @@ def test_documents_without_tokens_are_counted_not_written(tmp_path):
     nothing = EncodedDocuments()
     nothing.add([], sep)
     arrays = {
-        f"{part}/ko/{name}": array
+        f"{part}/ko/1/{name}": array
         for part, of in (("train", documents), ("valid", nothing))
         for name, array in of.arrays(np.dtype(np.uint16), unk=1).items()
     }
@@ -171,7 +171,7 @@ def test_a_row_group_encoded_twice_at_once_is_whole_at_every_instant(element, mo
     element.do.process((0, element.group))
     assert [path.name for path in element.parts.iterdir()] == ["000000.npz"]
     assert sorted(np.load(element.parts / "000000.npz")) == states[1]
-    assert {"train/ko/tokens", "train/ko/counts"} <= set(states[1])
+    assert {"train/ko/1/tokens", "train/ko/1/counts"} <= set(states[1])
 
 
 def test_a_worker_that_does_not_see_the_folder_makes_none(element):

@@ -130,6 +130,38 @@ def test_a_tokenizer_edited_by_hand_is_refused(make_run, documents):
         encode(config, [], overwrite=False)
 
 
+def test_repeated_documents_stand_in_the_train_split_once_a_pass(make_run, documents):
+    config = make_run(documents)
+    once, thrice = (
+        config.model_copy(
+            update={
+                "encode": config.encode.model_copy(update={"repeats": repeats}),
+            }
+        )
+        for repeats in ({}, {"test": 3})
+    )
+    train_vocab(config, [], overwrite=False)
+    read = {}
+    for name, of in (("once", once), ("thrice", thrice)):
+        encode(of, [], overwrite=name == "thrice")
+        shards = TokenShards(Path(config.output_dir) / "shards")
+        streams = {split: shards.stream(split, ["ko"]) for split in ("train", "valid")}
+        read[name] = {
+            split: stream.read(0, stream.num_tokens).tolist() for split, stream in streams.items()
+        }
+    assert read["thrice"]["train"] == 3 * read["once"]["train"]
+    assert read["thrice"]["valid"] == read["once"]["valid"]
+
+
+def test_a_repeated_source_that_no_document_has_is_refused(make_run, documents):
+    config = make_run(documents)
+    train_vocab(config, [], overwrite=False)
+    options = config.encode.model_copy(update={"repeats": {"tset": 2}})
+    with pytest.raises(ValueError, match=r"'tset'.*test"):
+        encode(config.model_copy(update={"encode": options}), [], overwrite=False)
+    assert not (Path(config.output_dir) / "shards").exists()
+
+
 def test_odd_documents(make_run, documents):
     odd = ["\x00\x07", "가", "가" * 10_000, "[MASK]", " \n \n"]
     texts = corpus(documents, 10) + [("ko", text) for text in odd]

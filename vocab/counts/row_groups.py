@@ -1,6 +1,6 @@
 """The texts of a row group of documents, few in memory at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -17,21 +17,25 @@ _READ_BYTES = 262_144  # of the file, read at once; not a whole column
 
 def read_texts(
     group: RowGroup, batch_bytes: int = BATCH_BYTES
-) -> Iterator[tuple[list[str], list[str]]]:
-    """Batches of the row group: texts and their languages."""
-    for batch in read_columns(group, batch_bytes):
-        yield batch.column("text").to_pylist(), batch.column("language").to_pylist()
+) -> Iterator[tuple[list[str], list[str], list[str]]]:
+    """Batches of the row group: texts, their languages and their sources."""
+    columns = ("text", "language", "source")
+    for batch in read_columns(group, batch_bytes, columns):
+        text, language, source = (batch.column(name).to_pylist() for name in columns)
+        yield text, language, source
 
 
-def read_columns(group: RowGroup, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Batches of the row group, with the columns `text` and `language`."""
+def read_columns(
+    group: RowGroup, batch_bytes: int, columns: Sequence[str] = ("text", "language")
+) -> Iterator[pa.RecordBatch]:
+    """Batches of the row group, with these columns; `text` is one of them."""
     with pq.ParquetFile(group.path, buffer_size=_READ_BYTES) as file:
         about = file.metadata.row_group(group.number)
         documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
         for batch in file.iter_batches(
             min(max(1, documents), max(1, batch_bytes // _DOCUMENT_BYTES)),
             row_groups=[group.number],
-            columns=["text", "language"],
+            columns=list(columns),
             use_threads=False,
         ):
             yield from _even_parts(batch, batch_bytes)

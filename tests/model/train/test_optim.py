@@ -12,7 +12,7 @@ from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.train import optim
-from model.train.optim import AdamW, make_optimizers, set_learning_rate, split_parameters
+from model.train.optim import AdamW, clip, make_optimizers, set_learning_rate, split_parameters
 
 VOCAB_SIZE = 50
 TINY = SIZE_PRESETS["small"] | {
@@ -45,8 +45,8 @@ VARIANTS = {
 }
 
 
-def pretrainer(name: str) -> tuple[ElectraPretrainer, PretrainConfig]:
-    config = PretrainConfig.model_validate(TINY | VARIANTS[name])
+def pretrainer(name: str, **options: object) -> tuple[ElectraPretrainer, PretrainConfig]:
+    config = PretrainConfig.model_validate(TINY | VARIANTS[name] | options)
     torch.manual_seed(0)
     return ElectraPretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4)), config
 
@@ -151,7 +151,7 @@ def test_a_divisor_is_that_of_the_gradients(bias_correction: bool, way: str):
     for step in range(3):
         for parameters in (divided, alone):
             draw_gradients(parameters, step)
-        optimizers[0].step(torch.tensor(7.0))
+        optimizers[0].step([torch.tensor(7.0)])
         for parameter in alone:
             parameter.grad /= 7
         optimizers[1].step()
@@ -169,7 +169,7 @@ def test_a_step_reads_nothing_back_from_its_device(bias_correction: bool):
         for parameter in parameters:
             parameter.grad = torch.empty_like(parameter)
         set_learning_rate(optimizer, 0.1)
-        optimizer.step(torch.empty((), device="meta"))
+        optimizer.step([torch.empty((), device="meta")])
     with pytest.raises(RuntimeError):
         optimizer.param_groups[0]["lr"].item()
 
@@ -254,21 +254,49 @@ def test_groups_of_the_model_by_name():
     assert {f"generator.{side}.layers.1.query.weight" for side in ("left", "right")} <= set(towers)
 
 
-def test_clipping_is_by_the_norm_of_both_networks_together():
-    """The clipped gradient is the whole one scaled: no network's share of it changes."""
-    model, config = pretrainer("electra")
+@pytest.mark.parametrize("clipping", ["together", "network"])
+def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
+    model, config = pretrainer("electra", clipping=clipping, max_gradient_norm=0.5)
     (optimizer,) = make_optimizers(model, config)
     torch.manual_seed(0)
-    for parameter in model.parameters():
-        parameter.grad = torch.randn_like(parameter)
-    for parameter in model.discriminator.parameters():
-        parameter.grad *= 50
-    before = {name: p.grad.clone() for name, p in model.named_parameters()}
-    norm = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
-    found = torch.nn.utils.clip_grad_norm_(optimizer.parameters(), 1.0)
-    assert float(found) == pytest.approx(float(norm), rel=1e-5)
     for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, before[name] / norm, rtol=1e-4, atol=1e-9)
+        scale = 0.0001 if name.startswith("generator") else 1.0
+        parameter.grad = torch.randn_like(parameter) * scale
+
+    def norm_of(parameters):
+        return torch.cat([p.grad.flatten() for p in parameters]).norm().item()
+
+    whole, divisors = clip(optimizer, config)
+    assert whole.item() == pytest.approx(norm_of(model.parameters()), rel=1e-5)
+    for group, divisor in zip(optimizer.param_groups, divisors, strict=True):
+        for parameter in group["params"]:
+            parameter.grad /= divisor
+    generator = [p for name, p in model.named_parameters() if name.startswith("generator")]
+    others = [p for name, p in model.named_parameters() if not name.startswith("generator")]
+    if clipping == "together":
+        assert norm_of(model.parameters()) == pytest.approx(0.5, rel=1e-4)
+    else:
+        assert norm_of(others) == pytest.approx(0.5, rel=1e-4)
+        assert norm_of(generator) < 0.5  # it was small, and stays as it is
+
+
+def test_a_generator_with_a_rate_of_its_own_moves_as_fast_as_that():
+    """All else equal, the update is in proportion to the rate; shared tables keep the main one."""
+    options = {"num_steps": 10, "warmup_steps": 0, "weight_decay": 0.0}
+    moves = {}
+    for rate in (None, 3e-3):
+        model, config = pretrainer("electra", **options, generator_learning_rate=rate)
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        (optimizer,) = make_optimizers(model, config)
+        set_learning_rate(optimizer, config.learning_rate)
+        torch.manual_seed(0)
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+        moves[rate] = {name: p.detach() - before[name] for name, p in model.named_parameters()}
+    for name, moved in moves[3e-3].items():
+        ratio = 3e-3 / config.learning_rate if name.startswith("generator") else 1.0
+        torch.testing.assert_close(moved, moves[None][name] * ratio, rtol=2e-2, atol=1e-6)
 
 
 def test_decoupled_optimizers_move_shared_embeddings_with_moments_of_their_own():
