@@ -209,10 +209,19 @@ class ElectraPretrainer(nn.Module):
         position_ids: Tensor | None = None,
     ) -> Tensor:
         """The main network's last states: (B, L) to (B, L, H)."""
+        return self.all_main_states(input_ids, token_type_ids, attention_mask, position_ids)[-1]
+
+    def all_main_states(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> list[Tensor]:
+        """The states (B, L, H) that enter the main network's first layer, and of each layer."""
         base = self.generator_embeddings if self.config.weight_sharing == "gdes" else None
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, base)
-        states: Tensor = self.discriminator(embedded, attention_mask)
-        return states
+        return self.discriminator.all_states(embedded, attention_mask)
 
     def detection_logits(self, states: Tensor) -> Tensor:
         """(..., H) to (...); high means replaced."""

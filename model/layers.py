@@ -171,7 +171,11 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
 
     def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """(B, L, E) to (B, L, H).
+        """(B, L, E) to the last layer's states (B, L, H)."""
+        return self.all_states(embedded, attention_mask)[-1]
+
+    def all_states(self, embedded: Tensor, attention_mask: Tensor | None = None) -> list[Tensor]:
+        """(B, L, E) to (B, L, H): what enters the first layer, then each layer's states.
 
         `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
         and broadcasts to (B, heads, L, L).
@@ -181,9 +185,10 @@ class Encoder(nn.Module):
             # autocast makes the product bf16; what the layers add to stays in fp32 all the same
             hidden = self.project(embedded).to(embedded.dtype)
         attention_mask = broadcast_mask(attention_mask)
+        states = [hidden]
         for layer in self.layers:
-            hidden = layer(hidden, attention_mask)
-        return hidden
+            states.append(layer(states[-1], attention_mask))
+        return states
 
 
 def broadcast_mask(mask: Tensor | None) -> Tensor | None:

@@ -15,7 +15,7 @@ from electrify.stage.plan import output_dir, pretrain_stage
 from electrify.system.machine import Precision
 from electrify.system.memory import keep_freed_memory
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
-from model.batch import Batch, Outputs
+from model.batch import Batch, Outputs, document_blocks
 from model.devices.device import (
     autocast,
     cpu_bf16,
@@ -54,6 +54,7 @@ from model.train.replay import FastStep
 from model.train.step import Step
 from model.watch.alarms import broken_state
 from model.watch.flops import parameter_counts
+from model.watch.states import Probe, state_figures
 from model.weights.initial import load_initial
 from vocab.shards.files import TokenShards
 from vocab.shards.mask_units import read_unit_starts
@@ -63,6 +64,7 @@ SUMMARY = "summary.json"
 # Below 2**32, as torch's generator on the CPU knows no more of its seed
 _VALID_KEY_STEP = 2**31
 _INITIAL_STEP = 2**31 + 2**30
+_STATE_SEQUENCES = 512  # of the validation split, whose states are looked at
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
@@ -90,6 +92,7 @@ class Trainer:
         self.valid_data = SequenceData.from_config(config, "valid", shards=shards)
         check_shares(self.train_data.phases, self.device)
         self.identity = run_identity(config)
+        self.probe = self._make_probe(config) if config.pretrain.probe else None
         if config.pretrain.checkpoint_dir and ranks.is_first:
             fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
         ranks.wait()
@@ -101,6 +104,13 @@ class Trainer:
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizers = make_optimizers(self.model, self.config)
+
+    def _make_probe(self, config: RunConfig) -> Probe | None:
+        assert config.pretrain.probe is not None
+        if self.device.type == "xla":
+            raise ValueError("pretrain.probe would be compiled anew for each length; leave it out")
+        vocab, length = output_dir(config) / "vocab", config.encode.sequence_length
+        return Probe(config.pretrain.probe, vocab, length) if self.ranks.is_first else None
 
     def _precision(self, config: PretrainConfig) -> Precision:
         """What the whole run is computed in: "auto" is settled at its start, and kept."""
@@ -188,9 +198,37 @@ class Trainer:
         self.log.pause(step)
         self.model.eval()
         stage = stage_at(self.config, step - 1)  # that of the update before
-        self.log.valid(step, self._valid_outputs(stage), self.valid_data.languages)
+        outputs, languages = self._valid_outputs(stage), self.valid_data.languages
+        self.log.valid(step, outputs, languages, self._state_figures())
         self.model.train()
         self.log.start()
+
+    def _state_figures(self) -> dict[str, float]:
+        """What the first process sees of the main network's states, on text as it is."""
+        if not self.ranks.is_first:
+            return {}
+        with self.train_step.uncompiled(), autocast(self.config, self.device):
+            figures = state_figures(self._valid_states())
+            return figures | (self.probe.figures(self._states_of) if self.probe else {})
+
+    def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The last states (B, L, H) of validation text, and the document of each token (B, L)."""
+        model, num_sequences = bare(self.model), 0
+        for batch, _ in self._valid_batches():
+            masked = model.mask(batch)  # for who attends to whom
+            context = masked.attention_mask, masked.position_ids
+            states = model.main_states(batch.input_ids, batch.token_type_ids, *context)
+            sep = self.valid_data.special.sep
+            documents = document_blocks(batch.input_ids, batch.token_type_ids, masked.tokens, sep)
+            yield states, torch.where(masked.tokens, documents, -1)
+            num_sequences += len(states)
+            if num_sequences >= _STATE_SEQUENCES:
+                break
+
+    def _states_of(self, ids: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
+        """The states (B, L, H) of texts, layer by layer."""
+        ids, tokens = ids.to(self.device), tokens.to(self.device)
+        return bare(self.model).all_main_states(ids, torch.zeros_like(ids), tokens)
 
     def _valid_outputs(self, stage: Stage) -> Iterator[Outputs]:
         """Of this process's passes those that count, each counted before the next is made."""

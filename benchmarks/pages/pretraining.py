@@ -25,7 +25,12 @@ METRICS = {
     "0.5 is guessing",
     "rtd_precision": "of the tokens called replaced, those that were",
     "rtd_recall": "of the replaced tokens, those called replaced",
+    "mean_state_share": "energy of the mean state of the last layer; 1: all tokens are alike",
+    "pooled_variance": "how far the mean states of documents are from each other, of their energy",
+    "participation_ratio": "in how many directions those differ",
+    "probe_f1": "macro-F1 of logistic regression on the frozen states of the best layer",
 }
+_LAYER = "probe_layer_"
 # metric, title, label of the axis, whether it is drawn on a logarithmic one
 _CURVES = (
     ("generator_loss", "Generator loss", "nats per token", True),
@@ -66,6 +71,14 @@ def add_pretraining(document: TwinPage, run: RunFolder) -> None:
     fractions = {kind: curve(run, kind, "replaced_fraction") for kind in ("train", "valid")}
     _add_plot(document, "Replaced tokens", fractions, "share of the tokens judged")
     _add_languages(document, run)
+    directions = {"last layer": curve(run, "valid", "participation_ratio")}
+    _add_plot(document, "Directions in which documents differ", directions, "participation ratio")
+    layers = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
+    probes = {
+        f"layer {name.removeprefix(_LAYER)}": curve(run, "valid", name)
+        for name in sorted(layers, key=lambda name: int(name.removeprefix(_LAYER)))
+    }
+    _add_plot(document, "Frozen probe", probes, "macro-F1")
     norms = {"train": curve(run, "train", "gradient_norm")}
     _add_plot(document, "Gradient norm before clipping", norms, "norm", True)
     speed = {"train": curve(run, "train", "tokens_per_second")}

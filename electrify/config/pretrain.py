@@ -93,6 +93,15 @@ class LengthPhase(Section):
     micro_batch_size: Count | None = None  # of a process; None: as the rest of the run
 
 
+class ProbeConfig(Section):
+    """Labelled texts that show at each validation what the states tell apart."""
+
+    path: str  # .json (a list), .jsonl, .tsv or .csv
+    text: str = "text"  # the field of the text
+    label: str = "label"
+    max_examples: Annotated[int, Field(ge=20)] = 2000  # half to learn from, half to score
+
+
 class PretrainConfig(Section):
     """Token shards to checkpoints (model/). Architecture fields keep `ElectraConfig` names."""
 
@@ -165,6 +174,7 @@ class PretrainConfig(Section):
     log_every_steps: Count = 50
     valid_every_steps: Count = 1000
     num_valid_batches: Count = 16
+    probe: ProbeConfig | None = None  # labelled texts to score frozen states on
     checkpoint_every_steps: Count = 1000
     keep_checkpoints: Count = 2  # the newest
     keep_every_steps: Count | None = None  # one of each so many steps stays, for learning curves

@@ -28,6 +28,7 @@ KEEPING_OPTIONS = (
     "inputs_dir",
     "keep_checkpoints",
     "keep_every_steps",
+    "probe",
     "wandb_project",
 )
 _VERBS = {

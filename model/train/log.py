@@ -249,11 +249,17 @@ class RunLog:
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
-    def valid(self, step: int, outputs: Iterable[Outputs], languages: Sequence[str]) -> None:
-        """Write the figures of a validation on text in these languages."""
+    def valid(
+        self,
+        step: int,
+        outputs: Iterable[Outputs],
+        languages: Sequence[str],
+        states: Mapping[str, float],
+    ) -> None:
+        """Write the figures of a validation on text in these languages, with those of states."""
         window = MetricsWindow(languages, self._device)
         window.add(outputs)
-        record = self._read(window)
+        record = self._read(window) | states
         self._write("valid", step, record)
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
 
@@ -321,6 +327,9 @@ _SHOWN = (
     ("rtd_accuracy", "RTD accuracy {:.3f}"),
     ("rtd_auc", "AUC {:.3f}"),
     ("replaced_fraction", "replaced {:.3f}"),
+    ("mean_state_share", "mean state {:.2f}"),
+    ("participation_ratio", "participation {:.1f}"),
+    ("probe_f1", "probe {:.3f}"),
 )
 
 

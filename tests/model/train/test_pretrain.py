@@ -204,6 +204,7 @@ def test_training_learns_the_rule(config, tmp_path):
     assert valid[-1]["generator_loss"] < 0.85 * math.log(NUM_WORDS)  # all equally frequent
     # by chance .50 +- .015; a better generator makes it harder
     assert valid[-1]["rtd_auc"] > 0.56
+    assert 0 < valid[-1]["mean_state_share"] < 1 < valid[-1]["participation_ratio"]
 
 
 def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path):
