@@ -30,6 +30,7 @@ from model.layers import (
     GeneratorHead,
     TwoTowers,
     initialise,
+    initialise_mimetic,
 )
 from model.masking import choose_positions, cumulative_of, mask_tokens, masked_limits
 
@@ -102,7 +103,10 @@ class ElectraPretrainer(nn.Module):
         self._add_table("noise_probabilities", noise_probabilities)
         cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
         self._add_table("noise_cumulative", cumulative)
-        initialise(self, config.initializer_range)
+        if config.initialization == "mimetic":
+            initialise_mimetic(self)
+        else:
+            initialise(self, config.initializer_range)
         if config.weight_sharing == "gdes":
             for table in self.embeddings.tables():  # differences from the generator's
                 nn.init.zeros_(table.weight)

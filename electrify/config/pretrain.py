@@ -129,6 +129,8 @@ class PretrainConfig(Section):
     max_position_embeddings: Count = 512
     hidden_dropout_prob: Fraction = 0.1
     attention_probs_dropout_prob: Fraction = 0.1
+    # paper: truncated normal, of initializer_range; mimetic: attends to neighbours from the start
+    initialization: Literal["paper", "mimetic"] = "paper"
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
     layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
