@@ -34,7 +34,7 @@ from electrify.storage.files import read_json
 from electrify.system.machine import Precision
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
-from model.train.optim import AdamW
+from model.train.optim import KINDS, AdamW
 from model.train.processes import on_first
 from vocab.shards.files import TokenShards
 
@@ -266,7 +266,7 @@ def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
         f"{number}/{kind}/{name}": on_first(value)
         for number, optimizer in enumerate(optimizers)
         for name, parameter in model.named_parameters()
-        for kind, value in optimizer.state.get(parameter, {}).items()
+        for kind, value in optimizer.moments(parameter).items()
     }
 
 
@@ -299,12 +299,7 @@ def restore_optimizers(
         number, _, kind_of = key.partition("/")
         kind, _, name = kind_of.partition("/")
         parameter = parameters.get(name)
-        known = number.isdecimal() and int(number[:4]) < len(optimizers)
+        known = number.isdecimal() and int(number[:4]) < len(optimizers) and kind in KINDS.values()
         if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
             raise ValueError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
-        # a copy, since what safetensors returns may be the file itself, mapped; moments live beside
-        # their parameter; the optimiser takes the count of steps to its device
-        copied = value.clone()
-        optimizers[int(number)].state[parameter][kind] = (
-            place(copied, parameter.device) if value.dim() else copied
-        )
+        optimizers[int(number)].restore(parameter, kind, value)

@@ -123,7 +123,7 @@ def test_twenty_steps_equal_the_reference(bias_correction: bool, seen: str, way:
     for number, parameter in enumerate(ours):
         expected = sum(SEEN[seen](number, step) for step in range(20))
         # without bias correction nothing asks for it
-        assert optimizer.state[parameter].get("num_steps") == (
+        assert optimizer.moments(parameter).get("num_steps") == (
             expected if bias_correction else None
         )
 
@@ -185,7 +185,7 @@ def test_counts_of_a_checkpoint_go_on(bias_correction: bool, way: str):
         if step == 4:
             for number, parameter in enumerate(stopped):
                 count = torch.tensor(4 - (number % 2), dtype=torch.int64)
-                optimizers[1].state[parameter]["num_steps"] = count
+                optimizers[1].restore(parameter, "num_steps", count)
         for parameters, optimizer in zip((never, stopped), optimizers, strict=True):
             draw_gradients(parameters, step, lambda number, step: step > 0 or number % 2 == 0)
             optimizer.step()
@@ -312,7 +312,7 @@ def test_decoupled_optimizers_move_shared_embeddings_with_moments_of_their_own()
         mine = {id(p) for p in optimizer.parameters()}
         for name, parameter in model.named_parameters():
             assert torch.equal(parameter, before[name]) != (id(parameter) in mine), name
-    moments = [float(o.state[table]["first_moment"][0, 0]) for o in (generator, main)]
+    moments = [float(o.state[table]["exp_avg"][0, 0]) for o in (generator, main)]
     assert moments == pytest.approx([0.1, 0.2])
 
 

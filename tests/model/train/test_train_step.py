@@ -354,7 +354,7 @@ def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(o
         assert parameter.grad is None or parameter.grad.dtype == torch.float32
     for optimizer in optimizers:
         for state in optimizer.state.values():
-            assert state["first_moment"].dtype == state["second_moment"].dtype == torch.float32
+            assert state["exp_avg"].dtype == state["exp_avg_sq"].dtype == torch.float32
     assert math.isfinite(norm.item())
 
 
