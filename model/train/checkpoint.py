@@ -9,6 +9,7 @@ position to store: both follow from (seed, step).
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -219,22 +220,22 @@ def load_model(path: Path, model: nn.Module) -> None:
     restore_model(model, tensors, path)
 
 
+def _newest_state(folder: Path) -> dict[str, Any]:
+    """`state.json` of the newest checkpoint that can be read; {} if there is none."""
+    for path in reversed(checkpoints(folder)):
+        with suppress(*DAMAGES):
+            return read_state(path)
+    return {}
+
+
 def newest_sound(folder: Path) -> int:
     """The step of the newest checkpoint that can be read, 0 if there is none."""
-    for path in reversed(checkpoints(folder)):
-        try:
-            return int(read_state(path)["step"])
-        except DAMAGES:
-            continue
-    return 0
+    return int(_newest_state(folder).get("step", 0))
 
 
 def kept_precision(folder: Path) -> Precision | None:
     """What the run in `folder` is computed in; None without a checkpoint that says so."""
-    step = newest_sound(folder)
-    if not step:
-        return None
-    found = read_json(folder / f"checkpoint-{step}" / CHECKPOINT_STATE)["identity"].get(PRECISION)
+    found = _newest_state(folder).get("identity", {}).get(PRECISION)
     return found if found in get_args(Precision) else None
 
 
@@ -246,15 +247,9 @@ def newest(folder: Path) -> Path:
     return found[-1]
 
 
-def own_tensors(model: nn.Module) -> Tensors:
-    """The tensors of the model's state themselves; one that has several names has its first."""
-    parts = dict((*model.named_parameters(), *model.named_buffers()))
-    return {name: parts[name] for name in model.state_dict() if name in parts}
-
-
 def model_tensors(model: nn.Module) -> Tensors:
-    """`own_tensors` on the CPU of the first process; the others get empty ones."""
-    return {name: on_first(tensor) for name, tensor in own_tensors(model).items()}
+    """The parameters on the CPU of the first process; the others get empty tensors."""
+    return {name: on_first(tensor) for name, tensor in model.named_parameters()}
 
 
 def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
@@ -274,7 +269,7 @@ def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
     """Copy tensors into the model; `ValueError` before anything is changed if they do not
     fit. `where` they are from is for the error."""
-    own = own_tensors(model)
+    own = dict(model.named_parameters())
     wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted({*wanted, *found}):

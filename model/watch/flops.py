@@ -154,6 +154,11 @@ class Flops:
     def __mul__(self, factor: float) -> "Flops":
         return Flops(self.matmul * factor, self.paper * factor, self.six_nd * factor)
 
+    def figures(self) -> dict[str, float]:
+        """By the names that they have in files."""
+        names = "flops_matmul", "flops_paper", "flops_6nd"
+        return dict(zip(names, (self.matmul, self.paper, self.six_nd), strict=True))
+
 
 def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Flops:
     """Training FLOPs a token of a sequence of `length`, in one stage of training.
