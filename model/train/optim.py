@@ -88,7 +88,7 @@ class AdamW(torch.optim.AdamW):
         update = update / (denominator + group["eps"])
         if self.bias_correction:
             update /= _one_minus_power(beta1, state["step"])
-        parameter -= (update + group["weight_decay"] * parameter) * group["lr"]
+        parameter.sub_((update + group["weight_decay"] * parameter) * group["lr"])
 
     def make_state(self) -> None:
         """Make all moments now, and not when the first gradients come."""
@@ -99,7 +99,7 @@ class AdamW(torch.optim.AdamW):
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
             count = 0.0 if self.bias_correction else math.inf
-            state["step"] = torch.tensor(count, device=self._device)
+            state["step"] = torch.full((), count, device=self._device)
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
 

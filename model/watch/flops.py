@@ -20,7 +20,7 @@ at the maker's boost clock, which no kernel reaches for long.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
@@ -81,14 +81,13 @@ def network_sizes(
     )
     if not config.has_generator:
         return main, None
-    return main, NetworkSize(
+    return main, replace(
+        main,
         layers=config.generator_num_hidden_layers,
         hidden=config.generator_hidden_size,
         heads=config.generator_num_attention_heads,
         intermediate=config.generator_intermediate_size,
         embedding=config.generator_embedding_size,
-        vocab=vocab_size,
-        positions=config.max_position_embeddings,
         towers=2 if config.objective == "electric" else 1,
     )
 

@@ -1,7 +1,6 @@
 """Training learns, and a run stopped anywhere and continued ends as one never stopped."""
 
 import json
-import math
 import os
 import signal
 from pathlib import Path
@@ -17,8 +16,6 @@ from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
 from model.train.replay import FastStep
 from tests.model.conftest import make_config
-
-NUM_WORDS = 6  # of the documents in conftest.py
 
 
 def metrics_of(folder: Path) -> list[dict[str, object]]:
@@ -141,31 +138,6 @@ def use_cpu(monkeypatch, precision: str) -> None:
     found = CpuBf16("amx_bf16", 4.0) if precision == "bf16" else CpuBf16(None, 0.1)
     for module in ("devices.device", "pretrain"):
         monkeypatch.setattr(f"model.{module}.cpu_bf16", lambda: found)
-
-
-def test_training_learns_the_rule(config, tmp_path):
-    changes = {
-        "num_steps": 300,
-        "batch_size": 16,
-        "learning_rate": 3e-3,
-        "valid_every_steps": 300,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "initializer_range": 0.1,
-        "generator_hidden_fraction": 1.0,
-        "optimizer": "bias-corrected",
-        "warmup_steps": 20,
-        "discriminator_weight": 5.0,
-        "checkpoint_every_steps": 300,
-        "num_valid_batches": 8,
-    }
-    pretrain = config.pretrain.model_copy(update=changes)
-    train(config.model_copy(update={"pretrain": pretrain}), tmp_path)
-    valid = [m for m in metrics_of(tmp_path) if m["kind"] == "valid"]
-    assert valid[-1]["generator_loss"] < 0.85 * math.log(NUM_WORDS)  # all equally frequent
-    # by chance .50 +- .015; a better generator makes it harder
-    assert valid[-1]["rtd_auc"] > 0.56
-    assert 0 < valid[-1]["mean_state_share"] < 1 < valid[-1]["participation_ratio"]
 
 
 def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path):

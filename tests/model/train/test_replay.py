@@ -198,15 +198,14 @@ class OnTheHost(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("updates", ["joint", "decoupled"])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("objective", "updates"), [*((name, "joint") for name in OBJECTIVES), ("electra", "decoupled")]
+)
 def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(
     objective: str, updates: str, monkeypatch
 ):
     """On a device without data, "meta": reading back is an error there, and copies show."""
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # it has no autocast
-    if updates == "decoupled" and objective in ("mlm", "electra-two-stage", "electra-adversarial"):
-        pytest.skip("has one update")
     options = DROPOUT | OBJECTIVES[objective] | {"updates": updates, "num_hidden_layers": 1}
     model = random_model(objective=objective, **options).to("meta")
     optimizers = make_optimizers(model, model.config)
@@ -263,8 +262,10 @@ def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
 
 @pytest.mark.slow
 @COMPILER
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("objective", "precision"),
+    [("electra", "bf16"), ("electra-adversarial", "fp32"), ("all-tokens-mlm", "fp32")],
+)
 def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precision: str, compiles):
     compiles("aot_eager")
     options = OBJECTIVES[objective] | NO_DROPOUT | {"precision": precision}
@@ -272,17 +273,6 @@ def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precis
     for number in (4, 5, 6, 7):
         twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=6), [3, 3]))
     twins.assert_equal(1e-5 if precision == "fp32" else 2e-3)
-
-
-@pytest.mark.slow
-@COMPILER
-def test_compiled_code_does_what_is_written(compiles):
-    compiles("inductor")
-    twins = Twins(compile="on", **NO_DROPOUT)
-    for number in range(1, 5):
-        twins.run(number, [batch_of(twins.plain, number, padded=True)])
-    assert twins.step.is_compiled
-    twins.assert_equal(1e-4)
 
 
 @pytest.fixture
