@@ -19,7 +19,7 @@ from model.layers import (
     initialise,
 )
 from model.masking import num_slots
-from tests.model.conftest import electra_model, random_batch, random_model
+from tests.model.conftest import random_batch, random_model
 
 CLS, SEP = 2, 3
 
@@ -54,33 +54,6 @@ def names_of(module: nn.Module) -> list[str]:
 
 
 # --- against transformers -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("embedding_size", [16, 32])
-@pytest.mark.parametrize("masked", [False, True])
-def test_embeddings_and_layers_are_those_of_transformers(embedding_size: int, masked: bool):
-    shape = shape_of(embedding_size=embedding_size)
-    embeddings, encoder = Embeddings(shape).double(), Encoder(shape).double()
-    randomise(embeddings, 1)
-    randomise(encoder, 2)
-    assert (encoder.project is None) == (embedding_size == 32)
-    theirs = electra_model(shape, embeddings, encoder)
-    rng = torch.Generator().manual_seed(3)
-    ids = torch.randint(0, 40, (3, 20), generator=rng)
-    types = torch.randint(0, 2, (3, 20), generator=rng)
-    positions = torch.stack([torch.randperm(24, generator=rng)[:20] for _ in range(3)])
-    mask = torch.ones(3, 20, dtype=torch.int64)
-    if masked:
-        mask[0, 13:] = mask[2, 4:] = 0
-    expected = theirs(ids, mask, types, positions).last_hidden_state
-    given = mask if masked else None
-    found = encoder(embeddings(ids, types, positions), given)
-    real = mask.bool()
-    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
-    # positions are 0 ... L - 1 by default
-    expected = theirs(ids, mask, types).last_hidden_state
-    found = encoder(embeddings(ids, types), given)
-    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
 
 
 def test_layers_in_bf16_are_those_in_fp32_but_for_rounding():
@@ -131,20 +104,6 @@ def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
     expected = attend(query, key, value, None, 0.0).float()
     assert (dropped[0] != dropped[1]).any()
     torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0, atol=0.06)
-
-
-# --- heads ----------------------------------------------------------------------------------------
-
-
-def gelu(x: Tensor) -> Tensor:
-    """By the error function, as the original's `gelu`."""
-    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
-
-
-def norm(x: Tensor, layer: nn.LayerNorm) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
-    scaled = centred / (centred.square().mean(-1, keepdim=True) + layer.eps).sqrt()
-    return scaled * layer.weight + layer.bias
 
 
 # --- tables that are differences from others ------------------------------------------------------

@@ -154,7 +154,7 @@ def test_the_weights_move_by_the_step_s_rate():
         torch.testing.assert_close(parameter.double(), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("objective", ["electra", "electra-15", "replace-mlm", "electric"])
+@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "electric"])
 def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objective: str):
     batches = cut(random_batch(model_of(objective), rows=8, padded=True), [5, 3])
     ends, losses = [], []
@@ -176,8 +176,9 @@ def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objecti
             assert decoupled[name].total.item() == pytest.approx(joint[name].total.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
-@pytest.mark.parametrize("objective", ["electra", "electric"])
+@pytest.mark.parametrize(
+    ("objective", "sharing"), [("electra", "embeddings"), ("electra", "gdes"), ("electric", "none")]
+)
 def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_update(
     objective: str, sharing: str
 ):
