@@ -107,6 +107,7 @@ def test_two_stages_are_validated_as_they_are_trained(config, tmp_path, monkeypa
     assert "rtd_loss" not in valid[4]
     assert valid[12]["loss"] == pytest.approx(50 * valid[12]["rtd_loss"], rel=1e-5)
     assert valid[12]["generator_loss"] > 0
+    assert 0 < valid[12]["mean_state_share"] < 1 < valid[12]["participation_ratio"]
 
 
 def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
