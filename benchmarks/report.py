@@ -13,7 +13,6 @@ from benchmarks.pages.cost import add_score_against_flops, add_score_cost
 from benchmarks.pages.curves import add_curves
 from benchmarks.pages.errors import add_errors, errors_numbers
 from benchmarks.pages.leakage import add_leakage, leakage_numbers
-from benchmarks.pages.masked import add_masked, add_masked_comparison, masked_numbers
 from benchmarks.pages.pretraining import add_pretraining, alarms_of
 from benchmarks.pages.references import add_references
 from benchmarks.pages.scores import add_scores, scores_numbers
@@ -74,7 +73,6 @@ def _document(
         document.heading("Side by side")
         add_comparison(document, runs, names, baseline)
         add_score_against_flops(document, runs, names)
-        add_masked_comparison(document, runs, names)
     for run, name, wrong in zip(runs, names, errors, strict=True):
         if len(runs) > 1:
             document.heading(name)
@@ -87,7 +85,6 @@ def _document(
             ("Leakage", partial(add_leakage, with_texts=with_texts)),
             ("One example", add_example),
             ("Pretraining", add_pretraining),
-            ("Hidden tokens", add_masked),
             ("Vocabulary", add_vocabulary),
             ("Corpus", add_corpus),
             ("Cost and how to run it again", add_cost),
@@ -99,11 +96,8 @@ def _document(
 
 def _quoting_nothing(run: RunFolder) -> RunFolder:
     """The run without sentences of its corpus."""
-    masked = {
-        stage: found.model_copy(update={"examples": []}) for stage, found in run.masked.items()
-    }
     vocabulary = {key: value for key, value in run.vocabulary.items() if key != "samples"}
-    return replace(run, masked=masked, vocabulary=vocabulary)
+    return replace(run, vocabulary=vocabulary)
 
 
 def _errors_section(errors: Sequence[TaskErrors]) -> Callable[[TwinPage, RunFolder], None]:
@@ -133,7 +127,6 @@ def _numbers(
                 "final_valid": final_valid(run),
                 "alarms": alarms_of(run),
                 "leakage": leakage_numbers(run),
-                "masked": masked_numbers(run),
                 "scores": scores_numbers(run, baseline),
                 "errors": errors_numbers(wrong),
                 "corpus": {k: run.corpus[k] for k in _CORPUS_KEYS if k in run.corpus},

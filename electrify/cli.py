@@ -93,13 +93,6 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
         what.add_argument(option, metavar="RUN", help=text)
 
 
-def _predict_masked(verb: argparse.ArgumentParser) -> None:
-    _config(verb)
-    verb.add_argument(
-        "--checkpoint", type=int, metavar="STEP", help="one on the way, in place of the last"
-    )
-
-
 def _leakage(verb: argparse.ArgumentParser) -> None:
     _config(verb)
     verb.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
@@ -156,9 +149,6 @@ VERBS = {
     ),
     "evaluate": Verb(
         "fine-tune and score an encoder", f"{_DEMO} --data-dir pipeline/sample", _evaluate
-    ),
-    "predict-masked": Verb(
-        "how well the networks name hidden tokens", f"{_DEMO} --checkpoint 500", _predict_masked
     ),
     "leakage": Verb(
         "which benchmark examples stand in the run's documents",

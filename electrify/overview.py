@@ -16,8 +16,8 @@ from electrify.stage.remote import address_of, local_folders, names_below
 from electrify.system.machine import load_warning, num_cores
 from electrify.system.progress import duration
 
-_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "masked", "evaluate", "leakage")
-_OF_MODELS = ("evaluate-", "masked-")  # of another encoder or one checkpoint: `evaluate-<name>`
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "evaluate", "leakage")
+_OF_MODELS = ("evaluate-",)  # of another encoder or one checkpoint: `evaluate-<name>`
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 _EXTRAS = {
     "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),

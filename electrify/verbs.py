@@ -200,15 +200,6 @@ def report(parsed: Namespace) -> None:
     print(page)
 
 
-def predict_masked(parsed: Namespace) -> None:
-    """How well the networks of a run name hidden tokens."""
-    from model.masked.predict import predict_masked
-
-    config = _load(parsed)
-    pull(Path(config.output_dir), "pretrain", "vocab")
-    print(predict_masked(config, parsed.checkpoint, parsed.overwrite))
-
-
 def leakage(parsed: Namespace) -> None:
     """Which benchmark examples stand in the run's documents."""
     from benchmarks.leakage.examples import write_items

@@ -4,8 +4,9 @@ Documents that share a packed sequence are told apart, so that each is attended 
 functions of tensors; static shapes. B sequences, L positions.
 """
 
-from dataclasses import dataclass, fields
-from typing import Literal, Self
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -48,18 +49,6 @@ class Noise:
             torch.rand(*slots, 2, generator=rng, dtype=torch.float64),
         )
 
-    def rows(self, rows: slice) -> "Noise":
-        """The draws of some sequences."""
-        return Noise(self.positions[rows], self.mask[rows], self.samples[rows])
-
-    def to(self, device: torch.device) -> "Noise":
-        """Move; from the CPU to itself is free."""
-        return Noise(*(spread(getattr(self, field.name), device) for field in fields(self)))
-
-    def filled_up(self, num_sequences: int) -> "Noise":
-        """With draws for sequences of padding."""
-        return Noise(*(_filled_up(getattr(self, f.name), num_sequences) for f in fields(self)))
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -73,38 +62,43 @@ class Batch:
 
     def rows(self, rows: slice) -> "Batch":
         """Some of the sequences, as a micro-batch."""
-        return Batch(
-            self.input_ids[rows],
-            self.token_type_ids[rows],
-            self.noise.rows(rows),
-            self.languages[rows],
-            self.packed,
-        )
+        return map_tensors(self, lambda tensor: tensor[rows])
 
     def to(self, device: torch.device) -> "Batch":
         """Move; from the CPU to itself is free."""
-        return Batch(
-            spread(self.input_ids, device),
-            spread(self.token_type_ids, device),
-            self.noise.to(device),
-            spread(self.languages, device),
-            self.packed,
-        )
+        return map_tensors(self, lambda tensor: spread(tensor, device))
+
+    def tensors(self) -> list[Tensor]:
+        """All of them."""
+        noise = self.noise
+        drawn = [noise.positions, noise.mask, noise.samples]
+        return [self.input_ids, self.token_type_ids, *drawn, self.languages]
 
     def filled_up(self, num_sequences: int, pad: int) -> "Batch":
         """With sequences of padding alone, which count for nothing, up to a number of sequences."""
-        return Batch(
-            _filled_up(self.input_ids, num_sequences, pad),
-            _filled_up(self.token_type_ids, num_sequences),
-            self.noise.filled_up(num_sequences),
-            _filled_up(self.languages, num_sequences),
-            self.packed,
-        )
+
+        def filled(rows: Tensor, value: int = 0) -> Tensor:
+            return torch.cat([rows, rows.new_full((missing, *rows.shape[1:]), value)])
+
+        missing = num_sequences - len(self.input_ids)
+        if not missing:
+            return self
+        return replace(map_tensors(self, filled), input_ids=filled(self.input_ids, pad))
 
 
-def _filled_up(rows: Tensor, number: int, value: int = 0) -> Tensor:
-    more = rows.new_full((number - len(rows), *rows.shape[1:]), value)
-    return torch.cat([rows, more]) if len(more) else rows
+Tensors = TypeVar("Tensors", bound=Noise | Batch)
+
+
+def map_tensors(data: Tensors, function: Callable[[Tensor], Tensor]) -> Tensors:
+    """A dataclass with another tensor in place of each."""
+    changed: dict[str, Any] = {}
+    for field in fields(data):
+        value = getattr(data, field.name)
+        if isinstance(value, Tensor):
+            changed[field.name] = function(value)
+        elif isinstance(value, Noise):
+            changed[field.name] = map_tensors(value, function)
+    return replace(data, **changed)
 
 
 @dataclass(frozen=True)
@@ -124,6 +118,11 @@ class Masked:
     originals: Tensor  # (B, N) int64, the tokens that stood there
     masked_ids: Tensor  # (B, L) int64, the generator's input
     hidden: Tensor  # (B, N) fp32, 1 where a position was chosen and its token is not in that input
+
+    @property
+    def beside(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """What a network reads beside ids: token types, attention mask, positions."""
+        return self.batch.token_type_ids, self.attention_mask, self.position_ids
 
 
 Unit = Literal["chosen", "tokens", "candidates"]

@@ -21,11 +21,16 @@ from electrify.stage.folder import write_json
 from electrify.stage.plan import export_stage, output_dir, run_folder
 from electrify.stage.run import run_stage
 from electrify.system.progress import log, warn
-from model.electra import ElectraPretrainer, Network, exported_networks
+from model.electra import ElectraPretrainer
 from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
 from model.train.data import SequenceData, open_shards, special_tokens
 from model.weights.card import trained_length, write_cards
-from model.weights.names import to_transformers, transformers_class
+from model.weights.names import (
+    Network,
+    exported_networks,
+    to_transformers,
+    transformers_class,
+)
 
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
 

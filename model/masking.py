@@ -225,6 +225,8 @@ def _draw_index(weights: Tensor, uniforms: Tensor) -> Tensor:
 def cumulative_of(probabilities: Tensor) -> Tensor:
     """Sums of probabilities or counts (V,) up to and with each id, over all: fp64, the last is 1.
 
+    `insertion_index` of a draw is the first id whose sum exceeds it: one of probability 0 has the
+    sum of the id before it and is never drawn.
     `ValueError` if they are not finite and >= 0 with a sum above 0.
     """
     cumulative = probabilities.double().cumsum(dim=0)
@@ -235,15 +237,6 @@ def cumulative_of(probabilities: Tensor) -> Tensor:
             "be finite and >= 0, and one must be above 0"
         )
     return cumulative / total
-
-
-def sample_from_table(cumulative: Tensor, uniforms: Tensor) -> Tensor:
-    """Ids by `cumulative_of` (V,): draws (...) fp64 to ids (...) int64.
-
-    The first id whose sum exceeds the draw: one of probability 0 has the sum of the id before it
-    and is never drawn.
-    """
-    return insertion_index(cumulative, uniforms)
 
 
 def replace_tokens(

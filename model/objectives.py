@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from model.batch import Counts, Masked, Outputs, Term
 from model.electra import ElectraPretrainer, at_positions, generator_output, language_output
 from model.layers import GeneratorHead
-from model.masking import forbid_tokens, replace_tokens, sample_from_table, sample_tokens
+from model.masking import forbid_tokens, replace_tokens, sample_tokens
+from model.ordered import insertion_index
 from model.schedule import Stage
 from model.vocabulary_head import (
     HeadLoss,
@@ -55,20 +56,6 @@ class Detected:
     losses: Tensor  # binary cross-entropies, with gradient
 
 
-def generator_states(model: ElectraPretrainer, masked: Masked, input_ids: Tensor) -> Tensor:
-    """(B, L) to the generator's last states (B, L, H)."""
-    return model.generator_states(
-        input_ids, masked.batch.token_type_ids, masked.attention_mask, masked.position_ids
-    )
-
-
-def main_states(model: ElectraPretrainer, masked: Masked, input_ids: Tensor) -> Tensor:
-    """(B, L) to the main network's last states (B, L, H)."""
-    return model.main_states(
-        input_ids, masked.batch.token_type_ids, masked.attention_mask, masked.position_ids
-    )
-
-
 def predict_chosen_tokens(
     output: tuple[GeneratorHead, Tensor],
     masked: Masked,
@@ -96,7 +83,7 @@ def sample_noise(model: ElectraPretrainer, masked: Masked) -> Tensor:
         below = cumulative[masked.originals] - own
         draws = draws * (total - own)
         draws = (draws + own * (draws >= below)) / total
-    return sample_from_table(cumulative, draws)
+    return insertion_index(cumulative, draws)
 
 
 def corrupt(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,7 +97,7 @@ def corrupt(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> tuple[
 def detect(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> Detected:
     """Run the discriminator on the sequence with the samples in it."""
     corrupted, labels = corrupt(model, masked, sampled)
-    logits = model.detection_logits(main_states(model, masked, corrupted)).float()
+    logits = model.detection_logits(model.main_states(corrupted, *masked.beside)).float()
     losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     return Detected(corrupted, labels, logits, losses)
 
@@ -168,7 +155,7 @@ def generate_from_towers(model: ElectraPretrainer, masked: Masked) -> Generated:
         log_probs = model.noise_probabilities.float().clamp(min=_LEAST).log()
         return Generated(sampled, noise_log_probs=log_probs[noised])
     head, table = generator_output(model)
-    states = head.transform(generator_states(model, masked, ids))
+    states = head.transform(model.generator_states(ids, *masked.beside))
     found = head_loss(states, table, head.bias, ids, masked.maskable.float())
     term = Term(found.total, "candidates", model.config.generator_weight)
     with torch.no_grad():
@@ -192,7 +179,7 @@ def contrast_noise(model: ElectraPretrainer, masked: Masked, generated: Generate
     """
     assert generated.noise_log_probs is not None
     corrupted, _ = corrupt(model, masked, generated.sampled)
-    energies = model.detection_logits(main_states(model, masked, corrupted)).float()
+    energies = model.detection_logits(model.main_states(corrupted, *masked.beside)).float()
     share = math.log(model.config.mask_fraction / (1 - model.config.mask_fraction))
     logits = energies + generated.noise_log_probs + share
     labels = torch.zeros_like(energies).scatter_add(1, masked.positions, masked.weights)
@@ -236,7 +223,7 @@ def generate_tokens(model: ElectraPretrainer, masked: Masked) -> Generated:
     config = model.config
     if config.generator != "learned":
         return Generated(sample_noise(model, masked))
-    states = generator_states(model, masked, masked.masked_ids)
+    states = model.generator_states(masked.masked_ids, *masked.beside)
     if config.objective == "electra-adversarial":
         return _generate_for_reward(model, masked, at_positions(states, masked.positions))
     sampling = Sampling(
@@ -323,7 +310,7 @@ def masked_language_model(model: ElectraPretrainer, masked: Masked) -> Outputs:
 def _predict_at_positions(
     model: ElectraPretrainer, masked: Masked, input_ids: Tensor, generator: Term | None
 ) -> Outputs:
-    states = main_states(model, masked, input_ids)
+    states = model.main_states(input_ids, *masked.beside)
     found = predict_chosen_tokens(language_output(model), masked, states)
     main = Term(found.total, "chosen", model.config.main_weight)
     outputs = outputs_of(masked, {"generator": generator, "discriminator": main})
@@ -339,7 +326,7 @@ def predict_all(model: ElectraPretrainer, masked: Masked, generated: Generated) 
     """
     originals, at = masked.batch.input_ids, masked.positions
     corrupted, labels = corrupt(model, masked, generated.sampled)
-    states = main_states(model, masked, corrupted)
+    states = model.main_states(corrupted, *masked.beside)
     raw = model.detection_logits(states).float()
     predicted, hits = gathered_log_probs(model.language_logits, states, originals)
     copied = F.logsigmoid(-raw).masked_fill(corrupted != originals, float("-inf"))

@@ -25,7 +25,6 @@ SHORT = [
     "evaluate.num_epochs=1",
     "evaluate.max_train_examples=32",
     "evaluate.random_init_control=false",
-    "masked.num_sequences=4",
 ]
 
 

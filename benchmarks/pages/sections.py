@@ -97,7 +97,7 @@ def config_toml(run: RunFolder) -> str:
     The stages' manifests leave out what never changes a result: the Beam runner, and the folder of
     the benchmark data.
     """
-    sections = {stage: dict(run.config(stage)) for stage in (*STAGES, "masked")}
+    sections = {stage: dict(run.config(stage)) for stage in STAGES}
     lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
     if "seed" in sections["pretrain"]:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
@@ -107,7 +107,7 @@ def config_toml(run: RunFolder) -> str:
         if option in sections["pretrain"]:
             sections["shards"][option] = sections["pretrain"].pop(option)
     names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
-    for stage, name in (names | {"masked": "masked", "evaluate": "evaluate"}).items():
+    for stage, name in (names | {"evaluate": "evaluate"}).items():
         options = {k: v for k, v in sections[stage].items() if v is not None}
         if options:
             lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]

@@ -12,7 +12,6 @@ from benchmarks.results.results import RESULTS, Result, largest_part, read_resul
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage
-from electrify.stage.masked_report import MaskedReport, read_report
 from electrify.stage.plan import METRICS
 from electrify.storage.files import parse_json, read_json
 
@@ -55,7 +54,6 @@ class RunFolder:
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
     # hidden tokens, by stage: of the last checkpoint, and of those on the way
-    masked: Mapping[str, MaskedReport] = field(default_factory=dict)
     leakage: LeakageReport | None = None  # None: not looked for
 
     @property
@@ -93,7 +91,7 @@ def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
         raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
-    names = [*STAGES, *_other_evaluations(folder), *_masked(folder), *_leakage(folder)]
+    names = [*STAGES, *_other_evaluations(folder), *_leakage(folder)]
     stages = {s: _place(folder, s) for s in names}
     present = {stage: place for stage, place in stages.items() if place is not None}
     if not present:
@@ -132,7 +130,6 @@ def read_run(folder: Path) -> RunFolder:
             for stage, records in evaluated.items()
             if len({record.train_fraction for record in records}) > 1
         },
-        masked={s: read_report(folder / s) for s in present if s.startswith("masked")},
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
     )
 
@@ -155,13 +152,8 @@ def _other_evaluations(folder: Path) -> list[str]:
     return sorted({p.name.removesuffix(".partial") for p in folder.glob("evaluate-*")})
 
 
-def _masked(folder: Path) -> list[str]:
-    """Finished stages of hidden tokens: of an unfinished one nothing can be read."""
-    return sorted(place.parent.name for place in folder.glob(f"masked*/{MANIFEST}"))
-
-
 def _leakage(folder: Path) -> list[str]:
-    """As `_masked`."""
+    """Where it is finished: of an unfinished one nothing can be read."""
     return [LEAKAGE] if (folder / LEAKAGE / MANIFEST).exists() else []
 
 

@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.masked import MaskedConfig
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.section import Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
@@ -22,7 +21,6 @@ class RunConfig(Section):
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig
     pretrain: PretrainConfig
-    masked: MaskedConfig = MaskedConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
 
     @model_validator(mode="after")

@@ -187,18 +187,6 @@ def export_stage(config: RunConfig) -> Stage:
     )
 
 
-def masked_stage(config: RunConfig, checkpoint: Path | None) -> Stage:
-    """A checkpoint to how well it names hidden tokens: the last one, or one on the way."""
-    folder, options = output_dir(config), _options(config.masked, leave_out={"batch_size"})
-    if checkpoint is None:
-        inputs, reads = _earlier(folder, "pretrain", "shards")
-        return Stage("predict-masked", folder / "masked", options, inputs, reads=reads)
-    inputs, reads = _earlier(folder, "shards")
-    inputs["checkpoint"] = fingerprint(str(checkpoint / CHECKPOINT_STATE))
-    target = folder / f"masked-{checkpoint.name}"
-    return Stage("predict-masked", target, options, inputs, reads=reads)
-
-
 def evaluate_stage(
     config: RunConfig,
     model: str | None,

@@ -9,6 +9,7 @@ position to store: both follow from (seed, step).
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -34,7 +35,7 @@ from electrify.storage.files import read_json
 from electrify.system.machine import Precision
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
-from model.train.optim import AdamW
+from model.train.optim import KINDS, AdamW
 from model.train.processes import on_first
 from vocab.shards.files import TokenShards
 
@@ -219,22 +220,22 @@ def load_model(path: Path, model: nn.Module) -> None:
     restore_model(model, tensors, path)
 
 
+def _newest_state(folder: Path) -> dict[str, Any]:
+    """`state.json` of the newest checkpoint that can be read; {} if there is none."""
+    for path in reversed(checkpoints(folder)):
+        with suppress(*DAMAGES):
+            return read_state(path)
+    return {}
+
+
 def newest_sound(folder: Path) -> int:
     """The step of the newest checkpoint that can be read, 0 if there is none."""
-    for path in reversed(checkpoints(folder)):
-        try:
-            return int(read_state(path)["step"])
-        except DAMAGES:
-            continue
-    return 0
+    return int(_newest_state(folder).get("step", 0))
 
 
 def kept_precision(folder: Path) -> Precision | None:
     """What the run in `folder` is computed in; None without a checkpoint that says so."""
-    step = newest_sound(folder)
-    if not step:
-        return None
-    found = read_json(folder / f"checkpoint-{step}" / CHECKPOINT_STATE)["identity"].get(PRECISION)
+    found = _newest_state(folder).get("identity", {}).get(PRECISION)
     return found if found in get_args(Precision) else None
 
 
@@ -246,15 +247,9 @@ def newest(folder: Path) -> Path:
     return found[-1]
 
 
-def own_tensors(model: nn.Module) -> Tensors:
-    """The tensors of the model's state themselves; one that has several names has its first."""
-    parts = dict((*model.named_parameters(), *model.named_buffers()))
-    return {name: parts[name] for name in model.state_dict() if name in parts}
-
-
 def model_tensors(model: nn.Module) -> Tensors:
-    """`own_tensors` on the CPU of the first process; the others get empty ones."""
-    return {name: on_first(tensor) for name, tensor in own_tensors(model).items()}
+    """The parameters on the CPU of the first process; the others get empty tensors."""
+    return {name: on_first(tensor) for name, tensor in model.named_parameters()}
 
 
 def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
@@ -266,7 +261,7 @@ def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
         f"{number}/{kind}/{name}": on_first(value)
         for number, optimizer in enumerate(optimizers)
         for name, parameter in model.named_parameters()
-        for kind, value in optimizer.state.get(parameter, {}).items()
+        for kind, value in optimizer.moments(parameter).items()
     }
 
 
@@ -274,7 +269,7 @@ def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
     """Copy tensors into the model; `ValueError` before anything is changed if they do not
     fit. `where` they are from is for the error."""
-    own = own_tensors(model)
+    own = dict(model.named_parameters())
     wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted({*wanted, *found}):
@@ -299,12 +294,7 @@ def restore_optimizers(
         number, _, kind_of = key.partition("/")
         kind, _, name = kind_of.partition("/")
         parameter = parameters.get(name)
-        known = number.isdecimal() and int(number[:4]) < len(optimizers)
+        known = number.isdecimal() and int(number[:4]) < len(optimizers) and kind in KINDS.values()
         if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
             raise ValueError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
-        # a copy, since what safetensors returns may be the file itself, mapped; moments live beside
-        # their parameter; the optimiser takes the count of steps to its device
-        copied = value.clone()
-        optimizers[int(number)].state[parameter][kind] = (
-            place(copied, parameter.device) if value.dim() else copied
-        )
+        optimizers[int(number)].restore(parameter, kind, value)

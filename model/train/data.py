@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.progress import is_main_process
-from model.batch import Batch, Noise, SpecialTokens
+from model.batch import Batch, Noise, SpecialTokens, map_tensors
 from model.masking import num_slots
 from model.schedule import Phase, phase_at, phases_of, sequences_until
 from model.watch.metrics import fingerprint
@@ -183,7 +183,7 @@ class SequenceData:
             ids,
             types,
             reader.language_numbers(indices),
-            noise.rows(slice(rank, None, num_ranks)),
+            map_tensors(noise, lambda draws: draws[rank::num_ranks]),
             reader.is_full,
             micro_batch_size,
         )
@@ -203,12 +203,8 @@ class StepData:
             _check_shares(phase, num_ranks)
         self.last = self._data[self.phases[-1].sequence_length]
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        """This rank's share of the batch that follows `step` finished steps, on the CPU."""
-        return self.host_batch(step).micro_batches(_CPU)
-
     def host_batch(self, step: int) -> HostBatch:
-        """The same as it is read, from `step` alone and in any thread.
+        """This rank's share of the batch that follows `step` finished steps, in any thread.
 
         A phase begins where the sequences of the phases before it ended: another length has
         another order, so this only keeps two phases of one length from repeating.
@@ -288,16 +284,8 @@ def _check_shares(phase: Phase, num_ranks: int) -> None:
 _AHEAD = 2  # steps: one to take, one that is read meanwhile; more only holds more memory
 
 
-class StepSource(Protocol):
-    """What has a batch for every step, from its number alone."""
-
-    def host_batch(self, step: int) -> HostBatch:
-        """This process's share of the batch that follows `step` finished steps."""
-        ...
-
-
 class Loader:
-    """Steps `first` ... `end` - 1 of a source in turn, as micro-batches on a device.
+    """Steps `first` ... `end` - 1 of a run's data in turn, as micro-batches on a device.
 
     A batch follows from its step, so nothing here is saved and a stopped run loses only what was
     read ahead. The thread reads and draws, and sends to XLA's devices. It never touches a GPU: CUDA
@@ -305,7 +293,7 @@ class Loader:
     on the current stream.
     """
 
-    def __init__(self, source: StepSource, device: torch.device, first: int, end: int) -> None:
+    def __init__(self, source: StepData, device: torch.device, first: int, end: int) -> None:
         self._source, self._device, self._end = source, device, end
         self._next = self._asked = first
         self._read: deque[Future[tuple[HostBatch, list[Batch]]]] = deque()
@@ -347,7 +335,7 @@ class Loader:
     def fingerprint(self) -> int:
         """Of the first micro-batch of the step that was taken last."""
         assert self._taken is not None
-        return fingerprint(self._taken.micro_batches(torch.device("cpu"))[0].input_ids)
+        return fingerprint(self._taken.micro_batches(_CPU)[0].input_ids)
 
     def _ask(self) -> None:
         while self._asked < min(self._next + _AHEAD, self._end):

@@ -85,9 +85,7 @@ class Speed:
             "positions_per_second": (self.done.positions - before.positions) / elapsed,
             "mfu": flops / elapsed / self._peak,
             "data_wait_fraction": waited_seconds / elapsed,
-            "flops_matmul": self.done.flops.matmul,
-            "flops_paper": self.done.flops.paper,
-            "flops_6nd": self.done.flops.six_nd,
+            **self.done.flops.figures(),
         }
 
     @property
@@ -289,9 +287,7 @@ class RunLog:
             "tokens": done.positions,
             "seconds": round(speed.seconds, 1),
             "tokens_per_second": round(speed.positions_per_second, 1),
-            "flops_matmul": done.flops.matmul,
-            "flops_paper": done.flops.paper,
-            "flops_6nd": done.flops.six_nd,
+            **done.flops.figures(),
         }
 
     def _read(self, window: MetricsWindow) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """AdamW as the original has it, and which parameters each optimiser of a run moves."""
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +14,18 @@ from model.devices.device import overwrite
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
 _ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
+# those that torch's fused kernel runs on
+_FUSED_DEVICES = ("cpu", "cuda")
+# torch's names in memory, ours in checkpoints
+KINDS = {"exp_avg": "first_moment", "exp_avg_sq": "second_moment", "step": "num_steps"}
 
 
-class AdamW(torch.optim.Optimizer):
-    """Adam with decoupled weight decay; with or without bias correction.
+class AdamW(torch.optim.AdamW):
+    """torch's, with or without bias correction; each parameter counts its own steps.
 
     Without (google-research/electra model/optimization.py:113-133): m and v are used as they are,
-    epsilon stands outside the root, and weight decay is added to the update and scaled by the
-    learning rate. With it, the same as `torch.optim.AdamW`; each parameter counts its own steps. A
-    parameter without a gradient stays as it is, moments included.
+    and epsilon stands outside the root. The correction fades with the count of steps, so a count
+    that begins at infinity has none. A parameter without a gradient stays as it is.
 
     A step reads nothing back from the device, where rates and counts are tensors: it can be
     captured in a CUDA graph.
@@ -35,127 +38,89 @@ class AdamW(torch.optim.Optimizer):
         eps: float,
         bias_correction: bool,
     ) -> None:
-        self.betas, self.eps, self.bias_correction = betas, eps, bias_correction
-        super().__init__(list(groups), {"lr": 0.0, "weight_decay": 0.0} | _ONE_NETWORK)
-        device = self.parameters()[0].device
+        groups = [_ONE_NETWORK | group for group in groups]
+        self.bias_correction = bias_correction
+        self._device = next(iter(groups[0]["params"])).device  # type: ignore[call-overload]
+        self._is_fused = self._device.type in _FUSED_DEVICES
+        super().__init__(
+            groups, 0.0, betas, eps, 0.0, fused=self._is_fused, capturable=self._is_fused
+        )
         for group in self.param_groups:
-            group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=device)
-        # the count of a parameter whose moments are not corrected, as after many steps
-        self._settled = torch.tensor(math.inf, device=device)
+            group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._device)
 
     def parameters(self) -> list[nn.Parameter]:
         """All parameters this optimiser moves: what to clip together."""
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     @torch.no_grad()
-    def step(self, divisors: Sequence[Tensor] | None = None) -> None:  # type: ignore[override]
+    def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
         """Update every parameter that has a gradient.
 
         `divisors`, one scalar on the device for each group, divide its gradients before: clipping
         in the same pass.
         """
-        for group, divisor in zip(
-            self.param_groups, divisors or [None] * len(self.param_groups), strict=True
-        ):
+        divisors = divisors or [None] * len(self.param_groups)
+        is_one = self._is_fused and all(of is divisors[0] for of in divisors)
+        self.grad_scale = divisors[0] if is_one else None
+        for group, divisor in zip(self.param_groups, divisors, strict=True):
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if not moved:
-                continue
-            states = [self._state_of(parameter) for parameter in moved]
-            counts = [self._settled] * len(moved)
-            if self.bias_correction:
-                counts = [state["num_steps"] for state in states]
-                torch._foreach_add_(counts, 1)
-            tensors = _Tensors(
-                moved,
-                [parameter.grad for parameter in moved],
-                [state["first_moment"] for state in states],
-                [state["second_moment"] for state in states],
-                counts,
-            )
-            self._update(tensors, group["lr"], group["weight_decay"], divisor)
+            if moved and divisor is not None and not is_one:
+                torch._foreach_div_([parameter.grad for parameter in moved], divisor)
+            for parameter in moved:
+                self._make_state(parameter)
+                if not self._is_fused:
+                    self._move(parameter, group)
+        if self._is_fused:  # a fifth of the time of `_move` (two CPU cores)
+            super().step()
 
-    def _update(self, of: "_Tensors", rate: Tensor, decay: float, divisor: Tensor | None) -> None:
-        if self._settled.device.type not in _FUSED_DEVICES:
-            self._update_in_passes(of, rate, decay, divisor)
-            return
-        # one pass over everything: a fifth of the time of the others (two CPU cores)
-        torch._fused_adamw_(
-            of.parameters,
-            of.gradients,
-            of.first,
-            of.second,
-            [],
-            of.counts,
-            lr=rate,
-            beta1=self.betas[0],
-            beta2=self.betas[1],
-            weight_decay=decay,
-            eps=self.eps,
-            amsgrad=False,
-            maximize=False,
-            grad_scale=divisor,
-        )
-
-    def _update_in_passes(
-        self, of: "_Tensors", rate: Tensor, decay: float, divisor: Tensor | None
-    ) -> None:
-        """The same by operators that every device has."""
-        beta1, beta2 = self.betas
-        if divisor is not None:
-            torch._foreach_div_(of.gradients, divisor)
-        torch._foreach_lerp_(of.first, of.gradients, 1 - beta1)
-        torch._foreach_mul_(of.second, beta2)
-        torch._foreach_addcmul_(of.second, of.gradients, of.gradients, 1 - beta2)
-        denominator = torch._foreach_sqrt(of.second)
+    def _move(self, parameter: nn.Parameter, group: Mapping[str, Any]) -> None:
+        """The same by operators that every device has. torch's own for XLA divides by the rate,
+        which is 0 at first."""
+        gradient, (beta1, beta2) = parameter.grad, group["betas"]
+        assert gradient is not None
+        state = self.state[parameter]
+        state["exp_avg"].lerp_(gradient, 1 - beta1)
+        state["exp_avg_sq"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        denominator, update = state["exp_avg_sq"].sqrt(), state["exp_avg"]
         if self.bias_correction:
-            corrections = [_one_minus_power(beta2, count).sqrt() for count in of.counts]
-            torch._foreach_div_(denominator, corrections)
-        torch._foreach_add_(denominator, self.eps)
-        update = torch._foreach_div(of.first, denominator)
+            state["step"] += 1
+            denominator /= _one_minus_power(beta2, state["step"]).sqrt()
+        update = update / (denominator + group["eps"])
         if self.bias_correction:
-            corrections = [_one_minus_power(beta1, count) for count in of.counts]
-            torch._foreach_div_(update, corrections)
-        if decay:
-            torch._foreach_add_(update, of.parameters, alpha=decay)
-        torch._foreach_mul_(update, rate)
-        torch._foreach_sub_(of.parameters, update)
+            update /= _one_minus_power(beta1, state["step"])
+        parameter.sub_((update + group["weight_decay"] * parameter) * group["lr"])
 
     def make_state(self) -> None:
         """Make all moments now, and not when the first gradients come."""
         for parameter in self.parameters():
-            self._state_of(parameter)
+            self._make_state(parameter)
 
-    def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
+    def _make_state(self, parameter: Tensor) -> None:
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
-            state["first_moment"] = torch.zeros_like(parameter)
-            state["second_moment"] = torch.zeros_like(parameter)
-        count = state.pop("num_steps", None)  # of older checkpoints also where it is not needed
-        if self.bias_correction:
-            if count is None:
-                count = torch.zeros_like(self._settled)
-            state["num_steps"] = count.to(self._settled)  # where a checkpoint is read it is int64
-        return state
+            count = 0.0 if self.bias_correction else math.inf
+            state["step"] = torch.full((), count, device=self._device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+
+    def moments(self, parameter: Tensor) -> dict[str, Tensor]:
+        """What a checkpoint holds of a parameter, by kind."""
+        state = self.state.get(parameter, {})
+        kept = [name for name in state if name != "step" or self.bias_correction]
+        return {KINDS[name]: state[name] for name in kept}
+
+    def restore(self, parameter: Tensor, kind: str, value: Tensor) -> None:
+        """Go on from one of `moments`; older checkpoints have a count also where none is needed."""
+        self._make_state(parameter)
+        name = next(name for name in KINDS if KINDS[name] == kind)
+        if name != "step" or self.bias_correction:
+            overwrite(self.state[parameter][name], value)
 
 
 def _one_minus_power(beta: float, count: Tensor) -> Tensor:
     """1 - beta^count in fp32. As it is written, after two steps 1 - 0.999^2 would be wrong by 3e-5
     of itself."""
     return -torch.expm1(count * (math.log(beta) if beta else -math.inf))
-
-
-# those that `torch._fused_adamw_` runs on
-_FUSED_DEVICES = ("cpu", "cuda")
-
-
-class _Tensors(NamedTuple):
-    """What one update changes, a list entry a parameter."""
-
-    parameters: list[Tensor]
-    gradients: list[Tensor]
-    first: list[Tensor]
-    second: list[Tensor]
-    counts: list[Tensor]  # of steps, this one included; infinite without bias correction
 
 
 def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:

@@ -1,8 +1,7 @@
 """`train_step` as fast as device and options allow: compiled, and recorded as one CUDA graph."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.progress import log, warn
-from model.batch import Batch, Outputs
+from model.batch import Batch, Outputs, map_tensors
 from model.devices.attention import (
     AttentionWork,
     backend_seconds,
@@ -202,7 +201,7 @@ class FastStep:
     def _begin(self, form: Form, batches: Sequence[Batch]) -> None:
         self._form, self._num_done, self._replay, self._result = form, 0, None, None
         if self._recorder is not None:
-            self._inputs = [_copied(batch) for batch in batches]
+            self._inputs = [map_tensors(batch, _own) for batch in batches]
         rows, length = batches[0].input_ids.shape
         works = works_of(self._config, rows, length, batches[0].packed)
         precision = precision_of(self._config, self._device)
@@ -298,30 +297,14 @@ class _State:
                 del optimizer.state[parameter]
 
 
-def _tensors(data: Any) -> Iterator[Tensor]:
-    """Those in a dataclass, in the order of its fields."""
-    if isinstance(data, Tensor):
-        yield data
-    elif is_dataclass(data):
-        for field in fields(data):
-            yield from _tensors(getattr(data, field.name))
-
-
-def _copied(data: Any) -> Any:
-    """A dataclass with tensors of its own."""
-    if isinstance(data, Tensor):
-        return data.clone(memory_format=torch.contiguous_format)
-    if not is_dataclass(data) or isinstance(data, type):
-        return data
-    return replace(data, **{of.name: _copied(getattr(data, of.name)) for of in fields(data)})
-
-
 def _copy(source: Sequence[Batch], target: Sequence[Batch]) -> None:
-    pairs = zip(source, target, strict=True)
-    for of, into in (
-        (a, b) for one, other in pairs for a, b in zip(_tensors(one), _tensors(other), strict=True)
-    ):
-        into.copy_(of, non_blocking=True)
+    for one, other in zip(source, target, strict=True):
+        for of, into in zip(one.tensors(), other.tensors(), strict=True):
+            into.copy_(of, non_blocking=True)
+
+
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _reason(error: BaseException) -> str:

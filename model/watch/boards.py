@@ -4,28 +4,14 @@ import importlib
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from electrify.stage.folder import write_json
 from electrify.system.progress import warn
 
 WANDB_FILE = "wandb.json"  # the id under which a resumed run goes on
-
-
-class Board(Protocol):
-    """Takes figures and alarms; never stops a run."""
-
-    def scalars(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
-        """Draw the figures of one record; those of a language are named `ko/rtd_auc`."""
-
-    def alarm(self, name: str, step: int, text: str) -> None:
-        """Show an alarm."""
-
-    def close(self) -> None:
-        """Send what is not yet sent."""
 
 
 class TensorBoard:
@@ -35,7 +21,7 @@ class TensorBoard:
         self._writer = writer_class(str(folder / "tensorboard"), purge_step=step + 1)
 
     def scalars(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
-        """Draw the figures of one record."""
+        """Draw the figures of one record; those of a language are named `ko/rtd_auc`."""
         for name, value in figures.items():
             self._writer.add_scalar(f"{kind}/{name}", value, step)
 
@@ -55,50 +41,46 @@ class WeightsAndBiases:
     """
 
     def __init__(self, wandb: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._run: Any = None
-        with self._guarded():
-            self._run = wandb.init(
-                project=project,
-                id=_run_id(folder),
-                resume="allow",
-                dir=str(folder),
-                name=config.get("name"),
-                config=dict(config),
-            )
-            # steps as a figure: W&B's own count only grows, and a resumed run repeats some
-            self._run.define_metric("step")
-            self._run.define_metric("*", step_metric="step")
+        self._run: Any = wandb
+        self._send(self._start, folder, project, config)
+
+    def _start(self, wandb: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        self._run = wandb.init(
+            project=project,
+            id=_run_id(folder),
+            resume="allow",
+            dir=str(folder),
+            name=config.get("name"),
+            config=dict(config),
+        )
+        # steps as a figure: W&B's own count only grows, and a resumed run repeats some
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
 
     def scalars(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
         """Draw the figures of one record; undefined ones are left out."""
         named = {f"{kind}/{k}": v for k, v in figures.items() if math.isfinite(v)}
-        with self._guarded() as run:
-            run.log({"step": step, **named})
+        self._send(lambda run: run.log({"step": step, **named}))
 
     def alarm(self, name: str, step: int, text: str) -> None:
         """Send an alert."""
-        with self._guarded() as run:
-            run.alert(title=name, text=f"step {step:,}: {text}")
+        self._send(lambda run: run.alert(title=name, text=f"step {step:,}: {text}"))
 
     def close(self) -> None:
         """Wait until all is sent."""
-        with self._guarded() as run:
-            run.finish()
+        self._send(lambda run: run.finish())
         self._run = None
 
-    @contextmanager
-    def _guarded(self) -> Iterator[Any]:
-        """The run, or what takes every call and does nothing."""
+    def _send(self, send: Callable[..., object], *more: object) -> None:
         try:
-            yield self._run or _Nothing()
+            if self._run is not None:
+                send(self._run, *more)
         except Exception as error:
             self._run = None
             warn(f"Weights & Biases failed ({error!r}); going on without, figures are on disk")
 
 
-class _Nothing:
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *arguments, **named: None
+Board = TensorBoard | WeightsAndBiases
 
 
 def open_boards(

@@ -20,7 +20,7 @@ at the maker's boost clock, which no kernel reaches for long.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
@@ -81,14 +81,13 @@ def network_sizes(
     )
     if not config.has_generator:
         return main, None
-    return main, NetworkSize(
+    return main, replace(
+        main,
         layers=config.generator_num_hidden_layers,
         hidden=config.generator_hidden_size,
         heads=config.generator_num_attention_heads,
         intermediate=config.generator_intermediate_size,
         embedding=config.generator_embedding_size,
-        vocab=vocab_size,
-        positions=config.max_position_embeddings,
         towers=2 if config.objective == "electric" else 1,
     )
 
@@ -153,6 +152,11 @@ class Flops:
 
     def __mul__(self, factor: float) -> "Flops":
         return Flops(self.matmul * factor, self.paper * factor, self.six_nd * factor)
+
+    def figures(self) -> dict[str, float]:
+        """By the names that they have in files."""
+        names = "flops_matmul", "flops_paper", "flops_6nd"
+        return dict(zip(names, (self.matmul, self.paper, self.six_nd), strict=True))
 
 
 def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Flops:

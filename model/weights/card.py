@@ -12,8 +12,8 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_text
 from electrify.stage.plan import METRICS, output_dir
-from model.electra import Network, exported_networks, has_plain_generator
 from model.schedule import phases_of
+from model.weights.names import Network, exported_networks, has_plain_generator
 
 _ELECTRA = "ELECTRA, Clark et al. 2020, arXiv:2003.10555"
 OBJECTIVES = {

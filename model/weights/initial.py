@@ -6,7 +6,7 @@ made piece by piece.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,32 +25,27 @@ from electrify.stage.plan import NETWORKS, initial_checkpoint, output_dir, run_f
 from electrify.storage.files import read_json
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
-from model.electra import (
-    DETECTOR,
-    GENERATOR,
-    LANGUAGE_MODEL,
-    PREDICTOR,
-    ElectraPretrainer,
-    Network,
-    discriminator_shape,
-    generator_shape,
-    tie,
-    untie,
-)
+from model.electra import ElectraPretrainer, discriminator_shape, generator_shape
 from model.layers import EncoderShape
 from model.train.checkpoint import (
     DAMAGES,
-    own_tensors,
     read_checkpoint,
     restore_model,
     trained_options,
 )
 from model.weights.names import (
+    DETECTOR,
+    GENERATOR,
+    LANGUAGE_MODEL,
     OUTPUT_TABLE,
+    PREDICTOR,
     WORD_TABLE,
+    Network,
     name_pairs,
     shape_from_transformers,
+    tie,
     to_our_names,
+    untie,
 )
 from vocab.compare import read_pieces
 from vocab.shards.files import TokenShards
@@ -58,12 +53,7 @@ from vocab.tokenizer import CLS, MASK, PAD, SEP, TOKENIZER_FILE, is_special, tok
 from vocab.wordpiece.merges import PREFIX
 from vocab.wordpiece.segment import is_continuing, surface
 
-# untyped in transformers
-_get_verbosity: Callable[[], int] = transformers_logging.get_verbosity
-_set_verbosity: Callable[[int], None] = transformers_logging.set_verbosity
-_is_progress_bar_enabled: Callable[[], bool] = transformers_logging.is_progress_bar_enabled
-_disable_progress_bar: Callable[[], None] = transformers_logging.disable_progress_bar
-_enable_progress_bar: Callable[[], None] = transformers_logging.enable_progress_bar
+_transformers: Any = transformers_logging  # which is untyped
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 
 
@@ -244,15 +234,15 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
 def _quiet() -> Iterator[None]:
     """Without `transformers`' report of missing heads, which the log gives in our words, and its
     bars for files that are read in no time."""
-    verbosity, has_bar = _get_verbosity(), _is_progress_bar_enabled()
-    _set_verbosity(logging.ERROR)
-    _disable_progress_bar()
+    verbosity, has_bar = _transformers.get_verbosity(), _transformers.is_progress_bar_enabled()
+    _transformers.set_verbosity(logging.ERROR)
+    _transformers.disable_progress_bar()
     try:
         yield
     finally:
-        _set_verbosity(verbosity)
+        _transformers.set_verbosity(verbosity)
         if has_bar:
-            _enable_progress_bar()
+            _transformers.enable_progress_bar()
 
 
 @dataclass(frozen=True)
@@ -345,8 +335,8 @@ _SAME = 1e-5  # tables equal but for rounding
 Weights = dict[str, Tensor]
 
 
-def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
-    """Fill a new model from `pretrain.initial_model` and `initial_generator`; counts of what fits.
+def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
+    """Fill a new model from `pretrain.initial_model` and `initial_generator`.
 
     Tables follow the pieces, not the ids. What the earlier model does not have stays as it was
     initialised, and the log says so. To be called in every process, before the model is wrapped.
@@ -366,18 +356,10 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> dict[str, int]:
     restore_model(model, tie(made, pretrain), source.place)
     _report(source, rows, made, given)
     _warn_of_sharing(made, _weights(model), pretrain)
-    return {
-        "tensors_taken": sum(name in given for name in made),
-        "tensors_initialised": sum(name not in given for name in made),
-        "pieces_kept": rows.num_kept,
-        "pieces_from_sub_pieces": rows.num_composed,
-        "pieces_from_mean_of_all": rows.num_unknown,
-        "pieces_dropped": rows.num_dropped,
-    }
 
 
 def _weights(model: ElectraPretrainer) -> Weights:
-    state = {name: tensor.detach().cpu() for name, tensor in own_tensors(model).items()}
+    state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
     return untie(state, model.config)
 
 

@@ -1,7 +1,13 @@
-"""`transformers`' ELECTRA classes: their names for our weights, in both directions."""
+"""The networks of a run each by itself, and `transformers`' names for their weights.
+
+A run's state holds a shared tensor once, and with weight_sharing "gdes" the discriminator's tables
+as differences from the generator's. `untie` gives every network all weights of its own, and `tie`
+takes that back.
+"""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
+from typing import Literal
 
 from torch import Tensor
 from transformers import (
@@ -11,10 +17,12 @@ from transformers import (
     PreTrainedModel,
 )
 
-from model.electra import ElectraPretrainer, Network, exported_networks, untie
+from electrify.config.pretrain import PretrainConfig
+from model.electra import ElectraPretrainer
 from model.layers import EncoderShape
-from model.train.checkpoint import own_tensors
 
+_TABLES = ("word.weight", "position.weight", "token_type.weight")
+_GENERATORS = ("generator_embeddings.", "generator.")
 # our prefix, theirs
 Pairs = tuple[tuple[str, str], ...]
 _EMBEDDINGS: Pairs = (
@@ -46,6 +54,82 @@ WORD_TABLE = "electra.embeddings.word_embeddings.weight"
 OUTPUT_TABLE = "generator_lm_head.weight"  # the word table again
 
 
+Folder = Literal["discriminator", "generator", "language_model"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is exported into one folder: the names of its parts."""
+
+    folder: Folder
+    embeddings: str
+    body: str
+    head: str
+
+    @property
+    def predicts_tokens(self) -> bool:
+        """Whether it is a masked language model; otherwise it detects replaced tokens."""
+        return self.head != "discriminator_head"
+
+
+DETECTOR = Network("discriminator", "embeddings", "discriminator", "discriminator_head")
+PREDICTOR = Network("discriminator", "embeddings", "discriminator", "language_head")
+LANGUAGE_MODEL = Network("language_model", "embeddings", "discriminator", "language_head")
+GENERATOR = Network("generator", "generator_embeddings", "generator", "generator_head")
+
+
+def exported_networks(config: PretrainConfig) -> list[Network]:
+    """What a run's export consists of, the encoder to fine-tune first.
+
+    The main network is `discriminator/` whatever its head. With both heads (all-tokens-mlm) it is
+    there with its copy gate, and in `language_model/` with the other. The two towers of electric
+    are no generator that `transformers` has a class for.
+    """
+    networks = [DETECTOR if config.has_detection_head else PREDICTOR]
+    if has_plain_generator(config):
+        networks.append(GENERATOR)
+    if config.has_detection_head and config.has_language_head:
+        networks.append(LANGUAGE_MODEL)
+    return networks
+
+
+def has_plain_generator(config: PretrainConfig) -> bool:
+    """Whether there is a generator that is one encoder."""
+    return config.has_generator and config.objective != "electric"
+
+
+def untie(state: Mapping[str, Tensor], config: PretrainConfig) -> dict[str, Tensor]:
+    """The weights of each network, from the model's state."""
+    sharing, made = config.weight_sharing, dict(state)
+    if not config.has_generator:
+        return made
+    if sharing in ("embeddings", "all"):
+        made |= renamed(state, (("embeddings.", "generator_embeddings."),))
+    if sharing == "all":
+        made |= renamed(state, (("discriminator.", "generator."),))
+    if sharing == "gdes":
+        for table in _TABLES:
+            base = state[f"generator_embeddings.{table}"]
+            made[f"embeddings.{table}"] = base + state[f"embeddings.{table}"]
+    return made
+
+
+def tie(weights: Mapping[str, Tensor], config: PretrainConfig) -> dict[str, Tensor]:
+    """The model's state, from the weights of each network; of what is shared, the main network's.
+
+    `tie(untie(state))` is `state`, but for the rounding of differences.
+    """
+    sharing, made = config.weight_sharing, dict(weights)
+    if not config.has_generator:
+        return made
+    if sharing == "gdes":
+        for table in _TABLES:
+            base = weights[f"generator_embeddings.{table}"]
+            made[f"embeddings.{table}"] = weights[f"embeddings.{table}"] - base
+    dropped = {"embeddings": ("generator_embeddings.",), "all": _GENERATORS}.get(sharing, ())
+    return {name: tensor for name, tensor in made.items() if not name.startswith(dropped)}
+
+
 def name_pairs(network: Network, num_hidden_layers: int) -> Pairs:
     """Every prefix of a network's weights, ours and theirs."""
     embeddings = [(f"{network.embeddings}.{a}", f"electra.embeddings.{b}") for a, b in _EMBEDDINGS]
@@ -59,17 +143,8 @@ def name_pairs(network: Network, num_hidden_layers: int) -> Pairs:
     return (*embeddings, project, *layers, *((f"{network.head}.{a}", b) for a, b in head))
 
 
-def to_their_names(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
-    """A network's weights (of `untie`) under `transformers`' names; what is not its is left out."""
-    return _renamed(weights, pairs)
-
-
-def to_our_names(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
-    """The inverse of `to_their_names`."""
-    return _renamed(weights, tuple((theirs, ours) for ours, theirs in pairs))
-
-
-def _renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
+def renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
+    """Weights with the second prefix of a pair in place of the first; others are left out."""
     return {
         after + name.removeprefix(before): tensor
         for name, tensor in weights.items()
@@ -78,29 +153,31 @@ def _renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
     }
 
 
+def to_our_names(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
+    """The inverse of `renamed`."""
+    return renamed(weights, tuple((theirs, ours) for ours, theirs in pairs))
+
+
 def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
     """One of the model's `exported_networks` as a `transformers` model with the same weights."""
-    network = find_network(model, folder)
-    config = transformers_config(shape_of(model, network), model)
-    state = {name: tensor.cpu() for name, tensor in own_tensors(model).items()}
+    network = next(n for n in exported_networks(model.config) if n.folder == folder)
+    shape = model.generator_shape if network.body == "generator" else model.shape
+    config = ElectraConfig(
+        **asdict(shape),  # which has its names
+        initializer_range=model.config.initializer_range,
+        hidden_act="gelu",
+        type_vocab_size=2,
+        pad_token_id=model.special.pad,
+    )
+    state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
     weights = untie(state, model.config)
-    named = to_their_names(weights, name_pairs(network, config.num_hidden_layers))
+    named = renamed(weights, name_pairs(network, config.num_hidden_layers))
     if network.predicts_tokens:
         named[OUTPUT_TABLE] = named[WORD_TABLE]
     made: PreTrainedModel = transformers_class(network)(config)
     made.load_state_dict(named, strict=True)
     made.train(False)
     return made
-
-
-def find_network(model: ElectraPretrainer, folder: str) -> Network:
-    """The exported network of a folder."""
-    return next(n for n in exported_networks(model.config) if n.folder == folder)
-
-
-def shape_of(model: ElectraPretrainer, network: Network) -> EncoderShape:
-    """The sizes of one network."""
-    return model.generator_shape if network.body == "generator" else model.shape
 
 
 def transformers_class(network: Network) -> type[PreTrainedModel]:
@@ -111,19 +188,8 @@ def transformers_class(network: Network) -> type[PreTrainedModel]:
     return chosen
 
 
-def transformers_config(shape: EncoderShape, model: ElectraPretrainer) -> ElectraConfig:
-    """The `ElectraConfig` of one network: the fields of `EncoderShape` have its names."""
-    return ElectraConfig(
-        **asdict(shape),
-        initializer_range=model.config.initializer_range,
-        hidden_act="gelu",
-        type_vocab_size=2,
-        pad_token_id=model.special.pad,
-    )
-
-
 def shape_from_transformers(config: ElectraConfig) -> EncoderShape:
-    """The inverse of `transformers_config`."""
+    """The sizes in a config of `transformers`."""
     return EncoderShape(
         **{field.name: getattr(config, field.name) for field in fields(EncoderShape)}
     )

@@ -104,7 +104,10 @@ def _checkpoint(name: str) -> Make:
         model = nn.Linear(3, 2)
         groups: Any = [{"params": list(model.parameters())}]
         optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
-        moments = {"0/exp_avg/weight": torch.ones(2, 3), "0/step/weight": torch.tensor(1.0)}
+        moments = {
+            "0/first_moment/weight": torch.ones(2, 3),
+            "0/num_steps/weight": torch.tensor(1.0),
+        }
         found = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)
         write_checkpoint(folder, found, keep=1)
         path = folder / "checkpoint-7"
@@ -123,7 +126,7 @@ def _checkpoint(name: str) -> Make:
             return "loaded"
 
         words = (
-            b"0/exp_avg/",
+            b"0/first_moment/",
             b"1/",
             b'"F32"',
             b'"I64"',

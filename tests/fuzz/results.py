@@ -156,46 +156,12 @@ def _metrics_lines(folder: Path) -> Reader:
     return of_file(folder / "metrics.jsonl", lambda p: list(_read_lines(p)), (text,), form="lines")
 
 
-def _estimate(value: float) -> dict[str, float | None]:
-    return {"value": value, "low": None, "high": None}
-
-
-def _masked(folder: Path) -> object:
-    from electrify.stage.masked_report import read_report
-
-    return read_report(folder).step
-
-
 def _leakage(folder: Path) -> object:
     from electrify.stage.leakage_report import read_report
 
     return len(read_report(folder).tasks)
 
 
-_MASKED = {
-    "objective": "rtd",
-    "step": 3,
-    "seed": 0,
-    "split": "valid",
-    "sequence_length": 16,
-    "mask_fraction": 0.15,
-    "num_candidates": None,
-    "main": "discriminator",
-    "positions_sha256": _DIGEST,
-    "examples": [],
-    "contexts": {
-        "as in training": {
-            "languages": {},
-            "all": {
-                "num_sequences": 1,
-                "num_positions": 2,
-                "coverage": None,
-                "gains": {},
-                "predictors": {"generator": {"accuracy": _estimate(0.5)}},
-            },
-        }
-    },
-}
 _LEAKAGE = {
     "rules": {"n": 13},
     "documents": 2,
@@ -235,7 +201,6 @@ READERS: dict[str, Make] = {
     "results": _results,
     "run-folder": _run_folder,
     "metrics-lines": _metrics_lines,
-    "masked-report": _json_file("report.json", _masked, _MASKED),
     "leakage-report": _json_file("report.json", _leakage, _LEAKAGE),
     "golden": _golden,
 }

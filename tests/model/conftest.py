@@ -41,6 +41,33 @@ TINY = {
     "precision": "fp32",  # in processes of their own, too
 }
 
+EQUAL = {"generator_hidden_fraction": 1.0}
+# each objective, with what it needs to be possible
+OBJECTIVES: dict[str, dict[str, object]] = {
+    "electra": {},
+    "electra-15": {},
+    "electra-adversarial": {},
+    "electra-two-stage": {"weight_sharing": "none"} | EQUAL,
+    "replace-mlm": {},
+    "all-tokens-mlm": {},
+    "electric": {},
+    "mlm": {},
+}
+# what differs in its networks from all others
+VARIANTS: dict[str, dict[str, object]] = {
+    **{name: {"objective": name} | needs for name, needs in OBJECTIVES.items()},
+    "none": {"weight_sharing": "none"},
+    "all": {"weight_sharing": "all"} | EQUAL,
+    "gdes": {"weight_sharing": "gdes"},
+    "as wide": {"embedding_size": 32},  # no projection
+    "uniform": {"generator": "uniform"},
+    "replace-mlm gdes": {"objective": "replace-mlm", "weight_sharing": "gdes"},
+    "all-tokens-mlm all": {"objective": "all-tokens-mlm", "weight_sharing": "all"} | EQUAL,
+    "adversarial all": {"objective": "electra-adversarial", "weight_sharing": "all"} | EQUAL,
+    "electric none": {"objective": "electric", "weight_sharing": "none"},
+    "electric uniform": {"objective": "electric", "generator": "uniform"},
+}
+
 
 def make_config(folder: Path, **pretrain: object) -> RunConfig:
     """A config of a tiny model whose run folder is `folder`."""

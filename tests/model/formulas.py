@@ -14,28 +14,14 @@ from torch import Tensor
 from model.batch import Masked, Outputs
 from model.electra import ElectraPretrainer
 from model.train.data import Batch
-from tests.model.conftest import random_model
+from tests.model.conftest import OBJECTIVES, random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
-OBJECTIVES = [
-    "electra",
-    "electra-15",
-    "replace-mlm",
-    "all-tokens-mlm",
-    "mlm",
-    "electra-adversarial",
-    "electra-two-stage",
-    "electric",
-]
-# what an objective needs to be possible
-NEEDS: dict[str, dict[str, object]] = {
-    "electra-two-stage": {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}
-}
 Doubles = NDArray[np.float64]
 
 
 def model_of(objective: str, **options: object) -> ElectraPretrainer:
-    return random_model(objective=objective, **(NEEDS.get(objective, {}) | options))
+    return random_model(objective=objective, **(OBJECTIVES[objective] | options))
 
 
 def softmax(row: Doubles) -> Doubles:

@@ -6,7 +6,6 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from electrify.stage.folder import Stage
 from electrify.system.progress import Stopped, setup_logging
 from model.batch import Counts
 from model.pretrain import Trainer
-from model.train import replay
 from model.train.processes import Ranks, processes, run_together
-from model.train.replay import FastStep, compile_parts
+from model.train.replay import FastStep
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__
@@ -76,8 +74,6 @@ def stop_and_continue(config: RunConfig, folder: Path, ranks: Ranks) -> list[obj
 def main() -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(sys.argv[1]).read_bytes())
-    # all of the compiler but the code at its end, which takes a minute to make
-    replay.compile_parts = partial(compile_parts, backend="aot_eager")
     setup_logging()
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}

@@ -1,6 +1,5 @@
 """Documents in packed sequences are told apart, and attended to as if each stood alone."""
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,28 +49,6 @@ def stream(lengths: list[int]) -> list[int]:
     return [number for number, length in enumerate(lengths) for _ in range(length)]
 
 
-ROWS = {
-    "one document": pack(stream([9]), 4, 16),
-    "several": pack(stream([2, 4, 7]), 8, 16),
-    "single segment": pack(stream([5, 3, 6]), None, 16),
-    "a document ends with the first segment": pack(stream([6, 7]), 6, 16),
-    "a document ends behind the own [SEP]": pack(stream([7, 6]), 6, 16),
-    "only the end of a document first": pack(stream([1, 12]), 6, 16),
-    "documents of one token": pack(stream([3, 1, 1, 1, 7]), 5, 16),
-    "padded": pack(stream([3, 4]), 4, 16),
-    "padded single segment": pack(stream([3, 4]), None, 16),
-}
-# the [SEP] of the last document stands right before the row's own
-_full = pack(stream([5, 8]), 6, 16)
-ROWS["a document ends with the row"] = Row(
-    [*_full.ids[:14], SEP, *_full.ids[15:]], _full.types, _full.documents
-)
-_single = pack(stream([5, 9]), None, 16)
-ROWS["a document ends with the single segment"] = Row(
-    [*_single.ids[:14], SEP, *_single.ids[15:]], _single.types, _single.documents
-)
-
-
 def tensors_of(rows: list[Row]) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, token types, and which are tokens."""
     ids = torch.tensor([row.ids for row in rows])
@@ -82,14 +59,6 @@ def numbered(documents: list[int]) -> list[int]:
     """Numbers from 0 on in the order in which they come."""
     seen = list(dict.fromkeys(documents))
     return [seen.index(document) for document in documents]
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_blocks_are_the_documents(name: str):
-    row = ROWS[name]
-    assert len(row.ids) == 16
-    blocks = document_blocks(*tensors_of([row]), SEP)
-    assert blocks[0].tolist() == numbered(row.documents)
 
 
 def random_rows(number: int, length: int, seed: int) -> list[Row]:
@@ -155,44 +124,3 @@ def test_the_mask_lets_each_token_see_its_own_document_and_none_see_nothing():
     for row, found in zip(rows, mask[:, 0].tolist(), strict=True):
         assert found == [[a == b for b in row.documents] for a in row.documents]
     assert mask.any(dim=-1).all()
-
-
-def attention(hidden: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-    """One head over (B, L, D) states and sinusoid positions, written out."""
-    width = hidden.shape[-1]
-    angles = positions[..., None] / 100 ** (torch.arange(width) / width)
-    states = hidden + angles.sin()
-    scores = states @ states.transpose(-1, -2) / math.sqrt(width)
-    if mask is not None:
-        scores = scores.masked_fill(~mask[:, 0], float("-inf"))
-    attended: Tensor = scores.softmax(dim=-1) @ states
-    return attended
-
-
-def test_packed_documents_are_attended_to_as_if_each_stood_alone():
-    rows = random_rows(20, 32, seed=3)
-    ids, types, tokens = tensors_of(rows)
-    blocks = document_blocks(ids, types, tokens, SEP)
-    table = torch.randn(60, 8, generator=torch.Generator().manual_seed(4))
-    packed = table[ids]
-    for _ in range(2):  # two layers
-        packed = attention(packed, document_positions(blocks), document_mask(blocks, tokens))
-    for row, found in zip(rows, packed, strict=True):
-        for document in set(row.documents):
-            places = [place for place, of in enumerate(row.documents) if of == document]
-            alone = table[torch.tensor(row.ids)[places]][None]
-            for _ in range(2):
-                alone = attention(alone, torch.arange(len(places))[None], None)
-            torch.testing.assert_close(found[places], alone[0], rtol=1e-5, atol=1e-6)
-
-
-def test_it_is_one_graph_whatever_the_values():
-    def find(ids: Tensor, types: Tensor, tokens: Tensor) -> tuple[Tensor, ...]:
-        blocks = document_blocks(ids, types, tokens, SEP)
-        return blocks, document_positions(blocks), document_mask(blocks, tokens)
-
-    graph = torch.compile(find, backend="eager", fullgraph=True)
-    for seed in (5, 6):
-        arguments = tensors_of(random_rows(8, 24, seed))
-        for found, expected in zip(graph(*arguments), find(*arguments), strict=True):
-            assert torch.equal(found, expected)

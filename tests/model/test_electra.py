@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from model.batch import Noise
 from model.electra import ElectraPretrainer
 from model.layers import Embeddings
 from model.objectives import run_objective
@@ -96,31 +95,6 @@ def test_a_main_network_that_predicts_tokens_is_a_masked_language_model(objectiv
 
 # --- what there is --------------------------------------------------------------------------------
 
-GENERATOR = {"generator", "generator_head"}
-PARTS = {
-    "electra": {"discriminator_head"} | GENERATOR,
-    "electra-15": {"discriminator_head"} | GENERATOR,
-    "electra-adversarial": {"discriminator_head", "baseline"} | GENERATOR,
-    "electric": {"discriminator_head"} | GENERATOR,
-    "replace-mlm": {"language_head"} | GENERATOR,
-    "all-tokens-mlm": {"discriminator_head", "language_head"} | GENERATOR,
-    "mlm": {"language_head"},
-}
-
-
-@pytest.mark.parametrize("objective", PARTS)
-def test_an_objective_has_the_parts_it_needs_and_no_other(objective: str):
-    model = random_model(objective=objective)
-    found = {name.split(".")[0] for name, _ in model.named_parameters()}
-    assert found == PARTS[objective] | {"embeddings", "discriminator"}
-
-
-def test_without_sharing_the_generators_tables_have_its_own_width():
-    model = random_model(weight_sharing="none", generator_hidden_fraction=0.25)
-    assert model.generator_embeddings.word.weight.shape[1] == 8
-    assert model.generator.project is None
-    assert random_model(weight_sharing="gdes").generator_embeddings.word.weight.shape[1] == 16
-
 
 def test_differences_start_at_0():
     made = random_model(weight_sharing="gdes")
@@ -197,21 +171,6 @@ def test_what_is_tied_stays_tied(sharing: str, move: str):
         assert changed == expected
 
 
-@pytest.mark.parametrize("sharing", SHARING)
-def test_each_parameter_is_there_once(sharing: str):
-    model = random_model(**SHARING[sharing])
-    parameters = list(model.parameters())
-    assert len({parameter.data_ptr() for parameter in parameters}) == len(parameters)
-    state = model.state_dict()
-    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(parameters)
-    # all of them: a body, two heads and as many tables as are told apart
-    tables = {"none": 2, "embeddings": 1, "all": 1, "gdes": 2}[sharing]
-    bodies = 1 if sharing == "all" else 2
-    embeddings = sum(isinstance(module, Embeddings) for module in model.modules())
-    layers = sum(name.endswith("query.weight") for name in state)
-    assert (embeddings, layers) == (tables, 2 * bodies)
-
-
 # --- masking --------------------------------------------------------------------------------------
 
 
@@ -258,13 +217,3 @@ def test_a_sequence_is_masked_and_sampled_the_same_in_any_batch(padded: bool):
         assert torch.equal(part.masked_ids, whole.masked_ids[rows])
         assert torch.equal(part.weights, whole.weights[rows])
         assert torch.equal(run_objective(model, part).sampled, sampled[rows])
-
-
-def test_draws_follow_from_their_key_and_differ_between_steps():
-    first, again = Noise.draw(5, 4, 16, 3), Noise.draw(5, 4, 16, 3)
-    for name in ("positions", "mask", "samples"):
-        assert torch.equal(getattr(first, name), getattr(again, name))
-        other = getattr(Noise.draw(6, 4, 16, 3), name)
-        assert not torch.isclose(getattr(first, name), other, rtol=0, atol=1e-6).any()
-        assert ((other >= 0) & (other < 1)).all()
-    assert first.samples.dtype == torch.float64

@@ -16,7 +16,6 @@ from torch import Tensor
 from model import vocabulary_head as log_probs_module
 from model.batch import Batch, Masked
 from model.electra import ElectraPretrainer
-from model.layers import EncoderShape, TwoTowers
 from model.objectives import run_objective
 from model.vocabulary_head import gathered_log_probs, is_most_likely, token_losses
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
@@ -143,17 +142,6 @@ def with_token(batch: Batch, position: int, token: int) -> Batch:
     return replace(batch, input_ids=ids)
 
 
-def test_a_state_depends_on_all_tokens_but_its_own():
-    model = random_model(**ELECTRIC)
-    batch = random_batch(model, rows=3, length=14)
-    before = states_of(model, batch)
-    for changed in range(14):
-        after = states_of(model, with_token(batch, changed, 57))
-        moved = ((after - before).abs() > 1e-6).any(dim=-1)
-        expected = torch.arange(14) != changed
-        assert (moved == expected).all(), changed
-
-
 def test_the_sides_of_a_state_see_their_sides_alone():
     model = random_model(**ELECTRIC)
     batch = random_batch(model, rows=3, length=14)
@@ -165,65 +153,6 @@ def test_the_sides_of_a_state_see_their_sides_alone():
         where = torch.arange(14)
         assert (((new_left - left).abs() > 1e-6).any(-1) == (where > changed)).all()
         assert (((new_right - right).abs() > 1e-6).any(-1) == (where < changed)).all()
-
-
-def test_padding_changes_no_state():
-    model = random_model(**ELECTRIC)
-    batch = random_batch(model, rows=6, padded=True)
-    states = states_of(model, batch)
-    for row, length in enumerate((batch.input_ids != 0).sum(dim=1).tolist()):
-        short = (
-            batch.input_ids[row : row + 1, :length],
-            batch.token_type_ids[row : row + 1, :length],
-        )
-        with torch.no_grad():
-            alone = model.generator_states(*short)
-        torch.testing.assert_close(states[row, :length], alone[0], rtol=1e-4, atol=1e-5)
-
-
-def test_a_document_attended_to_by_itself_has_the_states_it_has_alone():
-    """Also where one begins right behind another: nothing stands before its first token."""
-    torch.manual_seed(0)
-    shape = EncoderShape(
-        vocab_size=30,
-        embedding_size=16,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=20,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        layer_norm_eps=1e-12,
-    )
-    towers = TwoTowers(shape)
-    embedded = torch.randn(1, 12, 16)
-    document = torch.tensor([0] * 5 + [1] + [2] * 6)
-    mask = (document[:, None] == document[None, :])[None, None]
-    packed = towers(embedded, mask)
-    for number in range(3):
-        alone = towers(embedded[:, document == number])
-        torch.testing.assert_close(packed[:, document == number], alone, rtol=1e-5, atol=1e-6)
-
-
-def test_noise_is_a_distribution():
-    model = random_model(**ELECTRIC)
-    batch = random_batch(model, rows=2, length=12)
-    states = states_of(model, batch)
-    total = torch.zeros(2, 12, dtype=torch.float64)
-    with torch.no_grad():
-        for piece in range(VOCAB_SIZE):
-            everywhere = torch.full((2, 12), piece)
-            found, _ = gathered_log_probs(model.generator_logits, states, everywhere)
-            total += found.double().exp()
-    torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-5, atol=0)
-
-
-def test_no_gradient_of_the_contrast_reaches_the_noise():
-    model = random_model(**ELECTRIC)
-    run_objective(model, model.mask(random_batch(model))).terms["discriminator"].total.backward()
-    for module in (model.generator, model.generator_head):
-        assert all(parameter.grad is None for parameter in module.parameters())
 
 
 # --- log probabilities -----------------------------------------------------------
@@ -257,15 +186,6 @@ def test_chunks_give_the_same_log_probabilities_and_gradients(monkeypatch: pytes
         torch.testing.assert_close(found, same, rtol=1e-5, atol=1e-6)
     assert max(seen) == 7
     assert len(seen) == 10  # five chunks, each once more for the backward pass
-
-
-def test_without_gradients_chunks_are_the_same_too(monkeypatch: pytest.MonkeyPatch):
-    head = torch.nn.Linear(8, 50)
-    states, targets = torch.randn(3, 11, 8), torch.randint(0, 50, (3, 11))
-    with torch.no_grad():
-        whole, _ = gathered_log_probs(head, states, targets)
-        monkeypatch.setattr(log_probs_module, "_LOG_PROBS_ELEMENTS", 4 * 50)
-        torch.testing.assert_close(gathered_log_probs(head, states, targets)[0], whole)
 
 
 def test_log_probabilities_of_bf16_logits_are_computed_in_fp32():

@@ -18,7 +18,7 @@ from transformers import (
 from electrify.cli import main
 from electrify.config.pretrain import PretrainConfig
 from model import export as example_module
-from model.electra import ElectraPretrainer, exported_networks, tie, untie
+from model.electra import ElectraPretrainer
 from model.export import (
     export_checkpoint,
     format_example,
@@ -30,43 +30,30 @@ from model.export import (
 from model.pretrain import Trainer
 from model.train.checkpoint import load_model, model_tensors
 from model.train.data import SequenceData
-from model.weights.names import name_pairs, to_our_names, to_their_names, to_transformers
-from tests.model.conftest import SPECIAL, VOCAB_SIZE
+from model.weights.names import (
+    exported_networks,
+    name_pairs,
+    renamed,
+    tie,
+    to_our_names,
+    to_transformers,
+    untie,
+)
+from tests.model.conftest import OBJECTIVES, SPECIAL, VARIANTS, VOCAB_SIZE
 from vocab.tokenizer import tokenizer_sha256
 
-EQUAL = {"generator_hidden_fraction": 1.0}
-# options of a run, and the folders of its export with their heads
-RUNS = {
-    "electra": ({}, {"discriminator": "detects", "generator": "predicts"}),
-    "none": ({"weight_sharing": "none"}, {"discriminator": "detects", "generator": "predicts"}),
-    "all": (
-        {"weight_sharing": "all"} | EQUAL,
-        {"discriminator": "detects", "generator": "predicts"},
-    ),
-    "gdes": ({"weight_sharing": "gdes"}, {"discriminator": "detects", "generator": "predicts"}),
-    "uniform": ({"generator": "uniform"}, {"discriminator": "detects"}),
-    "electra-15": (
-        {"objective": "electra-15", "embedding_size": 32},
-        {"discriminator": "detects", "generator": "predicts"},
-    ),
-    "electra-adversarial": (
-        {"objective": "electra-adversarial"},
-        {"discriminator": "detects", "generator": "predicts"},
-    ),
-    "electra-two-stage": (
-        {"objective": "electra-two-stage", "weight_sharing": "none"} | EQUAL,
-        {"discriminator": "detects", "generator": "predicts"},
-    ),
-    "electric": ({"objective": "electric"}, {"discriminator": "detects"}),
-    "mlm": ({"objective": "mlm"}, {"discriminator": "predicts"}),
-    "replace-mlm": (
-        {"objective": "replace-mlm", "weight_sharing": "gdes"},
-        {"discriminator": "predicts", "generator": "predicts"},
-    ),
-    "all-tokens-mlm": (
-        {"objective": "all-tokens-mlm"},
-        {"discriminator": "detects", "generator": "predicts", "language_model": "predicts"},
-    ),
+# the folders of an export, and what the networks in them do
+WITH_GENERATOR = {"discriminator": "detects", "generator": "predicts"}
+FOLDERS = dict.fromkeys(VARIANTS, WITH_GENERATOR) | {
+    "uniform": {"discriminator": "detects"},
+    "electric": {"discriminator": "detects"},
+    "electric none": {"discriminator": "detects"},
+    "electric uniform": {"discriminator": "detects"},
+    "mlm": {"discriminator": "predicts"},
+    "replace-mlm": {"discriminator": "predicts", "generator": "predicts"},
+    "replace-mlm gdes": {"discriminator": "predicts", "generator": "predicts"},
+    "all-tokens-mlm": WITH_GENERATOR | {"language_model": "predicts"},
+    "all-tokens-mlm all": WITH_GENERATOR | {"language_model": "predicts"},
 }
 
 
@@ -92,10 +79,10 @@ def inputs(data) -> tuple[torch.Tensor, torch.Tensor]:
     return batch.input_ids, batch.token_type_ids
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_every_objective_equals_its_export(config, data, inputs, tmp_path, name):
-    options, folders = RUNS[name]
-    model = make(config, data, **options)
+    folders = FOLDERS[name]
+    model = make(config, data, **VARIANTS[name])
     save(model, tmp_path / "export")
     assert {p.name for p in (tmp_path / "export").iterdir()} == folders.keys()
     differences = verify(model, tmp_path / "export", *inputs)
@@ -121,21 +108,23 @@ def test_every_objective_equals_its_export(config, data, inputs, tmp_path, name)
         assert type(theirs).__name__ in theirs.config.architectures
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_nothing_is_lost_on_the_way_there_and_back(config, data, name):
     """Every weight has one name there; only towers and the baseline have none."""
-    model = make(config, data, **RUNS[name][0])
+    model = make(config, data, **VARIANTS[name])
     state = model_tensors(model)
     weights = untie(state, model.config)
     back = {}
     for network in exported_networks(model.config):
         depth = to_transformers(model, network.folder).config.num_hidden_layers
         pairs = name_pairs(network, depth)
-        back |= to_our_names(to_their_names(weights, pairs), pairs)
+        back |= to_our_names(renamed(weights, pairs), pairs)
     left = {name.split(".")[0] for name in weights.keys() - back.keys()}
     expected = {
         "electra-adversarial": {"baseline"},
+        "adversarial all": {"baseline"},
         "electric": {"generator", "generator_head", "generator_embeddings"},
+        "electric none": {"generator", "generator_head", "generator_embeddings"},
     }
     assert left == expected.get(name, set())
     again = tie(weights | back, model.config)
@@ -144,55 +133,29 @@ def test_nothing_is_lost_on_the_way_there_and_back(config, data, name):
         torch.testing.assert_close(again[key], tensor, rtol=0, atol=1e-6)
 
 
-def test_the_encoder_fine_tunes_from_the_discriminator_folder(config, data, inputs, tmp_path):
-    for name in ("electra", "mlm", "gdes"):
-        model = make(config, data, **RUNS[name][0])
-        save(model, tmp_path / name)
-        body = AutoModel.from_pretrained(tmp_path / name / "discriminator")
-        ids, types = inputs
-        with torch.no_grad():
-            hidden = body(input_ids=ids, token_type_ids=types).last_hidden_state
-            assert (hidden - model.main_states(ids, types)).abs().max() < 1e-4
-
-
 @pytest.mark.parametrize(
-    ("part", "folder"),
+    ("part", "folder", "difference"),
     [
-        ("discriminator.layers.0.output.bias", "discriminator"),
-        ("discriminator_head.prediction.bias", "discriminator"),
-        ("generator_head.bias", "generator"),
-        ("language_head.norm.bias", "language_model"),
+        ("discriminator.layers.0.output.bias", "discriminator", 0.01),
+        ("generator_head.bias", "generator", float("nan")),
+        ("language_head.norm.bias", "language_model", 0.01),
     ],
 )
-def test_a_difference_is_refused(config, data, inputs, tmp_path, part, folder):
-    model = make(config, data, **RUNS["all-tokens-mlm"][0])
+def test_a_difference_is_refused(config, data, inputs, tmp_path, part, folder, difference):
+    model = make(config, data, **VARIANTS["all-tokens-mlm"])
     save(model, tmp_path)
     with torch.no_grad():
-        model.get_parameter(part)[0] += 0.01
+        model.get_parameter(part)[0] += difference
     with pytest.raises(ValueError, match=f"exported {folder} differs from the trained one"):
         verify(model, tmp_path, *inputs)
 
 
-def test_a_network_that_is_not_a_number_is_refused(config, data, inputs, tmp_path):
-    model = make(config, data)
-    with torch.no_grad():
-        model.discriminator_head.prediction.bias[:] = float("nan")
-    save(model, tmp_path)
-    with pytest.raises(ValueError, match="differs from the trained one by nan"):
-        verify(model, tmp_path, *inputs)
-
-
-def test_the_generator_keeps_its_tied_word_table(config, data, tmp_path):
-    model = make(config, data)
-    save(model, tmp_path)
-    generator = ElectraForMaskedLM.from_pretrained(tmp_path / "generator")
-    table = generator.electra.embeddings.word_embeddings.weight
-    assert generator.generator_lm_head.weight is table
-
-
 def test_only_a_detection_head_marks_an_example(config, data):
-    marks = {name: gives_probabilities(make(config, data, **RUNS[name][0]).config) for name in RUNS}
-    assert {name for name, mark in marks.items() if not mark} == {"electric", "mlm", "replace-mlm"}
+    configs = {
+        name: make(config, data, objective=name, **OBJECTIVES[name]).config for name in OBJECTIVES
+    }
+    marks = {name for name in OBJECTIVES if gives_probabilities(configs[name])}
+    assert OBJECTIVES.keys() - marks == {"electric", "mlm", "replace-mlm"}
     assert read_example(config) is None
 
 
@@ -282,15 +245,14 @@ def test_what_it_was_trained_with_must_be_there(run, tmp_path):
         export_checkpoint(run / "pretrain.partial" / "checkpoint-8", tmp_path / "b")
 
 
-@pytest.mark.parametrize("place", ["pretrain.partial", "pretrain"])
-def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys, place):
-    """Also by the name that it has once the run is finished, and then by that it had before."""
+def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys):
+    """By that which it has once the run is finished, also before."""
     data = tmp_path / "data" / "CoLA"
     data.mkdir(parents=True)
     for name in ("train", "dev"):
         rows = "".join(f"x\t{n % 2}\t\tw{n % 7} w{n % 5}\n" for n in range(12))
         (data / f"{name}.tsv").write_text(rows)
-    checkpoint = run / place / "checkpoint-8"
+    checkpoint = run / "pretrain" / "checkpoint-8"
     words = ["evaluate", "configs/demo.toml", "--model", str(checkpoint), "--data-dir", str(data)]
     for override in (
         f"output_dir='{tmp_path / 'out'}'",

@@ -83,13 +83,6 @@ def test_loss_and_gradients_are_those_of_cross_entropy(chunk: int, alignment: in
         torch.testing.assert_close(ours, theirs)
 
 
-def test_gradients_are_those_of_finite_differences():
-    def total(*given: Tensor) -> Tensor:
-        return head_loss(*given, targets(20), weights(), Sampling(uniforms())).total
-
-    assert torch.autograd.gradcheck(total, learned(vocab_size=20))
-
-
 @pytest.mark.parametrize("options", OPTIONS)
 def test_samples_are_those_of_the_whole_softmax(options, chunk: int, alignment: int):
     given = learned(torch.float32)
@@ -138,26 +131,6 @@ def test_without_gradients_the_figures_are_the_same_at_a_third_of_the_work(optio
     assert not bare.total.requires_grad
     assert found.total.requires_grad
     assert not any(figure.requires_grad for figure in figures(found)[1:])
-
-
-def test_a_table_that_is_a_sum_gets_its_gradient_and_a_frozen_one_none():
-    states, table, bias = learned()
-    base = torch.randn(VOCAB_SIZE, WIDTH, generator=rng(9), dtype=torch.float64)
-    head_loss(states, table + base, bias, targets(), weights()).total.backward()
-    (expected,) = torch.autograd.grad(
-        (
-            F.linear(states, table + base, bias)
-            .log_softmax(-1)
-            .gather(-1, targets()[..., None])
-            .squeeze(-1)
-            * -weights()
-        ).sum(),
-        [table],
-    )
-    torch.testing.assert_close(table.grad, expected)
-    frozen = table.detach()
-    head_loss(states, frozen, bias, targets(), weights()).total.backward()
-    assert frozen.grad is None
 
 
 # --- bf16 -----------------------------------------------------------------------------------------
@@ -219,39 +192,6 @@ def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypat
     # three chunks: logits, in whose place their gradient is, and probabilities
     assert made == ({torch.bfloat16: 3, torch.float32: 3} if bf16 else {torch.float32: 6})
     assert {shape[0] for shape, _ in wide if len(shape) == 2} == {7}
-
-
-def test_chunks_are_of_one_size_and_of_whole_tiles(monkeypatch):
-    monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 1000 * VOCAB_SIZE)
-    for num_rows, expected in ((0, [0]), (999, [999]), (1001, [512, 489]), (2432, [832, 832, 768])):
-        found = head_loss_module._chunks(num_rows, VOCAB_SIZE, torch.device("cpu"))
-        assert [len(range(num_rows)[part]) for part in found] == expected
-
-
-# the compiler does so itself
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
-@pytest.mark.parametrize(
-    ("bf16", "options"), [(False, {}), (True, {"temperature": 0.5, "disallow_correct": True})]
-)
-def test_it_is_one_graph(bf16: bool, options, monkeypatch):
-    """Compiled, gradients included, and in several chunks."""
-    monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 8 * VOCAB_SIZE)
-
-    def run(states: Tensor, table: Tensor, bias: Tensor) -> HeadLoss:
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            sampling = Sampling(uniforms_given, **options)
-            return head_loss(states, table, bias, targets_given, weights_given, sampling)
-
-    uniforms_given, targets_given, weights_given = uniforms(), targets(), weights()
-    given = learned(torch.float32)
-    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")(*given)
-    eager = run(*given)
-    for ours, theirs in zip(figures(compiled), figures(eager), strict=True):
-        torch.testing.assert_close(ours, theirs)
-    for ours, theirs in zip(
-        gradients(3 * compiled.total, given), gradients(3 * eager.total, given), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("options", OPTIONS)

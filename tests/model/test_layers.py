@@ -14,13 +14,12 @@ from model.layers import (
     Embeddings,
     Encoder,
     EncoderShape,
-    GeneratorHead,
     TwoTowers,
     attend,
     initialise,
 )
 from model.masking import num_slots
-from tests.model.conftest import electra_model, random_batch, random_model
+from tests.model.conftest import random_batch, random_model
 
 CLS, SEP = 2, 3
 
@@ -55,33 +54,6 @@ def names_of(module: nn.Module) -> list[str]:
 
 
 # --- against transformers -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("embedding_size", [16, 32])
-@pytest.mark.parametrize("masked", [False, True])
-def test_embeddings_and_layers_are_those_of_transformers(embedding_size: int, masked: bool):
-    shape = shape_of(embedding_size=embedding_size)
-    embeddings, encoder = Embeddings(shape).double(), Encoder(shape).double()
-    randomise(embeddings, 1)
-    randomise(encoder, 2)
-    assert (encoder.project is None) == (embedding_size == 32)
-    theirs = electra_model(shape, embeddings, encoder)
-    rng = torch.Generator().manual_seed(3)
-    ids = torch.randint(0, 40, (3, 20), generator=rng)
-    types = torch.randint(0, 2, (3, 20), generator=rng)
-    positions = torch.stack([torch.randperm(24, generator=rng)[:20] for _ in range(3)])
-    mask = torch.ones(3, 20, dtype=torch.int64)
-    if masked:
-        mask[0, 13:] = mask[2, 4:] = 0
-    expected = theirs(ids, mask, types, positions).last_hidden_state
-    given = mask if masked else None
-    found = encoder(embeddings(ids, types, positions), given)
-    real = mask.bool()
-    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
-    # positions are 0 ... L - 1 by default
-    expected = theirs(ids, mask, types).last_hidden_state
-    found = encoder(embeddings(ids, types), given)
-    torch.testing.assert_close(found[real], expected[real], rtol=1e-9, atol=1e-9)
 
 
 def test_layers_in_bf16_are_those_in_fp32_but_for_rounding():
@@ -121,32 +93,6 @@ def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(
     assert {*read, states.dtype} == {torch.float32}
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_attention_in_bf16_is_attention_in_fp32_but_for_rounding(masked: bool):
-    generator = torch.Generator().manual_seed(2)
-    query, key, value = torch.randn(3, 2, 3, 16, 8, generator=generator)
-    mask = torch.ones(2, 1, 1, 16, dtype=torch.bool)
-    mask[1, ..., 11:] = not masked
-    attention_mask = mask if masked else None
-    expected = F.scaled_dot_product_attention(query, key, value, attention_mask)
-    actual = attend(query.bfloat16(), key.bfloat16(), value.bfloat16(), attention_mask, 0.0)
-    assert actual.dtype == torch.bfloat16
-    torch.testing.assert_close(actual.float(), expected, atol=2e-2, rtol=2e-2)
-
-
-def test_attention_is_its_formula():
-    query, key, value = torch.randn(
-        3, 1, 1, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
-    )
-    mask = torch.ones(5, 5, dtype=torch.bool).tril()
-    found = attend(query, key, value, mask, 0.0)[0, 0]
-    for i in range(5):
-        scores = [float(query[0, 0, i] @ key[0, 0, j]) / math.sqrt(4) for j in range(i + 1)]
-        weights = [math.exp(score) for score in scores]
-        expected = sum(w * value[0, 0, j] for j, w in enumerate(weights)) / sum(weights)
-        torch.testing.assert_close(found[i], expected)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
     """And drops something: in both ways that attention is computed."""
@@ -158,41 +104,6 @@ def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
     expected = attend(query, key, value, None, 0.0).float()
     assert (dropped[0] != dropped[1]).any()
     torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0, atol=0.06)
-
-
-# --- heads ----------------------------------------------------------------------------------------
-
-
-def gelu(x: Tensor) -> Tensor:
-    """By the error function, as the original's `gelu`."""
-    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
-
-
-def norm(x: Tensor, layer: nn.LayerNorm) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
-    scaled = centred / (centred.square().mean(-1, keepdim=True) + layer.eps).sqrt()
-    return scaled * layer.weight + layer.bias
-
-
-@pytest.mark.parametrize("num_towers", [1, 2])
-def test_the_generators_head_is_its_formula(num_towers: int):
-    shape = shape_of()
-    head = GeneratorHead(shape, num_towers).double()
-    randomise(head)
-    states = torch.randn(2, 3, 32 * num_towers, dtype=torch.float64)
-    table = torch.randn(40, 16, dtype=torch.float64)
-    transformed = norm(gelu(states @ head.dense.weight.T + head.dense.bias), head.norm)
-    expected = torch.einsum("bne,ve->bnv", transformed, table) + head.bias
-    torch.testing.assert_close(head(states, table), expected)
-
-
-def test_the_discriminators_head_is_its_formula():
-    head = DiscriminatorHead(shape_of()).double()
-    randomise(head)
-    states = torch.randn(2, 3, 32, dtype=torch.float64)
-    widened = gelu(states @ head.dense.weight.T + head.dense.bias)
-    expected = (widened * head.prediction.weight[0]).sum(-1) + head.prediction.bias
-    torch.testing.assert_close(head(states), expected)
 
 
 # --- tables that are differences from others ------------------------------------------------------
@@ -292,14 +203,6 @@ def test_packed_documents_are_computed_as_separate_sequences(objective: str, pad
                 torch.testing.assert_close(detected[row, at], expected, rtol=1e-4, atol=1e-4)
                 expected = model.generator_states(*alone)[0]
                 torch.testing.assert_close(states[row, at], expected, rtol=1e-4, atol=1e-4)
-
-
-def test_without_documents_a_packed_row_is_one_sequence():
-    model = random_model(attention="sequence")
-    ids, types, _ = packed_rows()
-    masked = model.mask(batch_of(model, ids, types))
-    assert masked.attention_mask is None
-    assert masked.position_ids is None
 
 
 @pytest.mark.parametrize("attention", ["sequence", "document"])

@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
-from model.masking import choose_positions, masked_limits, num_slots
+from model.masking import choose_positions, num_slots
 
 
 def options(**values: object) -> PretrainConfig:
@@ -38,22 +38,11 @@ def units_of(starts: list[bool], maskable: list[bool]) -> list[list[int]]:
 # --- how many slots -------------------------------------------------------------------------------
 
 
-def test_slots_are_the_originals_but_for_bernoulli():
-    assert num_slots(options(), 128) == 19
-    assert num_slots(options(masking="with-replacement"), 512) == 79
-    assert num_slots(options(mask_fraction=0.25), 512) == 130  # large
-
-
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_bernoulli_slots_are_a_bound_that_never_passes_the_length(unit: str):
     config = options(masking="bernoulli", mask_unit=unit)
     assert 19.2 < num_slots(config, 128) < 128
     assert num_slots(options(masking="bernoulli", mask_fraction=0.99, mask_unit=unit), 16) == 16
-
-
-def test_limits_are_the_fraction_of_a_rows_own_tokens():
-    tokens = torch.arange(128) < torch.tensor([128, 60, 3])[:, None]
-    assert masked_limits(tokens, 0.15).tolist() == [19, 9, 1]
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -219,19 +208,3 @@ def test_bernoulli_draws_once_a_unit():
     assert (counts[::3] == counts[1::3]).all()
     assert chisquare(counts[::3].numpy()).pvalue > 1e-3
     assert counts.sum().item() / draw.numel() == pytest.approx(0.2, abs=0.003)
-
-
-@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
-def test_it_is_one_graph_whatever_the_values(masking: str):
-    config = options(masking=masking, mask_fraction=0.3)
-    maskable, starts = random_units(4, 32, 11)
-    units = None if masking == "with-replacement" else starts
-
-    def choose(maskable: Tensor, uniforms: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
-        return choose_positions(maskable, uniforms, config, limits, units)
-
-    graph = torch.compile(choose, backend="eager", fullgraph=True)
-    for may in (maskable, ~maskable):
-        arguments = may, draws(4, 32), torch.full((4,), 6)
-        for found, expected in zip(graph(*arguments), choose(*arguments), strict=True):
-            assert torch.equal(found, expected)

@@ -10,9 +10,8 @@ from torch import Tensor
 from model.batch import Masked
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
-from tests.model.conftest import VOCAB_SIZE, random_batch
+from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch
 from tests.model.formulas import (
-    OBJECTIVES,
     Doubles,
     cross_entropy,
     doubles,
@@ -56,8 +55,7 @@ def gradient_of(loss: Tensor, model: ElectraPretrainer) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("temperature", [1.0, 2.0])
-@pytest.mark.parametrize("has_baseline", [False, True])
+@pytest.mark.parametrize(("has_baseline", "temperature"), [(False, 1.0), (True, 2.0)])
 def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
     has_baseline: bool, temperature: float
 ):

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from model.objectives import run_objective
-from tests.model.conftest import random_batch
+from tests.model.conftest import OBJECTIVES, random_batch
 from tests.model.formulas import (
     CLS,
     MASK,
-    OBJECTIVES,
     chosen_of,
     corrupted_by_hand,
     cross_entropy,

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from electrify.config.run import RunConfig
 from model import pretrain as pretrain_module
 from model.batch import Batch
 from model.devices.device import describe, num_devices, resolve_device
-from model.pretrain import Trainer, pretrain
+from model.pretrain import Trainer
 from tests.model.conftest import VOCAB_SIZE
 
 READS = "aten::_local_scalar_dense"
@@ -43,9 +42,6 @@ class Task:
     """What a process is to do."""
 
     runs: Sequence[Run] = ()
-    # a run that finds its inputs at an address, and a fresh machine in the middle of it
-    moved: RunConfig | None = None
-    inputs: Path | None = None  # what lies at that address
     refused: Sequence[RunConfig] = ()
 
 
@@ -114,30 +110,6 @@ def train(run: Run) -> dict[str, object]:
     return {"notes": notes, "fallbacks": fallbacks()}
 
 
-def move(config: RunConfig, inputs: Path) -> list[str]:
-    """`pretrain` with nothing but addresses, stopped, and again on an empty disk: what is left."""
-    assert config.pretrain.inputs_dir is not None
-    assert config.pretrain.checkpoint_dir is not None
-    files, root = fsspec.core.url_to_fs(config.pretrain.inputs_dir)
-    files.put(f"{inputs}/", root, recursive=True)
-
-    def fail(self: Trainer, step: int, batches: Sequence[Batch]) -> torch.Tensor:
-        if step == 6:
-            raise KeyboardInterrupt
-        return original(self, step, batches)
-
-    original = Trainer._train
-    Trainer._train = fail  # type: ignore[method-assign]
-    try:
-        pretrain(config)
-    except KeyboardInterrupt:
-        shutil.rmtree(config.output_dir)
-    Trainer._train = original  # type: ignore[method-assign]
-    pretrain(config)
-    mirrored, place = fsspec.core.url_to_fs(config.pretrain.checkpoint_dir)
-    return sorted({Path(path).parent.name for path in mirrored.find(place)})
-
-
 def refusal(config: RunConfig) -> str:
     """What a run is refused with."""
     try:
@@ -152,10 +124,7 @@ def main() -> None:
     pretrain_module.read_unit_starts = unit_starts  # type: ignore[assignment]
     device = resolve_device("xla")  # before the first backward pass, of any device: torch counts
     found: dict[str, object] = {"device": describe(device), "devices": num_devices(device)}
-    found["auto"] = resolve_device("auto").type
     found["refused"] = [refusal(config) for config in task.refused]
-    if task.moved and task.inputs:
-        found["moved"] = move(task.moved, task.inputs)
     path = Path(f"{sys.argv[1]}.json")
     path.write_text(json.dumps(found | {"runs": [train(run) for run in task.runs]}))
 

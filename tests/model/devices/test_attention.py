@@ -19,7 +19,6 @@ from model.devices.attention import (
     backend_seconds,
     enable,
     fastest,
-    in_words,
     works_of,
 )
 from tests.model.conftest import make_config
@@ -119,11 +118,3 @@ def test_the_fastest_is_used_and_what_it_refuses_is_left_to_the_formula(flags):
     enable(None)
     assert flags()["efficient"] is True
     assert fastest(dict.fromkeys(BACKENDS)) is None
-
-
-def test_the_choice_is_told_with_its_reasons():
-    seconds = {"flash": 0.00041, "cudnn": None}
-    assert in_words("flash", seconds) == (
-        "attention by flash (ms a step: flash 0.41, cudnn refused)"
-    )
-    assert in_words(None, {"flash": None}).startswith("attention by what torch chooses")

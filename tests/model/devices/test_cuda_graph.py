@@ -103,32 +103,6 @@ def recorder() -> CudaRecorder:
     return CudaRecorder(torch.device("cuda"))
 
 
-def test_warm_ups_run_on_the_stream_of_the_recording_and_in_turn_with_all_else(cuda):
-    assert recorder().warm(lambda: cuda.note("work") or 7) == 7
-    assert cuda.calls == [
-        "side waits for main",
-        "on side",
-        "sync mode warn",
-        "work",
-        "sync mode 0",
-        "off side",
-        "main waits for side",
-    ]
-
-
-def test_what_follows_a_warm_up_that_fails_waits_for_what_it_had_begun(cuda):
-    """Else weights would be put back while kernels still change them."""
-
-    def work() -> None:
-        cuda.note("work")
-        raise RuntimeError("no compiler")
-
-    with pytest.raises(RuntimeError, match="no compiler"):
-        recorder().warm(work)
-    assert cuda.calls[-1] == "main waits for side"
-    assert "sync mode 0" in cuda.calls
-
-
 def test_a_recording_is_replayed(cuda):
     made = recorder()
     replay = made.record(lambda: cuda.note("work"))

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -12,11 +11,10 @@ import torch
 
 from model.devices import device as module
 from model.devices.device import overwrite, place, readable, resolve_device, spread
-from model.ordered import _scan, insertion_index, running_maximum, running_sum
+from model.ordered import _scan, running_maximum, running_sum
 from model.schedule import Phase
 from model.train import processes as parallel
 from model.train.processes import check_shares
-from tests.model.conftest import make_config
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +74,6 @@ def test_auto_takes_a_tpu(monkeypatch):
     assert resolve_device("auto").type == "cuda"
 
 
-def test_without_torch_xla_the_error_says_how_to_install_it(monkeypatch):
-    installed(monkeypatch, torch="2.9.0")
-    with pytest.raises(ValueError, match=r"torch_xla is not installed; .* run make tpu-env"):
-        resolve_device("xla")
-
-
 @pytest.mark.parametrize("name", ["xla", "auto"])
 def test_versions_that_do_not_fit_are_refused(monkeypatch, name: str):
     """With auto too: the CPU would be taken on a machine with a TPU."""
@@ -129,12 +121,6 @@ def test_a_tpu_that_cannot_be_asked_what_it_is_is_an_error_that_says_so(monkeypa
     assert "PJRT_DEVICE" not in os.environ
 
 
-def test_other_kinds_of_xla_are_refused(monkeypatch):
-    monkeypatch.setenv("PJRT_DEVICE", "CUDA")
-    with pytest.raises(ValueError, match=r"PJRT_DEVICE = 'CUDA': XLA is used on TPU"):
-        resolve_device("xla")
-
-
 def test_torchrun_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(ValueError, match="start electrify without torchrun"):
@@ -154,15 +140,6 @@ def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
             check_shares([Phase(0, 5, 128, batch, micro)], xla)
 
 
-def test_compiling_xla_by_torch_is_refused(tmp_path):
-    from model.train.replay import is_compiled
-
-    config = make_config(tmp_path, compile="on").pretrain
-    with pytest.raises(ValueError, match="which compiles by itself"):
-        is_compiled(config, torch.device("xla"))
-    assert not is_compiled(make_config(tmp_path).pretrain, torch.device("xla"))
-
-
 def test_elsewhere_tensors_move_and_change_in_place():
     cpu, tensor = torch.device("cpu"), torch.zeros(3)
     assert all(of is tensor for of in (place(tensor, cpu), spread(tensor, cpu), readable(tensor)))
@@ -170,21 +147,6 @@ def test_elsewhere_tensors_move_and_change_in_place():
     assert tensor.tolist() == [0, 1, 2]
     overwrite(tensor, 7.0)
     assert tensor.tolist() == [7, 7, 7]
-
-
-def test_one_file_alone_knows_torch_xla():
-    """The fence of the other packages stands in pyproject.toml."""
-    knowing = {p.name for p in Path("model").rglob("*.py") if "torch_xla import" in p.read_text()}
-    knowing |= {p.name for p in Path("model").rglob("*.py") if "import torch_xla" in p.read_text()}
-    assert knowing == {"device.py"}
-
-
-def test_places_in_ordered_rows_as_xla_finds_them():
-    rng = torch.Generator().manual_seed(0)
-    ordered = torch.randint(0, 9, (5, 20), generator=rng).sort(dim=1).values
-    values = torch.randint(-1, 10, (5, 7), generator=rng)
-    compared = (ordered[:, None] <= values[..., None]).sum(dim=-1)
-    assert torch.equal(insertion_index(ordered, values), compared)
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 32])

@@ -1,24 +1,20 @@
 """Batches as the model takes them: each from its step alone, however many processes share it."""
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from electrify.config.run import RunConfig
 from model.batch import Batch
-from model.masking import num_slots
-from model.objectives import run_objective
-from model.pretrain import Trainer
 from model.train.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
-from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, random_model, write_tiny_shards
+from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import tokenizer_sha256
 
+CPU = torch.device("cpu")
 FIELDS = ("input_ids", "token_type_ids", "languages")
 NOISE = ("positions", "mask", "samples")
 
@@ -59,39 +55,6 @@ def test_padding_stands_only_behind_the_text(config: RunConfig, packing: str):
     assert batch.packed == bool(is_text.all()) == (packing == "full")
     assert (batch.input_ids[torch.arange(200), lengths - 1] == 3).all()
     assert (batch.token_type_ids[~is_text] == 0).all()
-
-
-def test_what_is_behind_the_text_changes_no_loss(config: RunConfig):
-    """Padded sequences against the same sequences without their padding, one at a time."""
-    model = random_model()
-    batch = data_of(config, "electra").batch(0, 12)
-    lengths = (batch.input_ids != 0).sum(dim=1).tolist()
-    assert min(lengths) < 25
-    for row, length in enumerate(lengths):
-        one = batch.rows(slice(row, row + 1))
-        out = run_objective(model, model.mask(one))
-        expected = max(1, round(model.config.mask_fraction * length))
-        assert out.weights.sum() == min(expected, length - 2)
-        assert out.tokens.sum() == length
-        types = one.token_type_ids[:, :length]
-        short = model.discriminate(out.corrupted_ids[:, :length], types)
-        assert torch.allclose(short, out.discriminator_logits[:, :length], atol=1e-4)
-        loss = binary_cross_entropy_with_logits(short, out.labels[:, :length])
-        mean = out.terms["discriminator"].mean(out.counts)
-        assert mean.item() == pytest.approx(loss.item(), rel=1e-4)
-
-
-def test_a_batch_has_draws_for_as_many_slots_as_the_model_fills(config: RunConfig):
-    for masking in ("fixed", "with-replacement", "bernoulli"):
-        model = random_model(masking=masking)
-        pretrain = config.pretrain.model_copy(update={"masking": masking})
-        changed = config.model_copy(update={"pretrain": pretrain})
-        for length in (16, 32):
-            batch = SequenceData.from_config(changed, "train", length).batch(0, 3)
-            masked = model.mask(batch)
-            slots = 3, num_slots(pretrain, length)
-            assert masked.positions.shape == batch.noise.mask.shape == slots
-            assert batch.noise.samples.shape == (*slots, 2)
 
 
 # --- the batch of a step --------------------------------------------------------------------------
@@ -136,7 +99,7 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
         count, length, micro = (12, 16, 3) if step < 3 else (6, 32, 2)
         whole = SequenceData.from_config(config, "train", length)
         expected = tensors(whole.batch(seen, count, noise_key(config.seed, step)))
-        batches = data.micro_batches(step)
+        batches = data.host_batch(step).micro_batches(CPU)
         assert [len(batch.input_ids) for batch in batches] == [micro] * (count // micro)
         found = joined(batches)
         for name, tensor in expected.items():
@@ -147,7 +110,7 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
 
 def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: Path):
     data = step_data(make_config(folder, num_steps=40))
-    steps = [joined(data.micro_batches(step)) for step in range(40)]
+    steps = [joined(data.host_batch(step).micro_batches(CPU)) for step in range(40)]
     assert data.last.num_sequences >= 160
     rows = torch.cat([step["input_ids"] for step in steps])
     keys = {tuple(row) for row in rows.tolist()}
@@ -165,8 +128,8 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
     alone = step_data(config)
     ranks = [step_data(config, rank, num_ranks) for rank in range(num_ranks)]
     for step in (0, 2, 3, 9):
-        whole = joined(alone.micro_batches(step))
-        parts = [joined(data.micro_batches(step)) for data in ranks]
+        whole = joined(alone.host_batch(step).micro_batches(CPU))
+        parts = [joined(data.host_batch(step).micro_batches(CPU)) for data in ranks]
         for name, tensor in whole.items():
             together = torch.empty_like(tensor)
             for rank, part in enumerate(parts):
@@ -198,12 +161,6 @@ def test_the_key_of_draws_is_another_at_each_step_and_seed():
 # --- generators without weights -------------------------------------------------------------------
 
 
-def test_a_learned_generator_needs_no_table(folder: Path):
-    config = make_config(folder)
-    data = SequenceData.from_config(config, "train")
-    assert noise_probabilities("learned", TokenShards(folder / "shards"), data) is None
-
-
 def test_uniform_noise_is_all_pieces_but_special_tokens(folder: Path):
     config = make_config(folder)
     data = SequenceData.from_config(config, "train")
@@ -228,18 +185,6 @@ def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
     return documents
 
 
-def test_unigram_noise_is_the_count_of_each_piece(folder: Path, tmp_path_factory):
-    other = tmp_path_factory.mktemp("one")
-    documents = write_two_languages(other)
-    config = make_config(other)
-    data = SequenceData.from_config(config, "train")
-    table = noise_probabilities("unigram", TokenShards(other / "shards"), data)
-    counts = Counter(piece for texts in documents.values() for text in texts for piece in text)
-    ordinary = {piece: n for piece, n in counts.items() if piece >= 5}
-    expected = [ordinary.get(piece, 0) / sum(ordinary.values()) for piece in range(VOCAB_SIZE)]
-    np.testing.assert_allclose(table.numpy(), expected, rtol=1e-12)
-
-
 def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     """Against the pieces in sequences as training reads them."""
     write_two_languages(tmp_path)
@@ -255,13 +200,6 @@ def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
 
 
 # --- the run --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("packing", ["electra", "sentence"])
-def test_training_runs_on_padded_batches(config: RunConfig, tmp_path: Path, packing: str):
-    (tmp_path / "run").mkdir()
-    trainer = Trainer(with_encoding(config, packing=packing), tmp_path / "run")
-    assert trainer.run()["num_steps"] == config.pretrain.num_steps
 
 
 def test_a_vocabulary_edited_after_encoding_is_an_error(config: RunConfig):

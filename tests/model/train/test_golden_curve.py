@@ -21,6 +21,7 @@ from model.train.step import Step, train_step
 from tests.model.conftest import NO_DROPOUT, make_config, make_model, write_tiny_shards
 from vocab.shards.files import TokenShards
 
+CPU = torch.device("cpu")
 CURVE = Path(__file__).parents[2] / "fixtures" / "golden_curve.json"
 STEPS = (1, 10, 50, 100, 150, 200)
 OPTIONS = NO_DROPOUT | {
@@ -53,7 +54,7 @@ def train(folder: Path) -> Curve:
     optimizers = make_optimizers(model, config.pretrain)
     curve = []
     for number in range(STEPS[-1]):
-        batches = data.micro_batches(number)
+        batches = data.host_batch(number).micro_batches(CPU)
         outputs, norm = train_step(
             model, optimizers, batches, config.pretrain, Step(number, config.seed)
         )

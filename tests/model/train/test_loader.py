@@ -1,9 +1,5 @@
 """The loader gives each step's own batch, and leaves no thread behind however the loop ends."""
 
-import _thread
-import json
-import math
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -16,30 +12,15 @@ import torch
 
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped
-from model.batch import Batch, Noise
-from model.pretrain import Trainer
-from model.train import data as loader_module
+from model.batch import Batch, Noise, map_tensors
 from model.train.data import HostBatch, Loader, StepData, open_shards
-from model.train.replay import FastStep
 from tests.model.conftest import make_config, write_tiny_shards
 
 CPU = torch.device("cpu")
 
 
-def tensors(batch: Batch) -> list[torch.Tensor]:
-    noise = batch.noise
-    return [
-        batch.input_ids,
-        batch.token_type_ids,
-        batch.languages,
-        noise.positions,
-        noise.mask,
-        noise.samples,
-    ]
-
-
 def assert_same(batch: Batch, other: Batch) -> None:
-    for tensor, expected in zip(tensors(batch), tensors(other), strict=True):
+    for tensor, expected in zip(batch.tensors(), other.tensors(), strict=True):
         assert tensor.dtype == expected.dtype
         assert torch.equal(tensor.cpu(), expected)
     assert batch.packed == other.packed
@@ -93,25 +74,11 @@ def test_a_batch_comes_out_as_it_was_read(rows, length, slots, num_ranks, dtype)
     ids = rng.integers(0, np.iinfo(dtype).max, (rows, length), dtype, endpoint=True)
     types = rng.integers(0, 2, (rows, length), np.uint8)
     languages = rng.integers(0, 4, rows)
-    noise = Noise.draw(3, rows * num_ranks, length, slots).rows(slice(0, None, num_ranks))
+    noise = Noise.draw(3, rows * num_ranks, length, slots)
+    noise = map_tensors(noise, lambda draws: draws[::num_ranks])
     batch = HostBatch.of(ids, types, languages, noise, packed=False).to(CPU)
     wide = [torch.from_numpy(array.astype(np.int64)) for array in (ids, types, languages)]
     assert_same(batch, Batch(wide[0], wide[1], noise, wide[2], packed=False))
-
-
-def test_nothing_but_ids_types_languages_and_draws_travels():
-    """16-bit ids, 8-bit types, 64-bit languages, and draws as they are."""
-    rows, length, slots = 128, 128, 19
-    shape = rows, length
-    batch = HostBatch.of(
-        np.zeros(shape, np.uint16),
-        np.zeros(shape, np.uint8),
-        np.zeros(rows, np.int64),
-        Noise.draw(0, rows, length, slots),
-        True,
-    )
-    places = rows * length
-    assert batch.buffer.numel() == (2 + 1 + 4) * places + 8 * rows + (4 + 16) * rows * slots
 
 
 # --- the batches of a run -------------------------------------------------------------------------
@@ -132,7 +99,7 @@ def test_every_step_has_its_own_batch_wherever_a_run_goes_on(tmp_path, first, ra
     with Loader(data, CPU, first, 9) as loader:
         found = [loader.take(step) for step in range(first, 9)]
     for step, batches in enumerate(found, first):
-        expected = data.micro_batches(step)
+        expected = data.host_batch(step).micro_batches(CPU)
         assert len(batches) == len(expected)
         for batch, other in zip(batches, expected, strict=True):
             assert_same(batch, other)
@@ -168,35 +135,6 @@ def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str)
     assert all(name.startswith("loader") == (kind == "xla") for _, name in moved)
 
 
-def test_nothing_to_do_starts_nothing():
-    source = Source()
-    with Loader(source, CPU, 7, 7):
-        assert not loader_threads()
-    assert not source.asked
-
-
-def test_seconds_of_waiting_are_counted_once(monkeypatch):
-    """By a clock that stands still but for the three seconds that the first batch takes."""
-    now, looked = [100.0], threading.Event()
-
-    def clock() -> float:
-        found = now[0]
-        looked.set()  # the loop begins to wait
-        return found
-
-    def read(step: int) -> None:
-        looked.wait()
-        now[0] += 3 if step == 0 else 0
-
-    monkeypatch.setattr(loader_module, "time", SimpleNamespace(perf_counter=clock))
-    with Loader(Source(read), CPU, 0, 3) as loader:
-        loader.take(0)
-        loader.take(1)
-        assert loader.waited_seconds() == 3
-        loader.take(2)
-        assert loader.waited_seconds() == 0
-
-
 # --- how a loop ends ------------------------------------------------------------------------------
 
 
@@ -223,42 +161,6 @@ def test_a_loop_that_breaks_off_leaves_no_thread(error):
     assert len(source.asked) == read <= 3
 
 
-def test_an_interrupt_reaches_a_loop_that_waits_for_data():
-    # a process that was started in the background ignores it
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def interrupt(step: int) -> None:
-        if step == 1:
-            time.sleep(0.05)  # until the loop waits
-            _thread.interrupt_main()
-            time.sleep(0.1)
-
-    with pytest.raises(KeyboardInterrupt), Loader(Source(interrupt), CPU, 0, 9) as loader:  # noqa: PT012
-        loader.take(0)
-        loader.take(1)
-    signal.signal(signal.SIGINT, handler)
-
-
-def test_a_run_tells_how_long_it_waited_for_data(config: RunConfig, tmp_path: Path):
-    Trainer(config, tmp_path).run()
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    trained = [record for record in map(json.loads, lines) if record["kind"] == "train"]
-    assert trained
-    assert all(0 <= record["data_wait_fraction"] < 1 for record in trained)
-
-
-def test_a_run_that_fails_leaves_no_thread(config: RunConfig, tmp_path: Path, monkeypatch):
-    step = FastStep.__call__
-
-    def broken(*arguments: object) -> object:
-        outputs, norm = step(*arguments)
-        return outputs, norm * math.nan
-
-    monkeypatch.setattr(FastStep, "__call__", broken)
-    with pytest.raises(ValueError, match="gradient norm"):
-        Trainer(config, tmp_path).run()
-
-
 # --- a GPU ----------------------------------------------------------------------------------------
 
 
@@ -272,7 +174,7 @@ def test_batches_on_a_gpu_are_those_of_the_host_however_far_the_host_runs_ahead(
         for step in range(50):
             found += loader.take(step)
             work = (work @ work).clamp(0, 1)  # the copies queue up behind it
-    expected = [batch for step in range(50) for batch in data.micro_batches(step)]
+    expected = [batch for step in range(50) for batch in data.host_batch(step).micro_batches(CPU)]
     for batch, other in zip(found, expected, strict=True):
         assert batch.input_ids.is_cuda
         assert_same(batch, other)

@@ -26,13 +26,14 @@ from model.train.step import AS_WRITTEN, Parts, Step, train_step
 from model.watch.metrics import MetricsWindow, add_sums_of
 from tests.model.conftest import (
     NO_DROPOUT,
+    OBJECTIVES,
     VOCAB_SIZE,
     make_config,
     random_batch,
     random_model,
 )
 from tests.model.tape import TapeRecorder
-from tests.model.train.test_train_step import OBJECTIVES, cut
+from tests.model.train.test_train_step import cut
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
@@ -109,16 +110,9 @@ def test_replays_do_what_steps_do(objective: str):
 @pytest.mark.parametrize(
     "options",
     [
-        {"optimizer": "bias-corrected"},
-        {"updates": "decoupled"},
         {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
-        {},
-        {"mask_unit": "word"},
-        {"masking": "bernoulli"},
-        {"masking": "with-replacement"},
-        {"attention": "document"},
-        {"generator": "unigram"},
-        {"max_gradient_norm": 1e-3},
+        {"mask_unit": "word", "masking": "bernoulli", "attention": "document"},
+        {"generator": "unigram", "masking": "with-replacement", "max_gradient_norm": 1e-3},
     ],
     ids=str,
 )
@@ -129,17 +123,8 @@ def test_replays_do_what_steps_do_with_every_option(options: dict[str, object]):
         for model in (twins.plain, twins.fast):
             model.unit_starts = torch.arange(VOCAB_SIZE) % 3 > 0
     for number in range(6):
-        twins.run(number, [batch_of(twins.plain, number)])
-    twins.assert_equal()
-
-
-def test_replays_do_all_micro_batches():
-    recorder = TapeRecorder()
-    twins = Twins(recorder, updates="decoupled")
-    for number in range(6):
         twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=8), [3, 1, 4]))
     twins.assert_equal()
-    assert recorder.num_replayed == 6 - WARM_UPS
 
 
 def test_another_length_is_another_recording():
@@ -163,51 +148,6 @@ def test_a_recording_goes_on_after_validation_and_a_new_window():
                 model.train()
                 window.reset()
     twins.assert_equal()
-
-
-def test_two_replays_have_other_masks_and_other_dropout():
-    model = random_model(hidden_dropout_prob=0.5, warmup_steps=0, learning_rate=1e-12)
-    window = MetricsWindow(["ko"])
-    optimizers = make_optimizers(model, model.config)
-    step = FastStep(model, optimizers, model.config, CPU, window, recorder=TapeRecorder())
-    seen = []
-    for number, seed in enumerate((1, 2, 3, 4, 4, 5)):
-        batch = batch_of(model, 0)
-        draws = batch_of(model, seed).noise
-        batch = Batch(batch.input_ids, batch.token_type_ids, draws, batch.languages, batch.packed)
-        outputs, _ = step([batch], Step(number, seed=0))
-        seen.append((outputs[0].corrupted_ids.clone(), outputs[0].discriminator_logits.clone()))
-    fourth, fifth, sixth = seen[3:]
-    assert not torch.equal(fourth[0], sixth[0])
-    assert not torch.allclose(fourth[1], fifth[1], atol=1e-3)  # the same draws, another dropout
-
-
-class LeakingRecorder(TapeRecorder):
-    """Does not call anything again."""
-
-    def record(self, work: Callable[[], object]) -> Callable[[], None]:
-        super().record(work)
-        return lambda: None
-
-
-def test_a_recorder_that_does_nothing_would_be_seen():
-    twins = Twins(LeakingRecorder())
-    for number in range(5):
-        twins.run(number, [batch_of(twins.plain, number)])
-    with pytest.raises(AssertionError):
-        twins.assert_equal()
-
-
-def test_a_rate_of_the_host_would_be_seen():
-    """The tape keeps numbers as they were: so the tests above can fail."""
-    rate, weight = 1.0, torch.zeros(())
-    replay = TapeRecorder().record(lambda: weight.add_(rate))
-    assert weight == 0
-    rate = 5.0
-    replay()
-    assert weight == 1
-    with pytest.raises(RuntimeError, match="waits for the device"):
-        TapeRecorder().record(lambda: weight.item())
 
 
 class BrokenRecorder(TapeRecorder):
@@ -258,15 +198,14 @@ class OnTheHost(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("updates", ["joint", "decoupled"])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("objective", "updates"), [*((name, "joint") for name in OBJECTIVES), ("electra", "decoupled")]
+)
 def test_no_operator_of_a_step_reads_or_makes_a_tensor_on_the_host(
     objective: str, updates: str, monkeypatch
 ):
     """On a device without data, "meta": reading back is an error there, and copies show."""
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # it has no autocast
-    if updates == "decoupled" and objective in ("mlm", "electra-two-stage", "electra-adversarial"):
-        pytest.skip("has one update")
     options = DROPOUT | OBJECTIVES[objective] | {"updates": updates, "num_hidden_layers": 1}
     model = random_model(objective=objective, **options).to("meta")
     optimizers = make_optimizers(model, model.config)
@@ -323,8 +262,10 @@ def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
 
 @pytest.mark.slow
 @COMPILER
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("objective", "precision"),
+    [("electra", "bf16"), ("electra-adversarial", "fp32"), ("all-tokens-mlm", "fp32")],
+)
 def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precision: str, compiles):
     compiles("aot_eager")
     options = OBJECTIVES[objective] | NO_DROPOUT | {"precision": precision}
@@ -332,17 +273,6 @@ def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precis
     for number in (4, 5, 6, 7):
         twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=6), [3, 3]))
     twins.assert_equal(1e-5 if precision == "fp32" else 2e-3)
-
-
-@pytest.mark.slow
-@COMPILER
-def test_compiled_code_does_what_is_written(compiles):
-    compiles("inductor")
-    twins = Twins(compile="on", **NO_DROPOUT)
-    for number in range(1, 5):
-        twins.run(number, [batch_of(twins.plain, number, padded=True)])
-    assert twins.step.is_compiled
-    twins.assert_equal(1e-4)
 
 
 @pytest.fixture
@@ -401,13 +331,10 @@ def broken_parts(after: int) -> Parts:
     return Parts(AS_WRITTEN.mask, loss_of)
 
 
-@pytest.mark.parametrize("after", [0, 1])
 @pytest.mark.parametrize("recorder", [None, TapeRecorder()])
-def test_what_cannot_be_compiled_goes_on_from_the_same_state(
-    after: int, recorder: TapeRecorder | None, monkeypatch, caplog
-):
-    """Also where the generator was updated before the discriminator's pass failed."""
-    parts = broken_parts(after), add_sums_of
+def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypatch, caplog):
+    """Though the generator was updated before the discriminator's pass failed."""
+    parts = broken_parts(1), add_sums_of
     monkeypatch.setattr(replay, "compile_parts", lambda model, ranks: parts)
     options = {"updates": "decoupled", "optimizer": "bias-corrected"}
     twins = Twins(recorder, compile="auto", **options)
@@ -417,10 +344,8 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(
         twins.assert_equal()
     assert not twins.step.is_compiled
     warned = [of.getMessage() for of in caplog.records if "torch.compile" in of.getMessage()]
-    assert warned == [
-        "warning: steps run without torch.compile, which failed: RuntimeError: no working compiler "
-        "and more"
-    ]
+    assert len(warned) == 1
+    assert "no working compiler" in warned[0]
 
 
 def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
@@ -428,16 +353,6 @@ def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
     twins = Twins(compile="on")
     with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
         twins.run(1, [batch_of(twins.plain, 1)])
-
-
-def test_an_error_of_a_step_itself_stays_one(monkeypatch):
-    """What fails compiled and as written is no compiler's fault."""
-    monkeypatch.setattr(replay, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
-    monkeypatch.setattr(replay, "AS_WRITTEN", broken_parts(0))
-    twins = Twins(compile="auto")
-    twins.step.is_compiled, twins.step._parts = True, broken_parts(0)
-    with pytest.raises(RuntimeError, match="no working compiler"):
-        twins.step([batch_of(twins.plain, 1)], Step(1, 0))
 
 
 # --- which runs -----------------------------------------------------------------------------------

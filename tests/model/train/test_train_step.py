@@ -19,20 +19,9 @@ from model.objectives import run_objective
 from model.schedule import learning_rate, stage_at
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
-from model.train.replay import compile_parts
 from model.train.step import AS_WRITTEN, Parts, Step, total_counts, train_step
-from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
+from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, random_model
 
-OBJECTIVES: dict[str, dict[str, object]] = {
-    "electra": {},
-    "electra-15": {},
-    "replace-mlm": {},
-    "all-tokens-mlm": {},
-    "mlm": {},
-    "electra-adversarial": {},
-    "electra-two-stage": {"generator_hidden_fraction": 1.0, "weight_sharing": "none"},
-    "electric": {},
-}
 NO_CLIPPING = {"max_gradient_norm": 1e9}
 STEP = 3  # of 12: the rate is not 0
 Gradients = dict[str, Tensor]
@@ -89,17 +78,6 @@ def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, numb
     check_micro_batches(model_of(objective), number)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler uses what torch deprecates
-@pytest.mark.parametrize("objective", ["electra", "electric"])
-def test_compiled_micro_batches_too(objective: str):
-    torch._dynamo.reset()
-    model = model_of(objective)
-    parts, _ = compile_parts(model, ALONE, "aot_eager")
-    check_micro_batches(model, STEP, parts)
-    torch._dynamo.reset()
-
-
 def check_micro_batches(model: ElectraPretrainer, number: int, parts: Parts = AS_WRITTEN) -> None:
     batch = random_batch(model, rows=8, length=24, padded=True)
     stage = stage_at(model.config, number)
@@ -112,41 +90,6 @@ def check_micro_batches(model: ElectraPretrainer, number: int, parts: Parts = AS
     for name, parameter in model.named_parameters():  # what has a gradient moves, nothing else
         moved = not torch.equal(parameter, weights[name])
         assert moved == (name in expected and bool(expected[name].any())), name
-
-
-def test_the_mean_of_micro_batches_means_is_something_else():
-    """So the test above can fail: this is what weighing by sequences would give."""
-    model = model_of("electra")
-    batch = random_batch(model, rows=8, length=24, padded=True)
-    run_objective(model, model.mask(batch)).loss().backward()
-    whole = flat(gradients_of(model))
-    model.zero_grad()
-    for part in cut(batch, [3, 1, 4]):
-        (run_objective(model, model.mask(part)).loss() * len(part.input_ids) / 8).backward()
-    assert (flat(gradients_of(model)) - whole).norm() / whole.norm() > 0.01
-
-
-@pytest.mark.parametrize("objective", ["electra", "all-tokens-mlm", "electra-adversarial"])
-def test_what_is_generated_does_not_depend_on_micro_batches(objective: str):
-    batch = random_batch(model_of(objective), rows=8, padded=True)
-    found = []
-    for sizes in ([8], [3, 1, 4], [1] * 8):
-        model = model_of(objective)
-        outputs, _ = train_step(
-            model,
-            make_optimizers(model, model.config),
-            cut(batch, sizes),
-            model.config,
-            Step(STEP, 0),
-        )
-        found.append(
-            [
-                torch.cat([getattr(out, name) for out in outputs])
-                for name in ("sampled", "corrupted_ids", "labels")
-            ]
-        )
-    for other in found[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
 @dataclass(frozen=True)
@@ -211,7 +154,7 @@ def test_the_weights_move_by_the_step_s_rate():
         torch.testing.assert_close(parameter.double(), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("objective", ["electra", "electra-15", "replace-mlm", "electric"])
+@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "electric"])
 def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objective: str):
     batches = cut(random_batch(model_of(objective), rows=8, padded=True), [5, 3])
     ends, losses = [], []
@@ -233,8 +176,9 @@ def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objecti
             assert decoupled[name].total.item() == pytest.approx(joint[name].total.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
-@pytest.mark.parametrize("objective", ["electra", "electric"])
+@pytest.mark.parametrize(
+    ("objective", "sharing"), [("electra", "embeddings"), ("electra", "gdes"), ("electric", "none")]
+)
 def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_update(
     objective: str, sharing: str
 ):
@@ -248,21 +192,6 @@ def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_upd
     assert torch.equal(outputs[0].sampled, before)
     after = run_objective(model, model.mask(batch), "generator").sampled
     assert not torch.equal(after, before)  # with this rate the update changes everything
-
-
-def test_in_two_stages_what_is_not_trained_stays_as_it_is():
-    model = model_of("electra-two-stage")
-    optimizers = make_optimizers(model, model.config)
-    batch = random_batch(model)
-    of_generator = ("generator.", "generator_head.", "generator_embeddings.")
-    assert model.config.generator_steps == 6
-    for number in range(1, 12):
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        train_step(model, optimizers, [batch], model.config, Step(number, 0))
-        for name, parameter in model.named_parameters():
-            # each stage has its own warm-up, which begins with rate 0
-            moves = name.startswith(of_generator) == (number < 6) and number != 6
-            assert torch.equal(parameter, before[name]) != moves or not parameter.grad.any(), name
 
 
 # --- randomness -----------------------------------------------------------------------------------
@@ -284,17 +213,6 @@ def test_dropout_depends_on_where_in_the_run_and_on_nothing_else():
     assert len(set(drawn)) == len(places)  # no two have the same
     seed_dropout(*places[5])
     assert tuple(torch.rand(4).tolist()) == drawn[5]
-
-
-def test_with_dropout_a_step_can_be_done_again():
-    dropout = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
-    norms = []
-    for number in (STEP, STEP, STEP + 1):
-        model = model_of("electra", **dropout)
-        batch = random_batch(model)
-        torch.rand(number)  # whatever was drawn before
-        norms.append(step_of(model, [batch], number).item())
-    assert norms[0] == norms[1] != norms[2]
 
 
 # --- precision ------------------------------------------------------------------------------------
@@ -354,24 +272,8 @@ def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(o
         assert parameter.grad is None or parameter.grad.dtype == torch.float32
     for optimizer in optimizers:
         for state in optimizer.state.values():
-            assert state["first_moment"].dtype == state["second_moment"].dtype == torch.float32
+            assert state["exp_avg"].dtype == state["exp_avg_sq"].dtype == torch.float32
     assert math.isfinite(norm.item())
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_bf16_changes_a_loss_by_no_more_than_rounding(objective: str):
-    losses = []
-    for precision in ("fp32", "bf16"):
-        model = model_of(objective, precision=precision)
-        batch = random_batch(model, rows=20)
-        outputs, _ = train_step(
-            model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
-        )
-        losses.append(
-            {name: t.mean(outputs[0].counts).item() for name, t in outputs[0].terms.items()}
-        )
-    for name, exact in losses[0].items():
-        assert losses[1][name] == pytest.approx(exact, rel=0.1, abs=0.02), name
 
 
 # --- corners --------------------------------------------------------------------------------------

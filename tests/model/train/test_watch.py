@@ -11,7 +11,7 @@ import torch
 from model.train import log as watch
 from model.train.log import MetricsFile, Speed, Work
 from model.watch.alarms import RunFacts
-from model.watch.flops import Flops, peak_flops, run_flops
+from model.watch.flops import Flops, peak_flops
 
 FACTS = RunFacts("electra", 10, 1.0)
 
@@ -227,30 +227,13 @@ def test_speed_counts_training_alone(monkeypatch):
     assert math.isnan(Speed(torch.device("cpu"), work(0)).lap(0.0, 0.0)["mfu"])
 
 
-def test_work_is_that_of_all_phases(config):
-    length, steps = config.encode.sequence_length, config.pretrain.num_steps
-    work = Work.until(config, 60, steps)
-    assert work.positions == steps * config.pretrain.batch_size * length
-    assert work.flops == run_flops(config.pretrain, 60, length)
-    assert Work.until(config, 60, 0) == Work()
-
-
 @pytest.mark.parametrize(
     ("device", "bf16", "fp32"),
     [
         ("NVIDIA H100 80GB HBM3", 989.5, 494.5),
-        ("NVIDIA H100 PCIe", 756.5, 378),
-        ("NVIDIA H200", 989.5, 494.5),
         ("NVIDIA A100-SXM4-80GB", 312, 156),
-        ("NVIDIA A100 80GB PCIe", 312, 156),
-        ("NVIDIA L4", 121, 60),
-        ("NVIDIA L40S", 362, 183),
-        ("NVIDIA GeForce RTX 4090", 165.2, 82.6),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", math.nan, math.nan),
-        ("NVIDIA GeForce RTX 3090 Ti", math.nan, math.nan),
         ("Tesla V100-SXM2-16GB", math.nan, 15.7),
-        ("Tesla T4", math.nan, 8.1),
-        ("TPU v4", 275, 275),
         ("TPU v5 lite", 197, 197),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", math.nan, math.nan),
         ("CPU, 2 threads", math.nan, math.nan),

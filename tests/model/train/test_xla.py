@@ -8,29 +8,23 @@ import math
 import os
 import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage
-from electrify.stage.plan import TIMINGS
-from electrify.stage.run import run_stage
 from model import pretrain as pretrain_module
 from model.pretrain import Trainer
-from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
+from model.train.checkpoint import checkpoints
 from model.watch.flops import flops_per_token
 from tests.model.conftest import NO_DROPOUT, VOCAB_SIZE, make_config, write_tiny_shards
+from tests.model.trained import Trained
 from tests.model.xla_program import Run, Task, unit_starts
 
 pytestmark = [
@@ -87,42 +81,6 @@ CASES: dict[str, dict[str, object]] = {
 }
 # a validation whose last batch is not full, sentences with padding behind them, two passes a step
 PADDED = SHORT | {"micro_batch_size": 4, "num_valid_batches": 30, "batch_size": 12}
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a run leaves."""
-
-    records: list[dict[str, Any]]
-    tensors: dict[str, torch.Tensor]  # weights and moments
-
-    @classmethod
-    def read(cls, folder: Path) -> "Trained":
-        lines = (folder / "metrics.jsonl").read_text().splitlines()
-        last = checkpoints(folder)[-1]
-        tensors = load_file(last / MODEL) | load_file(last / OPTIMIZER)
-        return cls([json.loads(line) for line in lines], tensors)
-
-    def after(self, step: int) -> "Trained":
-        return Trained([r for r in self.records if r["step"] > step], self.tensors)
-
-    def check_equal(self, wanted: "Trained", figures: float = 1e-5, weights: float = 1e-5) -> None:
-        """All but clock times, to a relative and an absolute difference."""
-        assert len(self.records) == len(wanted.records)
-        for record, other in zip(self.records, wanted.records, strict=True):
-            assert record.keys() == other.keys()
-            for name in record.keys() - TIMINGS:
-                # a rank statistic: near ties change places
-                tolerance = 2e-3 if name == "rtd_auc" else figures
-                same = record[name] == other[name] or math.isclose(
-                    record[name], other[name], rel_tol=tolerance, abs_tol=tolerance
-                )
-                assert same, (other["kind"], other["step"], name, record[name], other[name])
-        for name in self.tensors.keys() | wanted.tensors.keys():
-            # of what has no gradient yet XLA has moments, all 0, and the CPU none
-            own, its = self.tensors.get(name), wanted.tensors.get(name)
-            own, its = own if own is not None else its * 0, its if its is not None else own * 0
-            assert (own - its).abs().max().item() <= weights, name
 
 
 def launch(
@@ -360,17 +318,6 @@ def flops_of_products(program: str) -> int:
     return total
 
 
-def test_nor_has_a_device_all_rows_with_another_objective(folder, cases):
-    rows = 8 * 32  # positions of a batch, no other size of the model
-    results = [
-        {int(size) for size in found.split(",")}
-        for program in programs(folder / "hlo")
-        for found in re.findall(r"= \w+\[([\d,]+)\]\S* dot\(", program)
-    ]
-    assert not [sizes for sizes in results if rows in sizes]
-    assert [sizes for sizes in results if rows // 2 in sizes]
-
-
 def test_padding_and_a_batch_that_is_not_full_count_for_nothing(folder, four_devices, on_cpu):
     Trained.read(folder / "four" / "padded").check_equal(on_cpu["padded"])
 
@@ -409,69 +356,7 @@ def test_a_run_of_the_cpu_goes_on_on_xla(folder, one_device, on_cpu):
     assert found.records[0]["step"] > SAVED
 
 
-def test_a_run_of_xla_goes_on_on_the_cpu(folder, one_device, on_cpu):
-    target = folder / "back"
-    saved = folder / "one" / "plain" / f"checkpoint-{SAVED}"
-    shutil.copytree(saved, target / saved.name)
-    Trainer(on("cpu", folder, **PLAIN), target).run()
-    found = Trained.read(target)
-    found.check_equal(on_cpu["plain"].after(SAVED))
-    assert found.records[0]["step"] > SAVED
-
-
-def test_a_fresh_machine_needs_the_addresses_alone(folder, one_device, tmp_path):
-    """Inputs and checkpoints in a bucket; the run's own folder is lost between two steps."""
-    bucket = tmp_path / "bucket"
-    run_stage(Stage("encode", bucket / "shards", {}), shards_of(folder))
-    run_stage(Stage("train-vocab", bucket / "vocab", {}), vocabulary)
-    options = WITH_DROPOUT | {
-        "inputs_dir": "memory://bucket/inputs",
-        "checkpoint_dir": "memory://bucket/checkpoints",
-    }
-    config = on("xla", tmp_path / "machine", **options)
-    found = found_by(Task(moved=config, inputs=bucket), tmp_path)
-    assert found["moved"] == ["checkpoint-12", "checkpoint-4", "checkpoint-8"]
-    moved = Trained.read(tmp_path / "machine" / "pretrain")
-    whole = Trained.read(folder / "one" / "dropout")
-    moved.check_equal(whole, figures=0, weights=0)
-
-
-def shards_of(folder: Path):
-    def copy(target: Path) -> dict[str, object]:
-        shutil.copytree(folder / "shards", target, dirs_exist_ok=True)
-        return {}
-
-    return copy
-
-
-def vocabulary(target: Path) -> dict[str, object]:
-    (target / "vocab.txt").write_text("[PAD]\n")
-    return {}
-
-
 # --- where there is no TPU ------------------------------------------------------------------------
-
-
-NO_TPU = pytest.mark.skipif(
-    any([*Path("/dev").glob("accel[0-9]*"), *Path("/dev/vfio").glob("[0-9]*")]),
-    reason="this machine has what may be a TPU",
-)
-
-
-@NO_TPU
-def test_without_a_tpu_the_error_names_the_fix(folder, tmp_path):
-    done = command(tmp_path, "xla")
-    assert done.returncode == 1
-    assert 'device = "xla": no TPU found on this machine' in done.stderr
-    assert "PJRT_DEVICE=CPU" in done.stderr
-
-
-@NO_TPU
-def test_auto_is_the_cpu_where_there_is_no_tpu(four_devices, tmp_path):
-    assert four_devices["auto"] == "cpu"  # where PJRT_DEVICE says CPU
-    done = command(tmp_path, "auto")
-    assert done.returncode == 1
-    assert "run first: electrify encode CONFIG" in done.stderr  # it has got past the device
 
 
 def command(folder: Path, device: str) -> subprocess.CompletedProcess[str]:

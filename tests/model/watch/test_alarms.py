@@ -7,10 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from electrify.config.pretrain import PretrainConfig
 from model.watch.alarms import (
     CALM,
-    CAUSES,
     FEWEST,
     GRACE_STEPS,
     JUMP,
@@ -18,7 +16,6 @@ from model.watch.alarms import (
     Alarm,
     Alarms,
     RunFacts,
-    broken_state,
     unigram_entropy,
 )
 
@@ -80,7 +77,7 @@ def entropy(share: float) -> float:
     return -share * math.log(share) - (1 - share) * math.log(1 - share)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("num_steps", "log_every", "noise"), [(600, 5, 0.05), (9600, 50, 0.03), (100_000, 100, 0.03)]
 )
@@ -145,7 +142,7 @@ DEAD = {
 }
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", [*HEALTHY_TINY, *DEAD])
 def test_a_discriminator_that_hardly_tells_is_named_in_runs_of_any_length(name, seed):
     num_steps, *figures = (HEALTHY_TINY | DEAD)[name]
@@ -207,10 +204,6 @@ def test_a_stall_of_seconds_is_not_worth_a_word():
     assert raised([r | {"seconds": r["seconds"] / 10} for r in slow]) == []
 
 
-def test_every_cause_has_a_test():
-    assert {name for name, _, _ in BROKEN} == set(CAUSES["train"])
-
-
 def test_a_run_that_never_learned_is_told_after_the_grace():
     broken = changed(curve(9600), lambda r: STUCK | {"generator_loss": 7.3}, 0)
     found = raised(broken)
@@ -220,16 +213,7 @@ def test_a_run_that_never_learned_is_told_after_the_grace():
     assert {a.name: step - 8000 for step, a in raised(broken, late)} == first
 
 
-def test_a_second_episode_is_a_second_alarm():
-    records = list(curve(9600))
-    for first in (6000, 8500):
-        records = changed(records, lambda r: {"tokens_per_second": 900.0}, first, first + 500)
-    found = raised(records)
-    assert [alarm.state for _, alarm in found] == ["raised", "over", "raised", "over"]
-    assert {alarm.name for _, alarm in found} == {"slow-data"}
-
-
-@pytest.mark.parametrize("step", range(5500, 7500, 150))
+@pytest.mark.parametrize("step", range(5500, 7500, 400))
 def test_a_resumed_run_raises_the_same(step):
     """Everything follows from what was written, wherever the run was cut off."""
     records = changed(curve(9600), lambda r: STUCK | {"tokens_per_second": 900.0}, 5800, 7000)
@@ -267,11 +251,6 @@ def test_objectives_without_that_figure_do_not_raise_it(objective):
     assert raised(bare, facts) == []
 
 
-def test_validation_records_set_off_nothing():
-    stuck = [r | {"kind": "valid"} for r in changed(curve(9600), lambda r: STUCK, 0)]
-    assert raised(stuck) == []
-
-
 def test_the_entropy_of_the_pieces():
     """Of a known distribution from a sample; special tokens do not count."""
     shares = np.array([0.5, 0.25, 0.125, 0.125])
@@ -283,10 +262,3 @@ def test_the_entropy_of_the_pieces():
     few = [unigram_entropy(ids[row, :20], [0]) for row in range(200)]
     assert np.mean(few) == pytest.approx(exact, abs=0.02)
     assert np.mean(few) - 3 / 40 < exact - 0.04
-
-
-def test_a_broken_state_names_value_and_next_step(config):
-    text = broken_state(math.nan, 1200, config.pretrain)
-    assert isinstance(config.pretrain, PretrainConfig)
-    for part in ("norm became nan by step 1,200", "learning_rate", "0.002", "warmup_steps"):
-        assert part in text

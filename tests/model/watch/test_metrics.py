@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.batch import Counts, Outputs, Term
 from model.objectives import run_objective
-from model.watch.metrics import MetricsWindow, area_under_roc, fingerprint
+from model.watch.metrics import MetricsWindow, area_under_roc
 from tests.model.conftest import random_batch, random_model
 
 LANGUAGES = ("ko", "en", "ja")
@@ -155,17 +155,6 @@ def test_to_read_a_token_that_is_shown_is_no_guess(objective: str, masking: str)
     assert named == [0.0] * len(hits)
 
 
-def test_the_towers_of_electric_never_read_the_token():
-    model = random_model(objective="electric")
-    masked = model.mask(random_batch(model, rows=4))
-    assert torch.equal(masked.hidden, masked.weights)
-
-
-def test_the_loss_of_one_pass_is_the_trained_one():
-    for output in BATCHES:
-        assert batch_metrics([output], LANGUAGES)["loss"] == pytest.approx(float(output.loss()))
-
-
 def test_sums_of_micro_batches_processes_and_one_batch_agree():
     """One window over all, two windows summed, and one resumed between the batches."""
     whole, first, second = (MetricsWindow(LANGUAGES) for _ in range(3))
@@ -205,11 +194,6 @@ def test_only_the_area_is_of_the_last_step_alone():
     assert window.read() == pytest.approx(batch_metrics(BATCHES[:1], LANGUAGES), nan_ok=True)
 
 
-def test_one_language_is_not_told_twice():
-    one = [replace(o, languages=torch.zeros_like(o.languages)) for o in BATCHES]
-    assert not [name for name in batch_metrics(one, ["ko"]) if "/" in name]
-
-
 def test_what_an_objective_lacks_is_absent():
     mlm = replace(
         BATCHES[0],
@@ -244,17 +228,3 @@ def test_undefined_figures_are_nan_not_zero():
         "rtd_recall",
     }
     assert np.isnan(area_under_roc(np.array([-1.0, -2.0], np.float32), np.array([True, True])))
-
-
-def test_a_loss_that_is_no_number_is_seen():
-    losses = torch.full_like(BATCHES[0].weights, math.nan)
-    assert math.isnan(
-        batch_metrics([replace(BATCHES[0], generator_losses=losses)], LANGUAGES)["generator_loss"]
-    )
-
-
-def test_the_fingerprint_is_that_of_the_ids():
-    ids = torch.arange(24).reshape(4, 6)
-    assert fingerprint(ids) == fingerprint(ids.clone())
-    assert fingerprint(ids.t()) == fingerprint(ids.t().contiguous())
-    assert len({fingerprint(ids.roll(shift)) for shift in range(24)}) == 24

@@ -1,0 +1,62 @@
+"""What a run leaves, to be compared with what another one left."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from electrify.stage.plan import TIMINGS
+from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
+
+# of the clock, or of the first process alone
+_OWN = {*TIMINGS, "data_fingerprint"}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves."""
+
+    records: list[dict[str, Any]]
+    tensors: dict[str, torch.Tensor]  # weights and moments
+
+    @classmethod
+    def read(cls, folder: Path) -> "Trained":
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        last = checkpoints(folder)[-1]
+        tensors = load_file(last / MODEL) | load_file(last / OPTIMIZER)
+        return cls([json.loads(line) for line in lines], tensors)
+
+    def after(self, step: int) -> "Trained":
+        return Trained([r for r in self.records if r["step"] > step], self.tensors)
+
+    def check_equal(
+        self,
+        wanted: "Trained",
+        figures: float = 1e-5,
+        weights: float = 1e-5,
+        absolute: float | None = None,
+    ) -> None:
+        """All but clock times, to a relative and an absolute difference, by default as large."""
+        assert len(self.records) == len(wanted.records)
+        for record, other in zip(self.records, wanted.records, strict=True):
+            assert record.keys() == other.keys()
+            for name in record.keys() - _OWN:
+                # a rank statistic: near ties change places
+                is_rank = name == "rtd_auc"
+                least = figures if absolute is None else absolute
+                same = record[name] == other[name] or math.isclose(
+                    record[name],
+                    other[name],
+                    rel_tol=2e-3 if is_rank else figures,
+                    abs_tol=2e-3 if is_rank else least,
+                )
+                assert same, (other["kind"], other["step"], name, record[name], other[name])
+        for name in self.tensors.keys() | wanted.tensors.keys():
+            # of what has no gradient yet XLA has moments, all 0, and the CPU none
+            own, its = self.tensors.get(name), wanted.tensors.get(name)
+            own, its = own if own is not None else its * 0, its if its is not None else own * 0
+            assert (own - its).abs().max().item() <= weights, name
