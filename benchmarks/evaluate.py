@@ -35,7 +35,7 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, SPARSE, Stage, canonical, check_files, read_manifest
 from electrify.stage.plan import evaluate_stage, output_dir
-from electrify.stage.push import push_partial
+from electrify.stage.remote import push_partial
 from electrify.stage.run import run_stage
 from electrify.system.memory import remember_peak
 from electrify.system.progress import (

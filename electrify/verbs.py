@@ -15,9 +15,15 @@ from electrify.config.tasks import TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST
 from electrify.stage.plan import named_checkpoint
-from electrify.stage.pull import open_address, open_run, pull, pull_figures
-from electrify.stage.push import push_report, push_rewritten
-from electrify.stage.remote import is_address
+from electrify.stage.remote import (
+    is_address,
+    open_address,
+    open_run,
+    pull,
+    pull_figures,
+    push_report,
+    push_rewritten,
+)
 from electrify.system.machine import describe_precision
 from electrify.system.progress import log
 
@@ -281,7 +287,7 @@ def data_dir_option(folder: str) -> str:
 def _load(parsed: Namespace) -> RunConfig:
     data_dir = getattr(parsed, "data_dir", None)
     overrides = [*parsed.set, data_dir_option(data_dir)] if data_dir else parsed.set
-    config = open_run(load_config(parsed.config, overrides))
+    config = open_run(load_config(parsed.config, overrides), parsed.break_lock)
     if parsed.has_beam:
         from pipeline.worker_files import check_worker_files
 

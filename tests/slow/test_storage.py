@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.push import REPORTS
-from electrify.stage.remote import WORK_DIR
+from electrify.stage.remote import REPORTS, WORK_DIR
 from electrify.storage.folder import md5_of
 from tests.faulty_storage import FaultyStorage, faulty_storage
 from tests.slow.runs import (
@@ -61,6 +60,7 @@ class _Runs:
         self.storage, self.work = storage, work
         self.figures = Figures()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._locked_by: str | None = None  # the machine that was killed last
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
         )
@@ -73,10 +73,19 @@ class _Runs:
             "FSSPEC_GS": '{"token": "anon"}',
             WORK_DIR: str(self.work / machine),
         }
-        program = ("tests.slow.machine", machine)
+        if self._locked_by not in (None, machine):
+            words = [*words, "--break-lock"]
+        self._locked_by = None
+        program = ("tests.slow.machine",)
         process = start(words, self.log_of(self.figures.num_starts), program, environment)
         self._processes.append(process)
         return process
+
+    def kill(self, machine: str) -> None:
+        """Kill what was started last, on this machine."""
+        os.killpg(self._processes[-1].pid, signal.SIGKILL)
+        self._processes[-1].wait()
+        self._locked_by = machine
 
     def stop(self) -> None:
         """Leave no process behind."""
@@ -165,8 +174,7 @@ def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) 
             said = printed(runs.log_of(figures.num_starts))
             figures.faults.append(f"{machine}: status {process.returncode}: {said[-2000:]}")
         return False
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    runs.kill(machine)
     after = runs.manifests()
     unfinished = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in after]
     figures.kills.append(f"{machine}, before {unfinished[0] if unfinished else 'the report'}")
