@@ -86,14 +86,14 @@ def evaluate(
         source = open_model(path if weights is None else str(weights), name)
         with stop_on_signal(_PROMISE) as stop:
             results = _run_jobs(options, source, tasks, data, partial, stop)
-        for line in score_table(results, partial):
-            log(line)
         if any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)
         return {"results": len(results), "degenerate": num_degenerate}
 
     run_stage(stage, work, overwrite or extends)
+    for line in score_table(read_results(stage.folder / RESULTS), stage.folder):
+        log(line)
 
 
 def _run_jobs(
