@@ -8,6 +8,7 @@ a run on a disk makes, byte for byte, and nothing else.
 """
 
 import base64
+import json
 import os
 import random
 import re
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from typing import Any
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import REPORTS, WORK_DIR
 from electrify.storage.folder import md5_of
+from electrify.storage.lock import LOCKS
 from tests.faulty_storage import FaultyStorage, faulty_storage
 from tests.slow.runs import (
     STAGES,
@@ -110,6 +113,13 @@ class _Runs:
         found = self._files.find(_ADDRESS, detail=True)
         return {name.partition("/")[2].partition("/")[2]: info for name, info in found.items()}
 
+    def lock_holders(self) -> set[int]:
+        """The process ids in the locks that are in the bucket."""
+        names = [name for name in self.objects() if name.startswith(f"{LOCKS}/")]
+        with suppress(FileNotFoundError):  # it was released meanwhile
+            return {json.loads(self._files.cat_file(f"{_ADDRESS}/{n}"))["pid"] for n in names}
+        return set()
+
     def manifests(self) -> dict[str, bytes]:
         there = self.objects()
         names = [f"{stage}/{MANIFEST}" for stage in STAGES]
@@ -195,8 +205,7 @@ def _check_second_writer(runs: _Runs, machine: str) -> None:
     process = runs.start(machine, arguments("run", _ADDRESS))
     deadline = time.monotonic() + MAX_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        stage = next((n for n in runs.objects() if n.startswith(".locks/")), None)
-        if stage is not None:
+        if process.pid in runs.lock_holders():
             break
         time.sleep(_POLL_SECONDS)
     else:

@@ -146,15 +146,6 @@ def test_text_in_plots_is_text_in_the_pages_font_and_colour():
     assert 'role="img"' in svg
 
 
-def test_matplotlib_settings_of_the_user_are_kept_and_ignored():
-    import matplotlib
-
-    plain = full_page().text()
-    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.facecolor": "red"}):
-        assert full_page().text() == plain
-        assert matplotlib.rcParams["font.size"] == 30
-
-
 def test_undefined_values_are_never_drawn_as_zero():
     page = Page("p")
     page.bar_plot("b", ["a", "b"], {"s": [math.nan, 1.0]}, "y", {"s": [math.nan, math.nan]})
@@ -232,17 +223,6 @@ def test_counts_are_shaded_by_their_share_of_the_row():
     assert cells == [("0.750", "30"), ("0.250", "10"), ("0.000", ""), ("0.000", "")]
     with pytest.raises(ValueError, match="not 2 rows of 1 columns"):
         page.matrix(["a", "b"], ["a"], [[1], [1, 2]], "")
-
-
-def test_what_folds_away_is_whole():
-    page = Page("p")
-    with page.fold("more"):
-        page.bar_plot("b", ["a"], {"s": [1]}, "y")
-    page.paragraph("behind")
-    inside = page.text().split("<summary>more</summary>")[1].split("</details>")[0]
-    assert inside.count("<div") == inside.count("</div>") == 2
-    assert "<svg" in inside
-    assert "behind" not in inside
 
 
 def test_a_long_curve_keeps_its_extremes_and_little_else():
@@ -328,12 +308,6 @@ def test_what_utf8_and_html_cannot_hold_is_replaced(tmp_path):
     page.write(tmp_path / "page.html")
     assert "\ufffda\ufffdb\ufffd" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert printable("가\n나\t") == "가\n나\t"
-
-
-def test_an_empty_table_is_a_table():
-    page = Page("p")
-    page.table(["a", "b"], [])
-    assert "<th class=short>a</th>" in page.text()
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from electrify.stage.remote import (
     open_address,
     open_run,
     pull,
-    pull_figures,
     push_partial,
     push_plan,
     push_rewritten,
@@ -159,22 +158,6 @@ def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypa
         for stage in ("clean", "shards")
         for name in (MANIFEST, *read_manifest(second / stage)["files"])
     }
-
-
-def test_figures_come_without_data(tmp_path, address, monkeypatch):
-    make(clean(machine("one", tmp_path, address, monkeypatch)))
-    second = machine("two", tmp_path, address, monkeypatch)
-    pull_figures(second)
-    found = {path.name for path in (second / "clean").rglob("*")}
-    assert found == {SPARSE, MANIFEST, "report.json", "README.md"}
-    pull(second, "clean")
-    check_files(second / "clean", "clean")
-
-
-def test_a_run_on_a_disk_is_untouched(tmp_path):
-    make(clean(tmp_path / "run"))
-    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["clean"]
-    assert not (tmp_path / "one").exists()
 
 
 def test_wherever_an_upload_breaks_off_the_stage_is_not_there(tmp_path, memory, monkeypatch):
@@ -374,20 +357,6 @@ def test_unfinished_work_of_another_plan_is_dropped_on_demand_alone(tmp_path, me
     assert [*there(memory)] == ["evaluate.partial/plan.json"]
 
 
-def test_unfinished_work_that_cannot_be_sent_goes_on(tmp_path, memory, monkeypatch, caplog):
-    def work(folder: Path) -> dict[str, int]:
-        monkeypatch.setattr(Folder, "put", lambda *_: (_ for _ in ()).throw(OSError("full")))
-        (folder / "results.jsonl").write_text("a 0\n")
-        push_partial(folder)
-        monkeypatch.undo()
-        return {}
-
-    run = machine("one", tmp_path, memory, monkeypatch)
-    assert run_stage(jobs(run), work)
-    assert "evaluate.partial could not be copied" in caplog.text
-    assert whole(memory, "evaluate")
-
-
 # --- one writer -----------------------------------------------------------------------------------
 
 
@@ -507,21 +476,6 @@ def test_what_may_pass_is_told_from_what_may_not():
     assert all(map(is_passing, passing))
     for error in (HttpError({"code": 403}), FileNotFoundError(), PermissionError(), ValueError()):
         assert not is_passing(error)
-
-
-def test_waits_grow_and_differ(monkeypatch):
-    waits: list[float] = []
-    monkeypatch.setattr(remote_folder, "FIRST_WAIT_SECONDS", 1.0)
-    monkeypatch.setattr(remote_folder.time, "sleep", waits.append)
-
-    def ask() -> None:
-        raise ConnectionResetError("gone")
-
-    with pytest.raises(ConnectionResetError):
-        remote_folder.patiently(ask, "asking")
-    assert len(waits) == remote_folder.NUM_TRIES - 1
-    assert all(2**n / 2 <= wait <= 2**n for n, wait in enumerate(waits))
-    assert len(set(waits)) == len(waits)
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # gcsfs to aiohttp

@@ -1,9 +1,6 @@
 """Checkpoints at an address: whole or not there, and a fresh machine goes on from them."""
 
 import json
-import logging
-import os
-import socket
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,46 +25,16 @@ from model.train.mirror import (
     whole_steps,
 )
 
-# gcsfs asks nobody else for credentials and kinds of buckets
-os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 LOSSES = ("generator_loss", "rtd_loss", "rtd_auc", "gradient_norm")
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 
 
-@pytest.fixture(scope="module")
-def emulator():
-    """A bucket `runs` that gs:// addresses reach, in a local emulator of Cloud Storage."""
-    import gcsfs  # when the environment is set, which it reads as it is imported
-    from gcp_storage_emulator.server import create_server
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
-    server = create_server("127.0.0.1", port, in_memory=True)
-    server.start()
-    patch = pytest.MonkeyPatch()
-    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
-    try:
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        gcsfs.GCSFileSystem(token="anon").mkdir("runs")
-        yield
-    finally:
-        patch.undo()
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        server.stop()
-
-
-@pytest.fixture(params=["folder", "memory", "gs"])
+@pytest.fixture(params=["folder", "memory"])
 def url(request, tmp_path: Path) -> str:
-    """An address without anything in it yet."""
+    """An address without anything in it yet; gs:// takes the same path (test_remote_run.py)."""
     if request.param == "folder":
         return str(tmp_path / "mounted" / "run")
-    if request.param == "memory":
-        return f"memory://{uuid4().hex}/run"
-    request.getfixturevalue("emulator")
-    return f"gs://runs/{uuid4().hex}"
+    return f"memory://{uuid4().hex}/run"
 
 
 @pytest.fixture
