@@ -11,8 +11,6 @@ import pytest
 from electrify.page.page import MAX_TABLE_POINTS, Page
 from electrify.page.plots import (
     PALETTE,
-    Box,
-    _around,
     _envelope,
     label_points,
     new_figure,
@@ -193,27 +191,23 @@ def test_a_line_has_the_colour_of_the_points_of_its_name():
 
 
 def test_labels_stand_beside_their_marks_and_never_over_each_other():
+    from matplotlib.transforms import Bbox
+
     marks = [(float(n % 5), float(n // 5), f"모델 {n} name") for n in range(40)]
     with new_figure(300.0, 46, 36, 24) as (_figure, axes):
         axes.plot([x for x, _, _ in marks], [y for _, y, _ in marks], "o")
         axes.margins(0.12)
         label_points(axes, marks)
-        shown = {text.get_text() for text in axes.texts}
         places = {label: axes.transData.transform((x, y)) for x, y, label in marks}
         boxes = []
         for text in axes.texts:
             (x, y), width = places[text.get_text()], 0.58 * 8.5 * num_columns(text.get_text())
-            left = (
-                x + text.xyann[0] - {"left": 0, "center": width / 2, "right": width}[text.get_ha()]
-            )
-            boxes.append(Box(left, y + text.xyann[1], left + width, y + text.xyann[1] + 8.5))
-    assert 10 < len(shown) <= 40
-    assert len(shown) == len(axes.texts)
-    assert not any(a.meets(b) for i, a in enumerate(boxes) for b in boxes[:i])
-    assert all(not Box(*place, *place).meets(box) for place in places.values() for box in boxes)
-    near = [box for distance, box in _around(0.0, 0.0, 50.0, 9.0) if distance == 6.0]
-    assert len(near) == 8
-    assert not any(Box(-4, -4, 4, 4).meets(box) for box in near)
+            left = x + text.xyann[0]
+            left -= {"left": 0, "center": width / 2, "right": width}[text.get_ha()]
+            boxes.append(Bbox.from_bounds(left, y + text.xyann[1], width, 8.5))
+    assert 10 < len({text.get_text() for text in axes.texts}) == len(boxes) <= 40
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert not any(box.contains(*place) for place in places.values() for box in boxes)
 
 
 def test_counts_are_shaded_by_their_share_of_the_row():
