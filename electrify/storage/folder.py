@@ -219,13 +219,16 @@ class Folder:
         patiently(ask, f"removing {self.url(name)}")
 
     def remove_folder(self, below: str = "", first: str = "") -> None:
-        """Remove all below a folder, beginning with the file without which the others do not
-        count."""
-        for name in sorted(self.files(below), key=lambda name: name != f"{below}/{first}"):
-            self.remove(name)
-        path = self._path(below).rstrip("/")
-        if not self._is_object_store and self._fs.exists(path):  # folders are things there
-            self._fs.rm(path, recursive=True)
+        """Remove all below a folder, first the file without which the others do not count."""
+        if first:
+            self.remove(f"{below}/{first}")
+
+        def ask() -> None:
+            self._fs.invalidate_cache()
+            with suppress(FileNotFoundError):
+                self._fs.rm(self._path(below).rstrip("/"), recursive=True)
+
+        patiently(ask, f"removing {self.url(below)}")
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:

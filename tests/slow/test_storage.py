@@ -63,12 +63,14 @@ class _Runs:
         self.storage, self.work = storage, work
         self.figures = Figures()
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._locked_by: str | None = None  # the machine that was killed last
+        self._killed: set[str] = set()  # machines, of which locks may be left
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
         )
 
-    def start(self, machine: str, words: list[str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, machine: str, words: list[str], breaks_locks: bool = True
+    ) -> subprocess.Popen[bytes]:
         self.figures.num_starts += 1
         environment = {
             "STORAGE_EMULATOR_HOST": self.storage.url,
@@ -76,9 +78,8 @@ class _Runs:
             "FSSPEC_GS": '{"token": "anon"}',
             WORK_DIR: str(self.work / machine),
         }
-        if self._locked_by not in (None, machine):
+        if breaks_locks and words[0] == "run" and self._killed - {machine}:
             words = [*words, "--break-lock"]
-        self._locked_by = None
         program = ("tests.slow.machine",)
         process = start(words, self.log_of(self.figures.num_starts), program, environment)
         self._processes.append(process)
@@ -88,7 +89,7 @@ class _Runs:
         """Kill what was started last, on this machine."""
         os.killpg(self._processes[-1].pid, signal.SIGKILL)
         self._processes[-1].wait()
-        self._locked_by = machine
+        self._killed.add(machine)
 
     def stop(self) -> None:
         """Leave no process behind."""
@@ -210,7 +211,7 @@ def _check_second_writer(runs: _Runs, machine: str) -> None:
         time.sleep(_POLL_SECONDS)
     else:
         return  # all was done already
-    second = runs.start("second", arguments("run", _ADDRESS))
+    second = runs.start("second", arguments("run", _ADDRESS), breaks_locks=False)
     said_in = runs.log_of(runs.figures.num_starts)
     status = second.wait(timeout=MAX_SECONDS)
     said = printed(said_in)
