@@ -8,7 +8,6 @@ import fsspec
 import pytest
 
 from electrify.config.load import parse_config
-from electrify.stage.plan import clean_stage
 from pipeline import clean as clean_module
 from pipeline.clean import clean
 from pipeline.sources import files as sources
@@ -155,15 +154,6 @@ def test_a_run_that_fails_leaves_no_files(tmp_path, raw, benchmark_texts, monkey
     with pytest.raises(KeyboardInterrupt):
         _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
     assert filesystem.find("/left") == []
-
-
-def test_the_folder_does_not_decide_the_result(tmp_path):
-    def stage(**settings):
-        section = {"sources": [{"kind": "jsonl", "language": "ko", "path": "a"}]} | settings
-        values = {"name": "t", "output_dir": str(tmp_path), "clean": section}
-        return clean_stage(parse_config(values), {})
-
-    assert stage(work_dir="gs://a/b").plan == stage().plan
 
 
 def test_a_local_address_in_full(tmp_path):
