@@ -35,7 +35,7 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, SPARSE, Stage, canonical, check_files, read_manifest
 from electrify.stage.plan import evaluate_stage, output_dir
-from electrify.stage.push import push_partial
+from electrify.stage.remote import push_partial
 from electrify.stage.run import run_stage
 from electrify.system.memory import remember_peak
 from electrify.system.progress import (
@@ -86,14 +86,14 @@ def evaluate(
         source = open_model(path if weights is None else str(weights), name)
         with stop_on_signal(_PROMISE) as stop:
             results = _run_jobs(options, source, tasks, data, partial, stop)
-        for line in score_table(results, partial):
-            log(line)
         if any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)
         return {"results": len(results), "degenerate": num_degenerate}
 
     run_stage(stage, work, overwrite or extends)
+    for line in score_table(read_results(stage.folder / RESULTS), stage.folder):
+        log(line)
 
 
 def _run_jobs(

@@ -126,6 +126,7 @@ class Verb:
     has_beam: bool = False  # takes what stands after --
     has_set: bool = True
     has_overwrite: bool = True
+    has_break_lock: bool = True  # as far as it has --overwrite: runs may be at an address
 
 
 _DEMO = "configs/demo.toml"
@@ -146,6 +147,7 @@ VERBS = {
         "configs/ablations/generator.toml",
         _ablate,
         has_beam=True,
+        has_break_lock=False,
     ),
     "evaluate": Verb(
         "fine-tune and score an encoder", f"{_DEMO} --data-dir pipeline/sample", _evaluate
@@ -223,6 +225,12 @@ def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
             "--overwrite",
             action="store_true",
             help="make a stage again that was made from another config or other inputs",
+        )
+    if verb.has_overwrite and verb.has_break_lock:
+        parser.add_argument(
+            "--break-lock",
+            action="store_true",
+            help="at an address, take a stage over from a machine that was lost",
         )
     verb.options(parser)
     if verb.has_beam:

@@ -6,7 +6,7 @@ A verb imports its stage when it is run, so that each needs its own extra alone.
 import os
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from electrify.config.load import load_config, toml_value
@@ -15,9 +15,15 @@ from electrify.config.tasks import TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST
 from electrify.stage.plan import named_checkpoint
-from electrify.stage.pull import open_address, open_run, pull, pull_figures
-from electrify.stage.push import push_report, push_rewritten
-from electrify.stage.remote import is_address
+from electrify.stage.remote import (
+    is_address,
+    open_address,
+    open_run,
+    pull,
+    pull_figures,
+    push_report,
+    push_rewritten,
+)
 from electrify.system.machine import describe_precision
 from electrify.system.progress import log
 
@@ -25,23 +31,17 @@ from electrify.system.progress import log
 def run(parsed: Namespace) -> None:
     """Every stage in order, of one reading of the config; each says whether it is done, missing or
     stale."""
-    from benchmarks.tasks.data.hub import check_data
-
     config = _load(parsed)
-    check_data(config.evaluate)
     for stage in (_clean, _train_vocab, _encode, _pretrain, _export):
         stage(config, parsed)
-    from benchmarks.evaluate import evaluate, score_table
+    from benchmarks.evaluate import evaluate
     from benchmarks.report import report
-    from benchmarks.results.results import RESULTS, read_results
     from model.export import format_example, read_example
 
     folder = Path(config.output_dir)
     if config.evaluate.suites or config.evaluate.tasks:
         evaluate(config, None, parsed.overwrite)
         _update_cards(config)
-        scored = folder / "evaluate"
-        print("\n".join(["", *score_table(read_results(scored / RESULTS), scored)]))
     else:
         log("evaluate: the config names no suites and no tasks")
     pull_figures(folder)
@@ -55,13 +55,8 @@ def run(parsed: Namespace) -> None:
 
 
 def _clean(config: RunConfig, parsed: Namespace) -> None:
-    # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
-    # addresses at the first allocation, too much where `ulimit -v` is set (see system/memory.py)
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from pipeline.clean import clean
-    from pipeline.sources.files import check_inputs
 
-    check_inputs(config.clean)
     texts = None
     if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
         from benchmarks.tasks.data.texts import dump_benchmarks
@@ -236,17 +231,7 @@ def validate(parsed: Namespace) -> None:
         if section.device in ("auto", "cpu")
     ]
     print("\n".join([*describe_config(config), "", *estimate(config), *precisions]))
-    try:
-        from pipeline.sources.files import check_inputs
-        from pipeline.worker_files import check_worker_files
-    except ModuleNotFoundError as error:  # where only later stages run
-        log(f"clean.sources are not looked for: {error}")
-    else:
-        check_worker_files(config, (), "clean")
-        check_inputs(config.clean)
-    from benchmarks.tasks.data.hub import check_data
-
-    check_data(config.evaluate)
+    _preflight(config, "validate")
 
 
 def ls(parsed: Namespace) -> None:
@@ -272,12 +257,32 @@ def data_dir_option(folder: str) -> str:
 def _load(parsed: Namespace) -> RunConfig:
     data_dir = getattr(parsed, "data_dir", None)
     overrides = [*parsed.set, data_dir_option(data_dir)] if data_dir else parsed.set
-    config = open_run(load_config(parsed.config, overrides))
+    config = open_run(load_config(parsed.config, overrides), parsed.break_lock)
     if parsed.has_beam:
-        from pipeline.worker_files import check_worker_files
-
-        check_worker_files(config, parsed.beam_options, parsed.name)
+        _preflight(config, parsed.name, parsed.beam_options)
     return config
+
+
+def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -> None:
+    """`ValueError` names what the verb would not find: files of the corpus, data of the tasks, and
+    paths that Beam's workers cannot open."""
+    if verb in ("run", "clean"):
+        # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
+        # addresses at the first allocation, too much where `ulimit -v` is set (system/memory.py)
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    try:
+        from pipeline.sources.files import check_inputs
+        from pipeline.worker_files import check_worker_files
+    except ModuleNotFoundError as error:  # where only later stages run
+        log(f"clean.sources are not looked for: {error}")
+    else:
+        check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
+        if verb in ("run", "clean", "validate"):
+            check_inputs(config.clean)
+    if verb in ("run", "validate"):
+        from benchmarks.tasks.data.hub import check_data
+
+        check_data(config.evaluate)
 
 
 def _run_folder(name: str) -> Path:

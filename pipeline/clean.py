@@ -14,6 +14,7 @@ from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
+from electrify.storage.folder import Folder
 from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
@@ -38,15 +39,15 @@ from pipeline.sources.input_file import InputGroup
 from pipeline.work_folder import (
     BENCHMARK_INDEX,
     PASSES,
-    WorkFolder,
     error_name,
     new_work_folder,
+    remove_work_folder,
     tally_name,
 )
 
 
 def build(
-    pipeline: beam.Pipeline, groups: Sequence[InputGroup], config: CleanConfig, work: WorkFolder
+    pipeline: beam.Pipeline, groups: Sequence[InputGroup], config: CleanConfig, work: Folder
 ) -> None:
     """Wire the passes; all workers share `work`.
 
@@ -135,7 +136,7 @@ class GroupPass(beam.DoFn):
 class CleanGroup(GroupPass):
     """InputGroup -> (group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
 
-    def __init__(self, config: CleanConfig, work: WorkFolder) -> None:
+    def __init__(self, config: CleanConfig, work: Folder) -> None:
         self.config, self.work = config, work
 
     def process(self, group: InputGroup) -> Iterator[Any]:
@@ -144,7 +145,7 @@ class CleanGroup(GroupPass):
         try:
             hashes = clean_group(group, self.config, self.work)
         except ValueError as error:  # a runner may not hand the error's type back
-            self.work.write_text(error_name(group.index), str(error))
+            self.work.write(error_name(group.index), str(error).encode())
             raise
         for tag, by_shard in (("texts", hashes.documents), ("lines", hashes.lines)):
             for shard, packed in by_shard.items():
@@ -155,7 +156,7 @@ class CleanGroup(GroupPass):
 class CompareGroup(GroupPass):
     """(group, what was found of it) -> (group, b""); "bands": (shard, (group, packed keys))."""
 
-    def __init__(self, config: CleanConfig, work: WorkFolder) -> None:
+    def __init__(self, config: CleanConfig, work: Folder) -> None:
         self.config, self.work = config, work
 
     def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
@@ -172,7 +173,7 @@ class CompareGroup(GroupPass):
 class SketchGroup(GroupPass):
     """(group, packed members of components) -> (shard, (group, packed sketches))."""
 
-    def __init__(self, config: CleanConfig, work: WorkFolder) -> None:
+    def __init__(self, config: CleanConfig, work: Folder) -> None:
         self.config, self.work = config, work
 
     def process(self, found: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
@@ -186,7 +187,7 @@ class SketchGroup(GroupPass):
 class WriteGroup(GroupPass):
     """(group, its near duplicates) -> the group's documents, on disk."""
 
-    def __init__(self, work: WorkFolder) -> None:
+    def __init__(self, work: Folder) -> None:
         self.work = work
 
     def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> None:
@@ -234,27 +235,27 @@ def clean(
             _run(pipeline, groups, shared)
             tally = _finish(folder, shared, groups)
         finally:
-            shared.remove()
+            remove_work_folder(shared)
         write_report(tally, folder)
         return _summary(tally)
 
     run_stage(stage, work, overwrite)
 
 
-def _write_index(benchmark_texts: Path, work: WorkFolder) -> None:
+def _write_index(benchmark_texts: Path, work: Folder) -> None:
     with work.scratch() as folder:
         write_index(benchmark_texts, folder / BENCHMARK_INDEX)
         return_freed_memory()
         work.publish(folder / BENCHMARK_INDEX)
 
 
-def _finish(folder: Path, work: WorkFolder, groups: Sequence[InputGroup]) -> Tally:
+def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
     tally = Tally()
     for of_pass in PASSES:
-        for text in work.read_texts([tally_name(of_pass, group.index) for group in groups]):
-            tally.add(tally_from_json(text))
+        for text in work.read_all([tally_name(of_pass, group.index) for group in groups]):
+            tally.add(tally_from_json(text.decode()))
     _refuse_empty(tally)
-    if work.holds(BENCHMARK_INDEX):
+    if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:
             for statistics in read_statistics(path):
                 tally.add_benchmark(*statistics)
@@ -262,7 +263,7 @@ def _finish(folder: Path, work: WorkFolder, groups: Sequence[InputGroup]) -> Tal
     return tally
 
 
-def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder) -> None:
+def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: Folder) -> None:
     sizes = [sum(file.num_bytes for file in group.files) / 1e6 for group in groups]
     phases = [
         (label, {tally_name(p, g.index): size for g, size in zip(groups, sizes, strict=True)})
@@ -273,7 +274,7 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
         return_freed_memory()  # of what the runner has handed on
         return work.names()
 
-    seconds = POLL_SECONDS if work.is_local else REMOTE_POLL_SECONDS
+    seconds = POLL_SECONDS if work.local else REMOTE_POLL_SECONDS
     try:
         with watch(phases, "MB", list_names, seconds):
             run_pipeline(pipeline)
@@ -282,17 +283,16 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
         # a group that a runner tried again may have been read in the end
         unread = [g.index for g in groups if tally_name("read", g.index) not in there]
         if faults := [name for group in unread if (name := error_name(group)) in there]:
-            raise ValueError(next(work.read_texts(faults[:1]))) from error
+            raise ValueError(work.read(faults[0]).decode()) from error
         raise
 
 
-def _name_files(work: WorkFolder, folder: Path) -> None:
+def _name_files(work: Folder, folder: Path) -> None:
     """Number the groups' files through, in the order of the groups."""
     there = work.names()
     for prefix in ("documents", "removed"):
         names = [name for name in there if name.startswith(prefix) and name.endswith(".parquet")]
-        targets = [folder / f"{prefix}-{number:05d}.parquet" for number in range(len(names))]
-        work.move_out(names, targets)
+        work.move_out({name: folder / f"{prefix}-{i:05d}.parquet" for i, name in enumerate(names)})
     if not any(folder.glob("removed-*.parquet")):  # so that readers need no special case
         pq.write_table(REMOVED_SCHEMA.empty_table(), folder / "removed-00000.parquet")
 

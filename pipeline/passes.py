@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from electrify.config.clean import CleanConfig, NearDedupConfig, Source
+from electrify.storage.folder import Folder
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.exact import pack_hashes, text_hash
 from pipeline.dedup.groups import Clusters, unpack_clusters
@@ -43,7 +44,6 @@ from pipeline.sources.readers import read_file
 from pipeline.work_folder import (
     BENCHMARK_INDEX,
     PassProgress,
-    WorkFolder,
     changed_parts,
     chosen_texts,
     cleaned_parts,
@@ -64,7 +64,7 @@ class Hashes:
     lines: dict[int, bytes] = field(default_factory=dict)
 
 
-def clean_group(group: InputGroup, config: CleanConfig, work: WorkFolder) -> Hashes:
+def clean_group(group: InputGroup, config: CleanConfig, work: Folder) -> Hashes:
     """Rows of a group of files into the work folder; hashes of documents and lines.
 
     Raises `ValueError` with file and row for a file or, if the config is strict, a row that
@@ -184,7 +184,7 @@ def compare_group(
     packed_duplicates: Iterable[bytes],
     packed_quotas: Iterable[bytes],
     config: CleanConfig,
-    work: WorkFolder,
+    work: Folder,
 ) -> dict[int, bytes]:
     """Changes into the work folder; packed band keys by band and shard."""
     tally = Tally()
@@ -214,7 +214,7 @@ def compare_group(
 
 
 def sketch_group(
-    group: int, packed_members: Iterable[bytes], config: CleanConfig, work: WorkFolder
+    group: int, packed_members: Iterable[bytes], config: CleanConfig, work: Folder
 ) -> dict[int, Packed]:
     """The shingles of the documents that share a band with others, by shard."""
     members = unpack_members(packed_members)
@@ -311,7 +311,7 @@ def _mark(row: Row, drop: Drop) -> None:
 
 
 @lru_cache(maxsize=1)
-def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
+def _benchmark_index(work: Folder) -> BenchmarkIndex:
     """Once a process. What is mapped stays readable when its file is removed."""
     with work.fetch(BENCHMARK_INDEX) as path:
         return BenchmarkIndex.load(path)
@@ -346,7 +346,7 @@ def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]
         yield batch
 
 
-def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: WorkFolder) -> None:
+def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
     """The work files of a group into documents and removed, both in order."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally = Tally()

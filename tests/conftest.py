@@ -26,7 +26,6 @@ with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, help="length of a series in tests/slow and tests/fuzz")
     parser.addoption("--seed", type=int, default=0, help="of these series (0)")
-    parser.addoption("--data-dir", help="<language>/*.jsonl[.gz] for tests/slow/test_memory.py")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,6 +1,7 @@
 """The demo config, shortened, end to end on the CPU: twice the same, then nothing left to do."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraFo
 
 from electrify.cli import main
 from electrify.stage.folder import read_manifest
+from tests.test_docs import COMMANDS
 
 SHORT = (
     "pretrain.num_steps=24",
@@ -18,6 +20,7 @@ SHORT = (
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1",
     "evaluate.max_train_examples=64",
+    "masked.num_sequences=4",
 )
 
 
@@ -60,10 +63,10 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     assert len(before) == 6
     assert run_demo(demo) == 0
     assert {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")} == before
-    printed = capsys.readouterr().out
-    assert "report:" in printed
-    assert "the same network with random weights" in printed
-    assert "금리" in printed  # the sentence with a replaced word
+    out, log = capsys.readouterr()
+    assert "report:" in out
+    assert log.count("the same network with random weights") == 1  # the table of scores
+    assert "금리" in out  # the sentence with a replaced word
 
 
 def test_a_changed_option_is_refused_and_named(demo: Path, capsys: pytest.CaptureFixture[str]):
@@ -103,3 +106,25 @@ def test_model_cards_and_report_name_the_run(demo: Path):
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report
     assert "klue-ynat" in report
+
+
+def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(demo: Path, capsys):
+    """All are of one run: a command that changed its settings would be refused here, as it is
+    refused after `make demo`."""
+    # ours stands before the README's own `--set`: the last one wins
+    extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{demo}'"]]
+    commands = [shlex.split(command)[1:] for command in COMMANDS]
+    commands = [words for words in commands if "configs/demo.toml" in words and words[0] != "run"]
+    assert commands
+    for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate", "leakage"):
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        commands.append(capsys.readouterr().out.rpartition("Example: electrify ")[2].split())
+    for words in commands:
+        assert main([words[0], *extra, *words[1:]]) == 0, (words, capsys.readouterr().err)
+    assert main(["report", str(demo)]) == 0
+    assert (demo / "report.html").exists()
+    model = str(demo / "export" / "discriminator")
+    assert main(["evaluate", "configs/demo.toml", "--model", model, *extra]) == 0
+    for option in ("--rescore", "--submission"):
+        assert main(["evaluate", option, str(demo)]) == 0

@@ -122,7 +122,7 @@ def test_a_model_to_go_on_from_runs_no_pickle(tmp_path):
 
 
 def test_an_array_of_objects_is_not_unpickled(tmp_path):
-    from tests.fuzz.vocab import shard_folder
+    from tests.fuzz.artifacts import shard_folder
 
     shard_folder(tmp_path / "shards")
     path = tmp_path / "shards" / "train" / "ko" / "tokens-00000.npy"

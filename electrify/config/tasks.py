@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from electrify.system.outcome import nearest
 
+_XQUAD_LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
     "glue": (
         "glue-cola",
@@ -21,20 +22,7 @@ SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
         "glue-wnli",
     ),
     "squad": ("squad-1.1", "squad-2.0"),
-    "xquad": (
-        "xquad-ar",
-        "xquad-de",
-        "xquad-el",
-        "xquad-en",
-        "xquad-es",
-        "xquad-hi",
-        "xquad-ro",
-        "xquad-ru",
-        "xquad-th",
-        "xquad-tr",
-        "xquad-vi",
-        "xquad-zh",
-    ),
+    "xquad": tuple(f"xquad-{code}" for code in _XQUAD_LANGUAGES),
     "klue": (
         "klue-ynat",
         "klue-sts",

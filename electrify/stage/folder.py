@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from electrify.stage.lock import recover, replace_folder
 from electrify.stage.provenance import git_commit, versions
-from electrify.storage.files import inner_path, parse_json, read_json
+from electrify.storage.files import inner_path, parse_json
 from electrify.system.memory import peak_memory_mb
 from electrify.system.progress import log
 
@@ -117,17 +117,23 @@ def is_whole(stage: Stage) -> bool:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a finished stage folder; `ValueError` if there is none or it is damaged."""
-    path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = read_json(path)
-        _check_form(folder, manifest)
-        if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
-            raise ValueError("its checksum differs")
+        return parse_manifest((folder / MANIFEST).read_bytes(), folder)
     except FileNotFoundError:
         raise ValueError(
             f"{folder} has no {MANIFEST}: not a finished stage folder; remove it and run the "
             "stage again"
         ) from None
+
+
+def parse_manifest(content: bytes, folder: Path) -> dict[str, Any]:
+    """`read_manifest` of the content that the manifest of a folder has."""
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = parse_json(content, path)
+        _check_form(folder, manifest)
+        if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
+            raise ValueError("its checksum differs")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path} is damaged ({error!r}); remove {folder} and run the stage again"

@@ -4,43 +4,21 @@ A folder is replaced by renames. A kill between two of them leaves a folder unde
 whoever locks the stage next puts that back, or removes it.
 """
 
-import errno
-import fcntl
-import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
 from pathlib import Path
 
-from electrify.storage.lock import describe, refusal, this_process
-from electrify.system.progress import warn
-
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+from electrify.storage.lock import local_lock
 
 
 @contextmanager
 def stage_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a stage folder.
-
-    `ValueError` names the holder and the lock's age if another process has it. What a killed
-    process leaves is a file that locks nothing. A file system without locks gets a warning.
-    """
-    path = lock_path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = _acquire(path, folder)
-    if file is None:
+    """Hold the lock of a stage folder; `ValueError` names who has it (`local_lock`)."""
+    with local_lock(lock_path(folder), folder):
         _recover(folder)
         yield
-        return
-    try:
-        _write_owner(file)
-        _recover(folder)
-        yield
-    finally:
-        path.unlink(missing_ok=True)  # before the lock is lifted: `_acquire` looks whether it is
-        file.close()
 
 
 def recover(folder: Path) -> None:
@@ -110,39 +88,3 @@ def _delete(path: Path) -> None:
         path.unlink()
     elif path.exists():
         shutil.rmtree(path)
-
-
-def _acquire(path: Path, folder: Path) -> TextIOWrapper | None:
-    while True:
-        file = path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = _refusal(file, folder)
-            file.close()
-            raise ValueError(message) from None
-        except OSError as error:
-            file.close()
-            if error.errno not in _NO_LOCKS:
-                raise
-            path.unlink(missing_ok=True)  # it locks nothing
-            warn(f"{path.parent} is on a file system without locks: let no second run write there")
-            return None
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
-            return file
-        file.close()  # of a holder that removed it meanwhile
-
-
-def _write_owner(file: TextIOWrapper) -> None:
-    file.truncate(0)
-    json.dump(this_process(), file)
-    file.flush()
-
-
-def _refusal(file: TextIOWrapper, folder: Path) -> str:
-    file.seek(0)
-    try:
-        who = describe(json.load(file))
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        who = "another process that has just begun"
-    return refusal(folder, who)

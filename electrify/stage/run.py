@@ -18,8 +18,16 @@ from electrify.stage.folder import (
     status,
 )
 from electrify.stage.lock import recover, stage_lock
-from electrify.stage.pull import pull_inputs, pull_manifests, pull_partial
-from electrify.stage.push import push, push_partial, push_plan, remote_lock
+from electrify.stage.remote import (
+    pull,
+    pull_figures,
+    pull_manifests,
+    pull_partial,
+    push,
+    push_partial,
+    push_plan,
+    remote_lock,
+)
 from electrify.system.progress import Stopped, log
 
 # errors of writing: Arrow and numpy do not say of what file
@@ -47,7 +55,8 @@ def run_stage(
         if _is_done(stage, overwrite):  # by the holder of the lock before
             return False
         log(f"{stage.name}: {status(stage).reason}")
-        pull_inputs(stage)
+        pull(stage.folder.parent, *(folder.name for folder in stage.reads.values()))
+        pull_figures(stage.folder.parent)  # which the stage may look up
         for verb, folder in stage.reads.items():
             check_files(folder, verb)
         if not is_whole(stage):

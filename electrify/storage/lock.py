@@ -1,193 +1,155 @@
-"""One writer of a stage at an address: a lock object that its holder renews, so that a machine that
-was lost is told from one at work by its silence, without comparing clocks.
+"""One writer at a time: a lock file on this machine, a lock object at an address.
 
-`.locks/<stage>-<number>`: who holds the stage. It is made on condition that there is none of that
-name (a generation precondition, on Cloud Storage), and the highest number holds: who takes over
-from a silent holder makes the next, which only one of several can.
-
-The owner that a lock names, for whoever comes second, has the same form for locks of this machine.
+The system lifts the lock of a file when its holder dies. An object stays: a holder on a machine
+that was lost is told from one at work by a person, who then gives `--break-lock`.
 """
 
+import errno
 import json
 import os
-import re
 import shlex
 import socket
 import sys
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from electrify.storage.folder import RemoteFolder
-from electrify.system.progress import duration, log, warn
+from electrify.storage.folder import Folder
+from electrify.system.progress import duration, warn
 
-LOCKS = ".locks"
-RENEW_SECONDS = 15.0
-# A holder that was not heard of for so long is taken to be lost. Long, since a library that keeps
-# Python's lock to itself (kiwipiepy does, for half a minute) stops the thread that renews
-SILENCE_SECONDS = 300.0
-_POLL_SECONDS = 2.0
+LOCKS = ".locks"  # folder of lock objects at an address
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _MAX_COMMAND = 100  # characters of the holder's command that are shown
-_BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
-class RemoteLock:
-    """A lock that is held, and renewed by a thread of its own."""
+@contextmanager
+def local_lock(path: Path, what: Path) -> Iterator[None]:
+    """Hold a lock file for as long as the block runs; `what` is locked by it.
 
-    def __init__(self, place: RemoteFolder, stage: str, number: int, owner: dict[str, Any]) -> None:
-        self._place, self._stage, self._number, self._owner = place, stage, number, owner
-        self._over = threading.Event()
-        self._lost_to: str | None = None
-        self._thread = threading.Thread(target=self._renew, daemon=True)
-        self._thread.start()
-
-    def check(self) -> None:
-        """`ValueError` if another writer has taken over meanwhile."""
-        if self._lost_to is not None:
-            raise ValueError(
-                f"{self._place.address}: nothing was heard of this process for "
-                f"{SILENCE_SECONDS:.0f} s, and {self._lost_to} has taken over {self._stage}. "
-                "What was made here is kept here; stop one of the two"
-            )
-
-    def release(self) -> None:
-        """Let others write."""
-        self._over.set()
-        self._thread.join()
-        try:
-            self._place.remove(lock_name(self._stage, self._number))
-        except Exception as error:  # each file system has errors of its own
-            warn(
-                f"the lock of {self._stage} at {self._place.address} could not be removed "
-                f"({error}); it counts for {SILENCE_SECONDS:.0f} s more"
-            )
-
-    def _renew(self) -> None:
-        while not self._over.wait(RENEW_SECONDS):
-            try:
-                numbers = _numbers(self._place, self._stage)
-                if numbers and numbers[-1] > self._number:
-                    owner = _read(self._place, self._stage, numbers[-1])
-                    self._lost_to = describe(owner) if owner else "another process"
-                    return
-                self._owner["renewed"] += 1
-                name = lock_name(self._stage, self._number)
-                self._place.write(name, json.dumps(self._owner).encode())
-            except Exception as error:  # the work goes on; the next time is soon
-                log(f"the lock of {self._stage} could not be renewed: {error}")
-
-
-def lock(place: RemoteFolder, stage: str) -> RemoteLock:
-    """Hold a stage of the run at an address, until `release`.
-
-    `ValueError` names the holder and the lock's age if another process is at work on it, which is
-    found out within `RENEW_SECONDS`. One of which nothing is heard for `SILENCE_SECONDS`, or that
-    has died on this machine, is taken over from.
+    `ValueError` names the holder and the lock's age if another process has it. A file system
+    without locks gets a warning.
     """
-    owner = this_process() | {"token": uuid4().hex, "machine": machine(), "renewed": 0}
-    watched: tuple[int, Mapping[str, Any], float] | None = None
-    while True:
-        numbers = _numbers(place, stage)
-        number = numbers[-1] if numbers else 0
-        holder = _read(place, stage, number) if number else None
-        if holder is not None and holder["token"] == owner["token"]:  # the answer was lost
-            return RemoteLock(place, stage, number, owner)
-        if holder is not None and not _is_dead(holder):
-            if watched is None or watched[0] != number:
-                watched = number, holder, time.monotonic()
-                log(f"{stage}: locked by {describe(holder)}; waiting for a sign of life")
-            elif holder["renewed"] != watched[1]["renewed"]:
-                raise ValueError(refusal(place.url(stage), describe(holder)))
-            if time.monotonic() - watched[2] < SILENCE_SECONDS:
-                time.sleep(min(_POLL_SECONDS, RENEW_SECONDS / 2))
-                continue
-        if holder is not None:
-            warn(f"{stage}: {describe(holder)} is no longer there; going on in its place")
-        if _create(place, lock_name(stage, number + 1), owner):
-            for old in numbers:
-                place.remove(lock_name(stage, old))
-            return RemoteLock(place, stage, number + 1, owner)
+    from filelock import FileLock, Timeout  # here: it costs help half of its time
 
-
-def lock_name(stage: str, number: int) -> str:
-    """The lock object's name below the address."""
-    return f"{LOCKS}/{stage}-{number:06d}"
-
-
-def _create(place: RemoteFolder, name: str, owner: Mapping[str, Any]) -> bool:
-    content = json.dumps(owner).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, blocking=False, fallback_to_soft=False)
     try:
-        return place.create(name, content)
-    except NotImplementedError:
-        warn(f"{place.address} has no safe locks: let no second run start there at the same time")
-        place.write(name, content)
-        return True
-
-
-def _numbers(place: RemoteFolder, stage: str) -> list[int]:
-    pattern = re.compile(rf"{re.escape(LOCKS)}/{re.escape(stage)}-(\d{{6}})")
-    matches = map(pattern.fullmatch, place.list(LOCKS))
-    return sorted(int(match[1]) for match in matches if match)
-
-
-def _read(place: RemoteFolder, stage: str, number: int) -> dict[str, Any] | None:
-    """The owner; None if the lock has just been released, or says nothing that is known."""
+        lock.acquire()
+    except Timeout:
+        try:
+            who = describe(json.loads(path.read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            who = "another process that has just begun"
+        raise ValueError(_refusal(what, who)) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        path.unlink(missing_ok=True)  # it locks nothing
+        warn(f"{path.parent} is on a file system without locks: let no second run write there")
+        yield
+        return
     try:
-        owner: dict[str, Any] = json.loads(place.read(lock_name(stage, number)))
-        owner["token"], owner["pid"], owner["host"], owner["machine"], owner["renewed"]
-        float(owner["since"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-    return owner
+        path.write_text(json.dumps(_this_process()), encoding="utf-8")
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # before it is released: who waits looks whether it is there
+        lock.release()
 
 
-def machine() -> str:
-    """Tells this machine's processes, of one boot and one container, from all others."""
+@contextmanager
+def lock_at(
+    place: Folder, name: str, local_id: str, break_lock: bool
+) -> Iterator[Callable[[], None]]:
+    """Hold the lock object of a name for as long as the block runs.
+
+    `ValueError` names the holder and the lock's age if another machine has it, unless `break_lock`.
+    `local_id` tells this machine's folder of the run from all others; the caller holds its local
+    lock, so that an object with this id is of a process that died. Yields a check, which raises
+    `ValueError` if the lock was broken meanwhile.
+    """
+    path = f"{LOCKS}/{name}"
+    owner = json.dumps(_this_process() | {"local_id": local_id}).encode()
+
+    def is_ours(content: bytes | None) -> bool:
+        return content is not None and _parse(content).get("local_id") == local_id
+
+    def check() -> None:
+        if not is_ours(_read(place, path)):
+            raise ValueError(
+                f"{place.url(name)}: another process has broken the lock of this one and may write "
+                "there. What was made here is kept here; stop one of the two"
+            )
+
+    while not _create(place, path, owner):
+        if (content := _read(place, path)) is None:  # it has just been released
+            continue
+        if is_ours(content):  # of a process that died, or the answer to creating it was lost
+            place.write(path, owner)
+            break
+        who = describe(_parse(content))
+        if not break_lock:
+            raise ValueError(
+                f"{_refusal(place.url(name), who)}. If it is no longer there, as when its machine "
+                "was lost, add --break-lock"
+            )
+        warn(f"{name}: the lock of {who} is broken")
+        place.remove(path)
     try:
-        return f"{_BOOT_ID.read_text().strip()} {os.stat(_PROCESSES).st_ino}"
-    except OSError:
-        return ""
-
-
-def _is_dead(owner: Mapping[str, Any]) -> bool:
-    if not machine() or owner["machine"] != machine():
-        return False
-    try:
-        os.kill(owner["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it is another user's
-        pass
-    return False
-
-
-def this_process() -> dict[str, Any]:
-    """The owner of a lock that is taken now."""
-    return {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "command": _command(),
-        "since": time.time(),
-    }
+        yield check
+    finally:
+        try:
+            if is_ours(_read(place, path)):
+                place.remove(path)
+        except Exception as error:  # each file system has errors of its own
+            warn(f"{place.url(path)} could not be removed ({error}): remove it, or --break-lock")
 
 
 def describe(owner: Mapping[str, Any]) -> str:
-    """The owner, and for how long by clocks that may differ or have been set back."""
+    """The holder, and for how long by clocks that may differ or have been set back."""
     age = duration(max(0.0, time.time() - float(owner["since"])))
     return f"process {owner['pid']} on {owner['host']} ({owner.get('command')}), for {age}"
 
 
-def refusal(place: object, who: str) -> str:
-    """What to say where somebody else is at work."""
+def _create(place: Folder, path: str, owner: bytes) -> bool:
+    try:
+        return place.create(path, owner)
+    except TypeError:
+        warn(f"{place.address} has no safe locks: let no second run start there at the same time")
+        place.write(path, owner)
+        return True
+
+
+def _read(place: Folder, path: str) -> bytes | None:
+    try:
+        return place.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    """A lock's owner; one that nobody knows where the content is of another form."""
+    try:
+        owner: dict[str, Any] = json.loads(content)
+        describe(owner)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return {"pid": "?", "host": "an unknown machine", "since": time.time()}
+    return owner
+
+
+def _this_process() -> dict[str, Any]:
+    words = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": words if len(words) <= _MAX_COMMAND else f"{words[:_MAX_COMMAND]}...",
+        "since": time.time(),
+    }
+
+
+def _refusal(place: object, who: str) -> str:
     return (
         f"{place} is being written by {who}. Wait for it or stop it; or give this run another "
         "output_dir"
     )
-
-
-def _command() -> str:
-    words = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    return words if len(words) <= _MAX_COMMAND else f"{words[:_MAX_COMMAND]}..."

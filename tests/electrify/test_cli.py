@@ -4,17 +4,16 @@ import contextlib
 import os
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from electrify import cli, verbs
+from electrify import cli
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.overview import describe_config, list_runs
 from electrify.stage.folder import write_manifest
-from electrify.system.progress import Progress, Stopped, duration
+from electrify.system.progress import Progress, duration
 from electrify.verbs import data_dir_option
 
 DEMO = "configs/demo.toml"
@@ -36,14 +35,6 @@ def test_an_unknown_verb_names_the_nearest(word, nearest, capsys):
     assert nearest in capsys.readouterr().err
 
 
-def test_every_verb_has_its_function():
-    assert all(callable(getattr(verbs, name.replace("-", "_"))) for name in cli.VERBS)
-
-
-def test_no_verb_is_bad_usage():
-    leaves([])
-
-
 def test_options_are_written_in_full(capsys):
     """`--over` must not delete a finished stage."""
     for words in (["run", DEMO, "--over"], ["evaluate", DEMO, "--check", "5"]):
@@ -51,27 +42,10 @@ def test_options_are_written_in_full(capsys):
         assert f"unrecognized arguments: {words[2]}" in capsys.readouterr().err
 
 
-def test_the_version_is_that_of_the_package(capsys):
-    leaves(["--version"], 0)
-    assert capsys.readouterr().out.startswith(f"electrify {version('electrify')}")
-
-
 @pytest.mark.parametrize("words", [["--help"], ["ls", "--help"], ["--version"], ["trian"]])
 def test_what_needs_no_library_imports_none(words):
     """Each of these would cost more than all that is left."""
-    heavy = {
-        "apache_beam",
-        "datasets",
-        "fsspec",
-        "matplotlib",
-        "numpy",
-        "pyarrow",
-        "pydantic",
-        "scipy",
-        "sklearn",
-        "torch",
-        "transformers",
-    }
+    heavy = {"apache_beam", "fsspec", "matplotlib", "numpy", "pydantic", "sklearn", "torch"}
     program = (
         "import contextlib, sys\nfrom electrify.cli import main\n"
         f"with contextlib.suppress(SystemExit):\n    main({words!r})\n"
@@ -130,21 +104,9 @@ def test_a_config_stands_before_or_behind_the_checkpoints(words, steps, monkeypa
     assert seen == [("demo", steps)]
 
 
-def test_a_word_behind_checkpoints_that_is_no_step_is_refused(capsys):
-    assert main(["evaluate", DEMO, "--checkpoints", "5", "last"]) == 1
-    assert "--checkpoints last" in capsys.readouterr().err
-
-
 def test_a_folder_is_no_config(tmp_path: Path, capsys):
     assert main(["run", str(tmp_path)]) == 1
     assert f"{tmp_path} is a folder" in capsys.readouterr().err
-
-
-def test_a_user_error_is_one_message_and_status_1(capsys):
-    assert main(["clean", "configs/none.toml"]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: no config at configs/none.toml")
-    assert "Traceback" not in error
 
 
 @pytest.mark.parametrize(
@@ -162,60 +124,22 @@ def test_a_missing_stage_names_the_command_that_makes_it(verb, needed, tmp_path:
     assert f"run first: {needed} CONFIG" in capsys.readouterr().err
 
 
-def test_a_missing_library_names_the_extra(monkeypatch, capsys):
-    def need(parsed):
-        raise ModuleNotFoundError("No module named 'apache_beam'")
-
-    monkeypatch.setattr("electrify.verbs.clean", need)
-    assert main(["clean", "configs/demo.toml"]) == 1
-    assert "[pipeline]" in capsys.readouterr().err
-
-
-def test_a_stop_after_saving_is_status_143(monkeypatch):
-    def stop(parsed):
-        raise Stopped("saved step 7 of 9")
-
-    monkeypatch.setattr("electrify.verbs.pretrain", stop)
-    assert main(["pretrain", "configs/demo.toml"]) == 143
-
-
-@pytest.mark.parametrize("verb", ["validate", "clean", "run"])
+@pytest.mark.parametrize("verb", ["validate", "run"])
 @pytest.mark.parametrize(
-    ("key", "message"),
+    ("key", "named"),
     [
-        (
-            'clean.sources=[{kind="text",language="en",path="none/*.txt"}]',
-            "clean.sources[0].path = 'none/*.txt' matches no file",
-        ),
-        ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt' is no suite, task or"),
-        ('evaluate.tasks=["klue-ynta"]', "unknown task 'klue-ynta'; did you mean klue-ynat"),
+        ('clean.sources=[{kind="text",language="en",path="none/*.txt"}]', "'none/*.txt'"),
+        ('clean.sources=[{kind="text",language="en",path="FOLDER/*"}]', "letter.docx"),
+        ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt'"),
+        ('evaluate.tasks=["klue-ynta"]', "klue-ynat"),
+        ("evaluate.data_dir='FOLDER'", "evaluate.data_dir = 'FOLDER' has no data of klue-ynat"),
     ],
 )
-def test_what_a_run_lacks_is_refused_before_work(verb, key, message, tmp_path: Path, capsys):
-    assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'run'}'", "--set", key]) == 1
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("verb", ["validate", "run"])
-def test_all_tasks_without_data_are_named_before_work(verb, tmp_path: Path, capsys):
-    keys = [f"output_dir='{tmp_path / 'run'}'", f"evaluate.data_dir='{tmp_path}'",
-            "evaluate.tasks=['klue-ynat', 'glue-sst2']"]  # fmt: skip
-    assert main([verb, DEMO, *(word for key in keys for word in ("--set", key))]) == 1
-    error = capsys.readouterr().err
-    assert "evaluate.data_dir" in error
-    assert "klue-ynat" in error
-    assert "glue-sst2" in error
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("verb", ["validate", "clean"])
-def test_a_format_that_no_source_reads_is_refused_before_work(verb, tmp_path: Path, capsys):
+def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Path, capsys):
     (tmp_path / "letter.docx").touch()
-    source = f'{{kind="text",language="en",path="{tmp_path}/*"}}'
-    keys = [f"output_dir='{tmp_path / 'run'}'", f"clean.sources=[{source}]"]
-    assert main([verb, DEMO, *(word for key in keys for word in ("--set", key))]) == 1
-    assert "letter.docx" in capsys.readouterr().err
+    key, named = (text.replace("FOLDER", str(tmp_path)) for text in (key, named))
+    assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'run'}'", "--set", key]) == 1
+    assert named in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
@@ -376,23 +300,7 @@ def test_progress_lines_show_share_rate_and_time_left(monkeypatch):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [
-        (0.013, "under 1 s"),
-        (4.4, "4 s"),
-        (89, "89 s"),
-        (91, "2 min"),
-        (3_000, "50 min"),
-        (11_100, "3 h 05 min"),
-        (100 * 3_600, "4 days 4 h"),
-    ],
+    [(0.013, "under 1 s"), (89, "89 s"), (91, "2 min"), (11_100, "3 h 05 min")],
 )
 def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
-
-
-def test_validate_says_times_as_people_do(capsys):
-    assert main(["validate", DEMO]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    times = [line for line in printed if line.startswith("estimated time")]
-    assert len(times) == 2
-    assert not any("e-" in line for line in times)

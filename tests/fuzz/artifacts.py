@@ -1,4 +1,4 @@
-"""What stages leave for each other: manifests, plans, locks, checkpoints."""
+"""What stages leave for each other, and files of tasks."""
 
 import contextlib
 import json
@@ -8,20 +8,60 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.reader import Form, Make, Reader, of_file
+from tests.vocab.shard_files import write_shards
 
-_DIGEST = "0" * 64
+_VOCABULARY = (
+    "[PAD] [UNK] [CLS] [SEP] [MASK] 학 교 ##교 에 ##에 ##서 a ##a b ##b ab ##ab 1 ##1 . , [ ] ! "
+    "서울 x"
+)
+_PIECES = _VOCABULARY.split()
+_GOLDEN = Path(__file__).parents[1] / "golden"
+_YNAT = [
+    {"guid": "ynat-v1_0", "title": "국회 a", "label": "정치", "date": "2020"},
+    {"guid": "ynat-v1_1", "title": "증시 b", "label": "경제", "n": [1, None]},
+]
+_NER = (
+    "## klue-ner-v1_0\t<학교:LC>에 a\n학\tB-LC\n교\tI-LC\n에\tO\n \tO\na\tO\n\n"
+    "## klue-ner-v1_1\t가\n가\tB-PS\n"
+).encode()
+_DP = (
+    "## a comment\n## klue-dp-v1_0\t학교에 a b\n1\t학교에\t학교 에\tNNG+JKB\t3\tNP_AJT\n"
+    "2\ta\ta\tSL\t3\tNP\n3\tb\tb\tVV+EF\t0\tVP\n\n## klue-dp-v1_1\tx\n1\tx\tx\tSL\t0\tNP\n"
+).encode()
+_TURNS = [
+    {"role": "user", "text": "서울 a", "state": ["관광-지역-서울 중앙", "관광-종류-박물관"]},
+    {"role": "sys", "text": "b."},
+    {"role": "user", "text": "1", "state": ["관광-지역-서울 중앙", "관광-이름-a-b"]},
+]
+_WOS = [{"guid": "wos-v1_0", "domains": ["관광"], "dialogue": _TURNS}]
+_QUESTION = {"question": "a?", "question_type": 1, "is_impossible": False}
+_ANSWERED = {"guid": "m0", "answers": [{"text": "서울", "answer_start": 12}]} | _QUESTION
+_UNANSWERED = {"guid": "m1", "answers": [], "plausible_answers": []} | _QUESTION
+_PARAGRAPH = {
+    "context": "학교에서 a b. 1 서울, x",
+    "qas": [_ANSWERED, _UNANSWERED | {"is_impossible": True}],
+}
+_MRC = {"version": "1", "data": [{"title": "t", "paragraphs": [_PARAGRAPH]}]}
+_PREDICTIONS: Mapping[str, list[dict[str, Any]]] = {
+    "klue-sts": [{"id": str(n), "gold": 1.0 + n, "prediction": 0.5 * n} for n in range(3)],
+    "squad-2.0": [
+        {"id": "a", "gold": ["b c", "b"], "prediction": "b", "answer": "b", "null_odds": -3.0},
+        {"id": "b", "gold": [], "prediction": "", "answer": "x", "null_odds": 3.0},
+    ],
+    "korean-naver-ner": [{"id": "a", "gold": ["PER-B", "O"], "prediction": ["PER-B", "PER-I"]}],
+}
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def _manifest(folder: Path) -> Reader:
     from electrify.stage.folder import Stage, check_files, input_digest, status
     from electrify.stage.run import run_stage
 
-    def work(partial: Path) -> Mapping[str, Any]:
-        (partial / "a.txt").write_text("a", encoding="utf-8")
-        return {"documents": 1}
-
-    stage = Stage("clean", folder / "clean", {"a": 1, "b": [1]}, {"x": _DIGEST})
-    run_stage(stage, work)
+    stage = Stage("clean", folder / "clean", {"a": 1, "b": [1]}, {"x": "0" * 64})
+    run_stage(stage, lambda partial: {"n": (partial / "a.txt").write_text("a")})
     path = stage.folder / "manifest.json"
 
     def read(path: Path) -> object:
@@ -31,8 +71,7 @@ def _manifest(folder: Path) -> Reader:
 
     sound = json.loads(path.read_bytes())
     sound.pop("manifest_sha256")  # as those of before had none: else all is refused for it
-    seeds = (path.read_bytes(), json.dumps(sound).encode())
-    return of_file(path, read, seeds, form="json", named="clean")
+    return of_file(path, read, [path.read_bytes(), _json(sound)], form="json", named="clean")
 
 
 def _plan(folder: Path) -> Reader:
@@ -42,42 +81,14 @@ def _plan(folder: Path) -> Reader:
 
     stage = Stage("clean", folder / "clean", {"a": 1}, {}, resumable=True)
 
-    def work(partial: Path) -> Mapping[str, Any]:
-        return {}
-
-    def read(path: Path) -> object:
-        shutil.rmtree(stage.folder, ignore_errors=True)
-        return run_stage(stage, work)
-
-    def pack(data: bytes) -> bytes:
-        stage.partial.mkdir(exist_ok=True)
-        return data
-
-    path = stage.partial / "plan.json"
-    seeds = (json.dumps(stage.plan).encode(), b'{"stage": "clean"}')
-    return of_file(path, read, seeds, form="json", named="clean.partial", pack=pack)
-
-
-def _lock(folder: Path) -> Reader:
-    """A lock that another process holds: who, is what its file says."""
-    import fcntl
-
-    from electrify.stage.lock import lock_path, stage_lock
-
-    stage = folder / "clean"
-    path = lock_path(stage)
-    file = path.open("a+b")
-    fcntl.flock(file, fcntl.LOCK_EX)
-
     def read(data: bytes) -> object:
-        file.truncate(0)
-        file.write(data)
-        file.flush()
-        with stage_lock(stage):
-            raise AssertionError("two hold the lock")
+        shutil.rmtree(stage.folder, ignore_errors=True)
+        stage.partial.mkdir(exist_ok=True)
+        (stage.partial / "plan.json").write_bytes(data)
+        return run_stage(stage, lambda partial: {})
 
-    owner = {"pid": 1, "host": "a", "command": "electrify run", "since": 1.7e9}
-    return Reader((json.dumps(owner).encode(), b""), read, form="json", named="clean")
+    seeds = (_json(stage.plan), b'{"stage": "clean"}')
+    return Reader(seeds, read, form="json", named="clean.partial")
 
 
 def _checkpoint(name: str) -> Make:
@@ -108,8 +119,8 @@ def _checkpoint(name: str) -> Make:
             "0/first_moment/weight": torch.ones(2, 3),
             "0/num_steps/weight": torch.tensor(1.0),
         }
-        found = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)
-        write_checkpoint(folder, found, keep=1)
+        written = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)
+        write_checkpoint(folder, written, keep=1)
         path = folder / "checkpoint-7"
         sound, state = (path / name).read_bytes(), json.loads((path / "state.json").read_bytes())
 
@@ -117,7 +128,7 @@ def _checkpoint(name: str) -> Make:
             (path / name).write_bytes(data)
             if name != "state.json":
                 state["sha256"][name] = fingerprint(str(path / name))
-                (path / "state.json").write_text(json.dumps(state), encoding="utf-8")
+                (path / "state.json").write_bytes(_json(state))
             newest_sound(folder)
             with contextlib.suppress(*DAMAGES):  # then the one before is taken
                 read_checkpoint(path)
@@ -125,17 +136,8 @@ def _checkpoint(name: str) -> Make:
             load_model(path, model)
             return "loaded"
 
-        words = (
-            b"0/first_moment/",
-            b"1/",
-            b'"F32"',
-            b'"I64"',
-            b'"BOOL"',
-            b'"shape"',
-            b'"data_offsets"',
-            b"__metadata__",
-        )
         form: Form = "json" if name == "state.json" else "bytes"
+        words = (b'"F32"', b'"I64"', b'"shape"', b'"data_offsets"', b"__metadata__")
         # optimizer.safetensors: it is not the folder that is named but the file
         named = "optimizer" if name.startswith("opt") else "checkpoint-7"
         return Reader((sound,), read, words, form, named=named)
@@ -143,27 +145,187 @@ def _checkpoint(name: str) -> Make:
     return make
 
 
-def _electra_config(folder: Path) -> Reader:
-    """config.json of somebody else's model."""
-    from transformers import ElectraConfig
+def _encoding(folder: Path) -> Reader:
+    """Texts to ids by way of distinct words are those of the tokenizer itself."""
+    import numpy as np
 
-    from model.weights.initial import read_electra_config
+    from vocab.shards.word_encoder import WordEncoder
+    from vocab.tokenizer import build_tokenizer
 
-    ElectraConfig(vocab_size=28, num_hidden_layers=1).save_pretrained(folder)
-    path = folder / "config.json"
+    direct = build_tokenizer(_PIECES, lowercase=False)
+    direct.encode_special_tokens = True
+    encoder = WordEncoder(build_tokenizer(_PIECES, lowercase=False))
+
+    def read(data: bytes) -> object:
+        text = data.decode("utf-8", "replace")[:2000]
+        ids = np.frombuffer(encoder.encode([text])[0], encoder.dtype).tolist()
+        assert ids == direct.encode(text, add_special_tokens=False).ids, (text, ids)
+        return min(8, len(ids))
+
+    seeds = (
+        "학교에서 학생들이 3명의 선생님을 만났다. 학교는 크다.\nHello, world! hello\tworlds\n",
+        "[MASK] [SEP] [UNK] ##ing ingㅋㅋㅋ e\u0301 \u1112\u119e\u11ab ｆｕｌｌ　ｗｉｄｔｈ 漢字",
+        "a" * 300 + " " + "가" * 120 + " \u200b\ufeff\u2028 \U0001f469\u200d\U0001f4bb",
+    )
+    words = tuple(word.encode() for word in ("\u3000", "\u00a0", "##", "[MASK]", "\u119e"))
+    return Reader(tuple(text.encode() for text in seeds), read, words, errors=())
+
+
+def _tokenizer_file(folder: Path) -> Reader:
+    from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
+
+    save_tokenizer(build_tokenizer(_PIECES, lowercase=False), folder, lowercase=False)
+    path = folder / "tokenizer.json"
+
+    def load(path: Path) -> object:
+        return load_tokenizer(path.parent).get_vocab_size()
+
+    words = (b'"type":"WordPiece"', b'"BPE"', b'"##"', b'"[UNK]"', b'"Sequence"', b"null")
+    return of_file(path, load, [path.read_bytes()], words=words, form="json")
+
+
+def shard_folder(folder: Path) -> Path:
+    special = {piece: number for number, piece in enumerate(_PIECES[:5])}
+    documents = [[[5, 6, 7], [8, 9, 10, 3]], [[5, 6, 7, 8, 3]]]
+    write_shards(folder, {("train", "ko"): documents}, len(_PIECES), "0" * 64, special)
+    return folder
+
+
+def _index(folder: Path) -> Reader:
+    from model.train.data import special_tokens
+    from vocab.shards.files import TokenShards
 
     def read(path: Path) -> object:
-        return read_electra_config(path.parent).num_hidden_layers
+        shards = TokenShards(path.parent)
+        shards.verify()
+        special_tokens(shards)
+        return shards.stream("train").num_tokens
 
-    return of_file(path, read, (path.read_bytes(),), form="json", named=folder.name)
+    path = shard_folder(folder) / "index.json"
+    return of_file(path, read, [path.read_bytes()], form="json", named="")
 
 
+def _arrays(name: str) -> Make:
+    """Array files that the index's checksums do not know: opened only."""
+
+    def make(folder: Path) -> Reader:
+        from vocab.shards.files import TokenShards
+
+        (path,) = shard_folder(folder).glob(f"train/ko/{name}-*.npy")
+        words = (b"\x93NUMPY", b"'descr'", b"'|O'", b"'<i8'", b"'shape': (12,)", b"'<u2'")
+
+        def read(path: Path) -> object:
+            return TokenShards(folder).stream("train").num_tokens
+
+        return of_file(path, read, [path.read_bytes()], words=words, named=".npy")
+
+    return make
+
+
+def _predictions(folder: Path) -> Reader:
+    """Written by us, changed, and scored again."""
+    from benchmarks.results.predictions import read_predictions, write_predictions
+    from benchmarks.results.rescore import scores_of
+    from benchmarks.tasks.registry import TASKS
+
+    seeds, path = [], folder / "a.jsonl"
+    for task, lines in _PREDICTIONS.items():
+        write_predictions(path, {"task": task, "split": "dev"}, lines)
+        seeds.append(path.read_bytes())
+
+    def read(path: Path) -> object:
+        header, lines = read_predictions(path)
+        task = TASKS.get(str(header.get("task")))
+        return scores_of(task, "dev", {"dev": lines}, path) if task and lines else lines
+
+    words = (b'{"header": ', b'"gold": ', b'"prediction": ', b"null", b'"PER-B"', b"[]")
+    return of_file(path, read, seeds, words=words, form="lines")
+
+
+def _run_folder(name: str, content: bytes) -> Make:
+    """A file of a run that a report reads."""
+
+    def make(folder: Path) -> Reader:
+        from benchmarks.results.run_folder import read_run
+
+        def read(path: Path) -> object:
+            return read_run(folder / "run").metrics
+
+        return of_file(folder / "run" / name, read, [content], form="lines", named="run")
+
+    return make
+
+
+def _golden(folder: Path) -> Reader:
+    from benchmarks.golden.check import check_file, find_adapter, read_golden
+
+    def read(path: Path) -> object:
+        golden = read_golden(path)
+        adapter = find_adapter(golden["task"])
+        return None if adapter is None else check_file(path, golden, adapter)
+
+    seeds = sorted((path.read_bytes() for path in _GOLDEN.glob("*.json")), key=len)[:6]
+    return of_file(folder / "golden.json", read, seeds, form="json")
+
+
+def _task(name: str, file: str, seed: bytes, form: Form = "bytes") -> Make:
+    """A file of a task; what its reader lets through must also become token ids."""
+
+    def make(folder: Path) -> Reader:
+        import transformers
+
+        from benchmarks.tasks.registry import TASKS
+        from vocab.tokenizer import build_tokenizer
+
+        task = TASKS[name]
+        names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+        tokenizer_class: Any = transformers.PreTrainedTokenizerFast
+        tokenizer = tokenizer_class(
+            tokenizer_object=build_tokenizer(_PIECES, lowercase=False),
+            model_max_length=32,
+            **dict(zip(names, _PIECES, strict=False)),
+        )
+        tokenizer.add_special_tokens({"additional_special_tokens": list(task.kind.added_tokens)})
+        turn = iter(range(1 << 60))
+
+        def read(path: Path) -> object:
+            number = next(turn)
+            examples = list(task.kind.read(task, "train" if number % 4 else task.reported, path))
+            for example in examples:
+                "".join((example.id, *example.texts)).encode()  # can be written to a file
+            if examples and not number % 8:  # it costs more than reading
+                features = task.kind.featurize(task, examples[:4], tokenizer, 32, False)
+                assert len(features.input_ids) >= min(len(examples), 4)
+                assert all(0 < len(row) <= 32 for row in features.input_ids)
+            return examples
+
+        words = [str(w).encode() for w in (*task.labels, *task.text_fields, task.label_field)]
+        return of_file(folder / file, read, [seed], words=words, form=form)
+
+    return make
+
+
+_COLA = b"gj04\t1\t\tOur friends won't buy this.\ngj04\t0\t*\ta b\x0c c\n"
+_METRICS = b'{"kind": "train", "step": 1}\n{"kind": "valid"}\n'
 READERS: dict[str, Make] = {
     "manifest": _manifest,
     "plan": _plan,
-    "lock": _lock,
     "checkpoint-state": _checkpoint("state.json"),
     "checkpoint-model": _checkpoint("model.safetensors"),
     "checkpoint-optimizer": _checkpoint("optimizer.safetensors"),
-    "electra-config": _electra_config,
+    "encoding": _encoding,
+    "tokenizer.json": _tokenizer_file,
+    "shard-index": _index,
+    "shard-tokens": _arrays("tokens"),
+    "shard-offsets": _arrays("offsets"),
+    "predictions": _predictions,
+    "run-report": _run_folder("clean.partial/report.json", b'{"documents": 3, "removed": []}'),
+    "run-metrics": _run_folder("pretrain.partial/metrics.jsonl", _METRICS),
+    "golden": _golden,
+    "task-cola": _task("glue-cola", "train.tsv", _COLA),
+    "task-ynat": _task("klue-ynat", "ynat.json", _json(_YNAT), "json"),
+    "task-ner": _task("klue-ner", "ner.tsv", _NER),
+    "task-dp": _task("klue-dp", "dp.tsv", _DP),
+    "task-wos": _task("klue-wos", "wos.json", _json(_WOS), "json"),
+    "task-mrc": _task("klue-mrc", "mrc.json", _json(_MRC), "json"),
 }

@@ -1,14 +1,13 @@
-"""Readers of raw text: every kind of source, every packing, and the rules that clean a document."""
+"""Readers of raw text, the rules that clean a document, and the config."""
 
 import bz2
 import gzip
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.reader import Make, Reader
+from tests.fuzz.reader import Form, Make, Reader, of_file
 
 _MAX_LINE_BYTES = 5_000
 _REASONS = {
@@ -21,18 +20,17 @@ _REASONS = {
     "missing_field",
     "wrong_type",
 }
-_GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
-JSON_LINES = (
+_JSON_LINES = (
     '{"text": "한국어 문장입니다.", "source": "news", "url": "https://a.example/1"}\n'
     '{"text": "Second \\u00e9 line", "licence": "CC0", "thread": "a"}\n'
     '{"text": "\\ud83d\\ude00 \\ud83d", "thread": "a", "n": 1e5}\n'.encode(),
     b'{"text": "a"}\r\n\r\n{"text": null}\n{"other": 1}\n[1]\n{"text": "b", "thread": 7}',
 )
-TEXTS = (
+_TEXTS = (
     "첫 줄입니다.\n둘째 줄.\n\n다음 글\n".encode(),
     b"\xef\xbb\xbfone line\r\n\r\nanother \x0c line\n\n\n\nlast",
 )
-DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" xml:lang="ko">
+_DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" xml:lang="ko">
 <siteinfo><base>https://ko.example.org/wiki/Main</base><namespaces>
 <namespace key="0" /><namespace key="6">파일</namespace><namespace key="14">분류</namespace>
 </namespaces></siteinfo>
@@ -43,306 +41,185 @@ DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" xml:lang=
 </revision></page><page><title>T:x</title><ns>10</ns><revision><text>no</text></revision></page>
 </mediawiki>
 """.encode()
-DTD = b"""<?xml version="1.0"?><!DOCTYPE mediawiki [<!ENTITY a "aaaaaaaaaa">
+_DTD = b"""<?xml version="1.0"?><!DOCTYPE mediawiki [<!ENTITY a "aaaaaaaaaa">
 <!ENTITY b "&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>
 <mediawiki><page><title>&b;</title><ns>0</ns><revision><text>&b; &c;</text></revision></page>
 </mediawiki>"""
-WIKITEXT = (
+_WIKITEXT = (
     "'''Seoul''' ({{lang|ko|서울}}) is the [[capital city|capital]] of [[Korea]].<ref>a</ref>\n"
     "{| class=x\n|-\n| a || b\n|}\n== History ==\n* one\n* two [http://a.example b]\n"
     "[[File:a.jpg|thumb|A [[b]] c]] <math>x^2</math> <!-- c -->\n\n-{zh-hans:a;zh-hant:b}-\n"
-    "== References ==\n<references />\n[[Category:X]]\n".encode(),
-    "{{정보|이름=[[서울]]|{{a|{{b}}}}}}\n&nbsp;__NOTOC__ ''기울임'' <nowiki>[[x]]</nowiki>"
-    "".encode(),
+    "{{정보|이름=[[서울]]|{{a|{{b}}}}}}\n&nbsp;__NOTOC__ ''기울임'' <nowiki>[[x]]</nowiki>".encode()
 )
-WIKI_WORDS = (
-    *(
-        b"{{ }} [[ ]] {| |} <ref </ref> <ref/> <!-- --> <nowiki> </nowiki> <math> </math> == "
-        b"''' | -{ }- <gallery> </gallery> __TOC__ &#x110000; &#99999999999;"
-    ).split(),
-    b"\n|}",
-    b"\n==",
-    b"[http://a ",
-)
-XML_WORDS = (
-    *(
-        b"<page> </page> <title> </title> <ns> </ns> <text> </text> <base> </base> "
-        b"<redirect/> <mediawiki> </mediawiki> </namespace> ]> &a; <![CDATA[ ]]> <?x?> "
-        b"&#xD800; &lt; xmlns:a=''"
-    ).split(),
-    b"<namespace key='6'>",
-    b"<!DOCTYPE a [",
-    b'<!ENTITY a "b">',
-    b"<?xml version='1.0' encoding='utf-16'?>",
-)
-WET = "".join(
+_MARKUP = (
+    b"{{ }} [[ ]] {| |} <ref </ref> <!-- --> <nowiki> <math> == ''' -{ }- &#x110000; <page> "
+    b"</page> <text> </text> <redirect/> ]> &a; <![CDATA[ <?x?> &#xD800; <!DOCTYPE"
+).split()
+_WET = "".join(
     f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: https://a.example/{kind}\r\n"
     f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n\r\n"
     for kind, text in (("warcinfo", "x: y"), ("conversion", "본문 text\n"), ("conversion", "b"))
 ).encode()
-WET_WORDS = (
-    b"WARC/1.0\r\n",
-    b"WARC-Type: conversion\r\n",
-    b"Content-Length: ",
-    b"Content-Length: 99999\r\n",
-    b"\r\n\r\n",
-    b"\xc2\xb2",
-    b"-1",
-    b"999999999999999999",
-    b"WARC/",
-)
-DOCUMENTS = (
+_WET_WORDS = [b"WARC/1.0\r\n", b"Content-Length: 99999\r\n", b"\r\n\r\n", b"\xc2\xb2", b"-1"]
+_DOCUMENT = (
     "# 제목\n\n이것은 <b>문서</b>입니다. [링크](https://a.example/x?y=1) 전화 010-1234-5678\n"
-    "- 하나\n- 둘\n\n```py\nprint(1)\n```\nì•ˆë…• ｆｕｌｌ ㅋㅋㅋㅋㅋㅋ ᄒᆞᆫ글\n"
-    "me@a.example.com\n".encode(),
-    b"<html><body><p>Terms of use</p><a href='x'>y</a>&amp;lt;</body> Copyright (c) 2020 "
-    b"All rights reserved. The quick brown fox jumps over the lazy dog. " * 2,
+    "- 하나\n- 둘\n\n```py\nprint(1)\n```\nì•ˆë…• ｆｕｌｌ ㅋㅋㅋㅋㅋㅋ ᄒᆞᆫ글\nme@a.example.com\n"
+    "<html><p>Terms of use</p><a href='x'>y</a>&amp;lt; Copyright (c) All rights reserved.".encode()
+)
+_TOML = b"""name = "fuzz"
+seed = 3
+output_dir = "out/fuzz"
+[clean]
+sources = [
+    { kind = "jsonl", language = "ko", path = "a/*.jsonl", profile = "web", max_documents = 3 },
+    { kind = "text", language = "en", path = "b.txt", document = "block", encoding = "cp949" },
+]
+[clean.language.ko]
+quality = { max_top_4gram = 0.2 }
+[vocab]
+pretokenizers = { ko = "kiwi" }
+[pretrain]
+size = "small"
+curriculum = [{ sequence_length = 32, steps_fraction = 0.5 }]
+[evaluate]
+suites = ["glue"]
+tasks_options = { klue-ynat = { batch_size = 4 } }
+"""
+_TOML_WORDS = (
+    *b"[ ] [[ ]] = . { } inf -nan 0x10 [clean] [[clean.sources]] pretrain.size=7 encode=1".split(),
+    *(b'output_dir = "\\u0000"\n', b"seed = -1\n", b'encoding = "rot13"', b'language = "../x"'),
+)
+_OVERRIDES = (
+    *b"pretrain.num_steps=20 name='a' clean.sources=[] pretrain.size=base a.b.c=1 = x".split(),
+    b"evaluate.seeds=[0, 1]",
 )
 
 
-def _source(**options: Any) -> Any:
-    from electrify.config.clean import Source
-
-    return Source.model_validate({"language": "ko", "path": "x", **options}, strict=False)
-
-
-def _reader(
-    folder: Path,
+def _source(
     name: str,
-    seeds: tuple[bytes, ...],
-    words: tuple[bytes, ...] = (),
-    form: Any = "bytes",
+    *seeds: bytes,
+    words: list[bytes] | None = None,
+    form: Form = "bytes",
     pack: Callable[[bytes], bytes] | None = None,
     **options: Any,
-) -> Reader:
+) -> Make:
     """A file read as the corpus stage does; nothing is raised, and what is not read is a fault of
-    a known sort."""
-    from pipeline.sources.input_file import InputFile
-    from pipeline.sources.raw import Fault, Raw
-    from pipeline.sources.readers import read_file
-
-    path, source = folder / name, _source(**options)
-
-    def read(data: bytes) -> object:
-        path.write_bytes(data if pack is None else pack(data))
-        last, seen = 0, []
-        for item in read_file(InputFile(str(path), len(data), 0, 0), source, _MAX_LINE_BYTES):
-            assert item.row >= last, (item.row, last)
-            last = item.row
-            if isinstance(item, Raw):
-                assert len(item.text.encode("utf-8", "surrogatepass")) <= 4 * _MAX_LINE_BYTES
-                seen.append("")
-            else:
-                assert isinstance(item, Fault), item
-                assert item.reason in _REASONS, item
-                seen.append(item.reason)
-        return tuple(seen[:6])
-
-    return Reader(seeds, read, words, form, errors=())
-
-
-def _packed(magic: bytes, pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Of what is packed the container is fuzzed, of what is not what stands in it."""
-    return lambda data: data if data.startswith(magic) else pack(data)
-
-
-def _jsonl(folder: Path) -> Reader:
-    return _reader(folder, "a.jsonl", JSON_LINES, form="lines", kind="jsonl")
-
-
-def _threads(folder: Path) -> Reader:
-    seeds = (b"".join(b'{"text": "%d", "thread": %d}\n' % (i, i // 3) for i in range(7)),)
-    options: Any = {"kind": "jsonl", "thread_field": "thread"}
-    return _reader(folder, "a.jsonl", (*seeds, *JSON_LINES), form="lines", **options)
-
-
-def _gzip(folder: Path) -> Reader:
-    pack = _packed(_GZIP, lambda data: gzip.compress(data, 1))
-    seeds = (*JSON_LINES, gzip.compress(JSON_LINES[0]), 2 * gzip.compress(JSON_LINES[1]))
-    return _reader(folder, "a.jsonl.gz", seeds, (_GZIP,), pack=pack, kind="jsonl")
-
-
-def _zstd(folder: Path) -> Reader:
-    import pyarrow as pa
-
-    def compress(data: bytes) -> bytes:
-        return bytes(pa.compress(data, "zstd", asbytes=True))
-
-    seeds = (*TEXTS, compress(TEXTS[0]), compress(TEXTS[0]) + compress(TEXTS[1]))
-    pack = _packed(_ZSTD, compress)
-    return _reader(folder, "a.txt.zst", seeds, (_ZSTD,), pack=pack, kind="text")
-
-
-def _text(document: str) -> Make:
-    return lambda folder: _reader(folder, "a.txt", TEXTS, kind="text", document=document)
-
-
-def _encoded(encoding: str) -> Make:
-    texts = ("가나다 한국어 글입니다.\nabc\n\n둘째 글", "\ufeffx\ny")
-    seeds = tuple(text.encode(encoding, "ignore") for text in texts)
+    a known sort. Of what is packed already the container is changed, else what `pack` packs."""
+    magic = pack(b"")[:2] if pack else b""
 
     def make(folder: Path) -> Reader:
-        return _reader(
-            folder, "a.txt", (*seeds, *TEXTS), kind="text", document="line", encoding=encoding
-        )
+        from electrify.config.clean import Source
+        from pipeline.sources.input_file import InputFile
+        from pipeline.sources.raw import Fault, Raw
+        from pipeline.sources.readers import read_file
+
+        path = folder / name
+        source = Source.model_validate({"language": "ko", "path": "x", **options}, strict=False)
+
+        def read(data: bytes) -> object:
+            path.write_bytes(data if pack is None or data.startswith(magic) else pack(data))
+            last, seen = 0, []
+            for item in read_file(InputFile(str(path), len(data), 0, 0), source, _MAX_LINE_BYTES):
+                assert item.row >= last, (item.row, last)
+                last = item.row
+                if isinstance(item, Raw):
+                    assert len(item.text.encode("utf-8", "surrogatepass")) <= 4 * _MAX_LINE_BYTES
+                else:
+                    assert isinstance(item, Fault), item
+                    assert item.reason in _REASONS, item
+                seen.append(getattr(item, "reason", ""))
+            return tuple(seen[:6])
+
+        packed = [pack(seed) for seed in seeds[:1]] if pack else []
+        return Reader((*seeds, *packed), read, tuple(words or ()), form, errors=())
 
     return make
 
 
-def _wet(folder: Path) -> Reader:
-    return _reader(folder, "a.wet", (WET,), WET_WORDS, kind="wet")
+def _zstd(data: bytes) -> bytes:
+    import pyarrow as pa
+
+    return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
-def _wikipedia(folder: Path) -> Reader:
-    return _reader(folder, "a.xml", (DUMP, DTD), XML_WORDS + WIKI_WORDS, kind="wikipedia")
+def _parquet(folder: Path) -> Reader:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-
-def _wikipedia_bzip2(folder: Path) -> Reader:
-    seeds = (DUMP, bz2.compress(DUMP), bz2.compress(DTD))
-    pack = _packed(_BZIP2, lambda data: bz2.compress(data, 1))
-    return _reader(folder, "a.xml.bz2", seeds, XML_WORDS, pack=pack, kind="wikipedia")
+    seeds = []
+    for text, compression in (
+        (pa.array(["가나다", None, "c" * 300]), "zstd"),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), "snappy"),
+    ):
+        sink = io.BytesIO()
+        table = pa.table({"text": text, "url": ["u", None, "v"], "n": [1, 2, 3]})
+        pq.write_table(table, sink, row_group_size=2, compression=compression)
+        seeds.append(sink.getvalue())
+    return _source("a.parquet", *seeds, words=[b"PAR1"], kind="parquet")(folder)
 
 
 def _wikitext(folder: Path) -> Reader:
     from pipeline.sources.wikitext import plain_text
 
     def read(data: bytes) -> object:
-        text = plain_text(data.decode("utf-8", "surrogateescape"))
-        return min(8, text.count("\n"))
+        return min(8, plain_text(data.decode("utf-8", "surrogateescape")).count("\n"))
 
-    return Reader(WIKITEXT, read, WIKI_WORDS, errors=())
-
-
-def _tables(folder: Path) -> list[bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    found = []
-    for text, options in (
-        (pa.array(["가나다", None, "c" * 300]), {"compression": "zstd"}),
-        (pa.array(["a", "b", "a"]).dictionary_encode(), {"compression": "snappy"}),
-        (pa.array(["x", "", "y\0"], pa.large_string()), {"compression": "none"}),
-    ):
-        table = pa.table({"text": text, "url": ["u", None, "v"], "n": [1, 2, 3]})
-        sink = io.BytesIO()
-        pq.write_table(table, sink, row_group_size=2, **options)
-        found.append(sink.getvalue())
-    return found
-
-
-def _parquet(folder: Path) -> Reader:
-    seeds = tuple(_tables(folder))
-    return _reader(folder, "a.parquet", seeds, (b"PAR1",), kind="parquet")
-
-
-def _documents_parquet(folder: Path) -> Reader:
-    """Parts of a parquet file, as the corpus stage cuts it."""
-    from electrify.config.clean import Source
-    from pipeline.sources.input_file import InputFile
-    from pipeline.sources.readers import read_file
-    from pipeline.sources.splits import split_file
-
-    path = folder / "b.parquet"
-    source: Source = _source(kind="parquet")
-
-    def read(data: bytes) -> object:
-        path.write_bytes(data)
-        whole = InputFile(str(path), len(data), 0, 0)
-        parts = split_file(whole, source, part_bytes=40)
-        return sum(len(list(read_file(part, source, _MAX_LINE_BYTES))) for part in parts[:4])
-
-    return Reader(tuple(_tables(folder)), read, (b"PAR1",), errors=())
+    return Reader((_WIKITEXT,), read, tuple(_MARKUP), errors=())
 
 
 def _cleaning(folder: Path) -> Reader:
     from electrify.config.load import parse_config
     from pipeline.rules.order import document_rules
 
-    config = parse_config(
-        {
-            "name": "fuzz",
-            "output_dir": "out",
-            "pretrain": {"size": "small"},
-            "clean": {
-                "sources": [{"kind": "text", "language": "ko", "path": "x", "profile": "web"}]
-            },
-        }
-    )
+    source = {"kind": "text", "language": "ko", "path": "x", "profile": "web"}
+    config = parse_config({"name": "fuzz", "output_dir": "out", "clean": {"sources": [source]}})
     rules = document_rules(config.clean.sources[0], config.clean)
 
     def read(data: bytes) -> object:
-        outcome = rules.clean(data.decode("utf-8", "surrogatepass"))
+        outcome = rules.clean(data.decode("utf-8", "replace"))
         if outcome.drop is None:
             outcome.text.encode()  # what stays can be stored
         return outcome.drop.reason if outcome.drop else "kept"
 
-    return Reader(DOCUMENTS, _of_text(read), errors=())
+    return Reader((_DOCUMENT,), read, errors=())
 
 
-def _of_text(read: Callable[[bytes], object]) -> Callable[[bytes], object]:
-    """Bytes that are no text are none to be cleaned: they are made text."""
-    return lambda data: read(data.decode("utf-8", "replace").encode())
+def _toml(folder: Path) -> Reader:
+    from electrify.config.load import load_config
+
+    return of_file(folder / "run.toml", load_config, [_TOML], words=_TOML_WORDS)
 
 
-def _guess(folder: Path) -> Reader:
-    from pipeline.sources.lines import guess_encoding
+def _overrides(folder: Path) -> Reader:
+    from electrify.config.load import load_config
 
-    seeds = [("한국어 글" * 4).encode(name) for name in ("cp949", "utf-16", "utf-32-le", "utf-8")]
-    return Reader(
-        (*seeds, b"caf\xe9"), lambda data: guess_encoding(data, "ko"), (b"\0",), errors=()
-    )
-
-
-def _evaluation_texts(folder: Path) -> Reader:
-    """Files of texts that a corpus is held against, of any ending."""
-    from benchmarks.tasks.data.texts import dump_benchmarks
-    from electrify.config.load import parse_config
-
-    paths = [folder / f"texts.{ending}" for ending in ("json", "jsonl", "csv", "tsv")]
-    raw: dict[str, Any] = {
-        "name": "fuzz",
-        "output_dir": str(folder / "out"),
-        "pretrain": {"size": "small"},
-        "clean": {"sources": [{"kind": "text", "language": "ko", "path": "x"}]},
-    }
-    configs = []
-    for path in paths:
-        raw["clean"]["decontaminate_against"] = [str(path)]
-        configs.append(parse_config(raw))
-    turn = iter(range(1 << 60))
+    path = folder / "run.toml"
+    path.write_bytes(_TOML)
 
     def read(data: bytes) -> object:
-        number = next(turn) % len(paths)
-        paths[number].write_bytes(data)
-        dump_benchmarks(configs[number])
-        return number
+        # as the command line gives them: bytes that are no UTF-8 come as lone surrogates
+        return load_config(path, data.decode("utf-8", "surrogateescape").split("\n")[:4]).name
 
-    seeds = (
-        json.dumps([{"text": "가", "n": [1, "b"]}]).encode(),
-        b'a\tb\n"c\nd",e\n',
-        *JSON_LINES,
-    )
-    return Reader(seeds, read, (b'"', b","), "json", named="texts.")
+    return Reader(_OVERRIDES, read, (*_TOML_WORDS, *_OVERRIDES))
 
 
+_KOREAN = "가나다 한국어 글입니다.\nabc\n\n둘째 글"
 READERS: dict[str, Make] = {
-    "jsonl": _jsonl,
-    "jsonl-threads": _threads,
-    "jsonl-gzip": _gzip,
-    "text-zstd": _zstd,
-    "text-lines": _text("line"),
-    "text-blocks": _text("block"),
-    "text-file": _text("file"),
-    "text-cp949": _encoded("cp949"),
-    "text-utf-16": _encoded("utf-16"),
-    "text-iso2022": _encoded("iso2022_kr"),
-    "encoding-guess": _guess,
-    "wet": _wet,
-    "wikipedia": _wikipedia,
-    "wikipedia-bzip2": _wikipedia_bzip2,
+    "jsonl": _source("a.jsonl", *_JSON_LINES, form="lines", kind="jsonl"),
+    "jsonl-threads": _source(
+        "a.jsonl", *_JSON_LINES, form="lines", kind="jsonl", thread_field="thread"
+    ),
+    "jsonl-gzip": _source("a.jsonl.gz", *_JSON_LINES, pack=gzip.compress, kind="jsonl"),
+    "text-zstd": _source("a.txt.zst", *_TEXTS, pack=_zstd, kind="text"),
+    "text-blocks": _source("a.txt", *_TEXTS, kind="text", document="block"),
+    "text-utf-16": _source("a.txt", _KOREAN.encode("utf-16"), kind="text", encoding="utf-16"),
+    "wet": _source("a.wet", _WET, words=_WET_WORDS, kind="wet"),
+    "wikipedia": _source(
+        "a.xml.bz2", _DUMP, _DTD, words=_MARKUP, pack=bz2.compress, kind="wikipedia"
+    ),
     "wikitext": _wikitext,
     "parquet": _parquet,
-    "parquet-parts": _documents_parquet,
     "cleaning": _cleaning,
-    "evaluation-texts": _evaluation_texts,
+    "config": _toml,
+    "config-set": _overrides,
 }

@@ -30,32 +30,19 @@ Make = Callable[[Path], Reader]  # with a folder of its own
 
 def of_file(
     path: Path,
-    read: Callable[[Path], object],
+    read: Callable[[Path], Any],
     seeds: Iterable[bytes],
     *,
     words: Iterable[bytes] = (),
     form: Form = "bytes",
-    errors: tuple[type[Exception], ...] = (ValueError,),
     named: str | None = None,
-    pack: Callable[[bytes], bytes] | None = None,
 ) -> Reader:
-    """A reader of a file, whose errors name it. `pack` makes of an input what stands in the file.
-    Reading lazily counts as reading: an iterator is run to its end."""
+    """A reader of a file, whose errors name it; its outcome is a length or a type."""
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def run(data: bytes) -> object:
-        path.write_bytes(data if pack is None else pack(data))
-        return outcome(read(path))
+        path.write_bytes(data)
+        value = read(path)
+        return min(len(value), 8) if hasattr(value, "__len__") else type(value).__name__
 
-    where = path.name if named is None else named
-    return Reader(tuple(seeds), run, tuple(words), form, where, errors)
-
-
-def outcome(value: Any) -> object:
-    """How many there are of an iterator or a collection, coarsely; else the value's type."""
-    if hasattr(value, "__next__"):
-        value = list(value)
-    try:
-        return min(len(value), 8)
-    except TypeError:
-        return type(value).__name__
+    return Reader(tuple(seeds), run, tuple(words), form, path.name if named is None else named)

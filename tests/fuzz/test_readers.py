@@ -11,21 +11,15 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.fuzz import artifacts, config, corpus, results, tasks, vocab
+from tests.fuzz import artifacts, corpus
 from tests.fuzz.mutate import MAX_BYTES, mutated, mutated_json, mutated_line
 from tests.fuzz.reader import Reader
 
 ROUNDS = 100  # inputs of a reader beside the sound ones
 MAX_SECONDS = 30.0  # of one input; nearly all take under a millisecond
 MAX_POOL = 400
-READERS = {
-    name: make
-    for module in (corpus, config, vocab, tasks, artifacts, results)
-    for name, make in module.READERS.items()
-}
+READERS = corpus.READERS | artifacts.READERS
 
 
 class _TooSlow(BaseException):
@@ -52,8 +46,7 @@ def test_a_reader_gives_a_result_or_a_named_error(
 ) -> None:
     reader = READERS[name](tmp_path)
     sound = [_read(reader, seed) for seed in reader.seeds]
-    # else only the first check would be tried; a lock is refused whatever it says
-    assert name == "lock" or any(was_read for was_read, _ in sound)
+    assert any(was_read for was_read, _ in sound)  # else only the first check would be tried
     rng = random.Random(f"{request.config.getoption('seed')} {name}")
     pool, ways = list(reader.seeds), set(sound)
     for _ in range(request.config.getoption("rounds") or ROUNDS):
@@ -103,12 +96,3 @@ def _place(trace: TracebackType | None) -> tuple[str, ...]:
             lines.append(f"{name}:{trace.tb_lineno}")
         trace = trace.tb_next
     return tuple(lines[-2:])
-
-
-@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 999))
-def test_the_same_draws_change_the_same_way_and_inputs_stay_short(
-    data: bytes, other: bytes, seed: int
-) -> None:
-    changed = [mutated(data, other, random.Random(seed), (b"word",)) for _ in range(2)]
-    assert changed[0] == changed[1]
-    assert len(changed[0]) < 30 * MAX_BYTES

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from electrify.config.load import parse_config
+from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_files
 from pipeline.clean import clean
 from pipeline.documents import document_paths, read_rows
 from pipeline.sources import files as sources
-from pipeline.work_folder import WorkFolder
 
 
 def _config(tmp_path, paths, source=None, **options):
@@ -246,14 +246,14 @@ def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(rows.encode()))
     monkeypatch.setattr(work_files, "_SHARE_SECONDS", 0.0)
     written = []
-    write_text = WorkFolder.write_text
+    write = Folder.write
 
     def record(work, name, text):
         written.append(name)
         if text:  # a share is all in its name
-            write_text(work, name, text)
+            write(work, name, text)
 
-    monkeypatch.setattr(WorkFolder, "write_text", record)
+    monkeypatch.setattr(Folder, "write", record)
     options = {"near_dedup": {"enabled": False}, "line_dedup": {"enabled": False}}
     clean(_config(tmp_path, [path], min_language_fraction=0.0, **options), [], overwrite=False)
     for of_pass in work_files.PASSES:

@@ -79,27 +79,17 @@ def test_a_damaged_file_is_named_or_without_effect(
 
 def damage(path: Path, rng: random.Random) -> str:
     """Change a file's bytes, and say how."""
-    content = bytearray(path.read_bytes())
-    way = rng.choice(("flip", "flip", "flip", "cut", "zero")) if content else "grow"
+    content = bytearray(path.read_bytes() or b"\0")
+    way, place = rng.choice(("flip", "flip", "flip", "cut", "zero")), rng.randrange(len(content))
     if way == "flip":
-        places = [rng.randrange(len(content)) for _ in range(rng.randint(1, MAX_FLIPS))]
-        for place in places:
-            content[place] ^= 1 << rng.randrange(8)
-        how = f"{len(places)} bits flipped"
+        for _ in range(rng.randint(1, MAX_FLIPS)):
+            content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
     elif way == "cut":
-        length = rng.randrange(len(content))
-        how = f"cut from {len(content)} to {length} bytes"
-        del content[length:]
-    elif way == "zero":
-        place = rng.randrange(len(content))
-        end = min(len(content), place + rng.randint(1, 512))
-        content[place:end] = bytes(end - place)
-        how = f"zeros from {place} to {end}"
+        del content[place:]
     else:
-        content += b"\0"
-        how = "a byte added"
+        content[place : place + 512] = bytes(len(content[place : place + 512]))
     path.write_bytes(content)
-    return how
+    return f"{way} at {place}"
 
 
 def _copy(run: Path, target: Path, sort: Sort) -> None:

@@ -49,10 +49,7 @@ class Moment:
 @dataclass
 class Figures:
     num_runs: int = 0  # finished ones
-    num_starts: int = 0
-    num_signals: int = 0
     signals: Counter[str] = field(default_factory=Counter)  # sent, by stage and signal
-    caught_writing: Counter[str] = field(default_factory=Counter)  # the awaited file half written
     faults: list[str] = field(default_factory=list)
 
 
@@ -62,11 +59,11 @@ def test_a_killed_run_ends_as_one_that_nobody_killed(
     figures, undisturbed = Figures(), tmp_path / "undisturbed"
     _finish(undisturbed, figures)
     seconds = {stage: read_manifest(undisturbed / stage)["seconds"] for stage in STAGES}
-    while figures.num_signals < rounds and not figures.faults:
+    while figures.signals.total() < rounds and not figures.faults:
         run = tmp_path / f"run-{figures.num_runs}"
         for stage in (*STAGES, REPORT):
             for _ in range(rng.randint(0, MAX_SIGNALS_A_STAGE)):
-                if figures.num_signals == rounds or _is_made(run, stage):
+                if figures.signals.total() == rounds or _is_made(run, stage):
                     break
                 _start_until(run, _moment(stage, seconds, rng), figures)
         _finish(run, figures)  # what the last signal left, or nothing to do
@@ -87,13 +84,9 @@ def _start_until(run: Path, moment: Moment, figures: Figures) -> None:
     """Start the run and signal it at the moment, unless it was finished before that came."""
     stages_before = _finished(run)
     process = start(arguments("run", run), _log_of(run))
-    figures.num_starts += 1
     if not _await(run, moment, process):
         _note_end(run, process, figures)
         return
-    if moment.pattern and "tmp" in "".join(p.name for p in run.glob(moment.pattern)):
-        figures.caught_writing[moment.stage] += 1
-    figures.num_signals += 1
     figures.signals[f"{moment.stage} {moment.signal.name}"] += 1
     group = process.pid
     (os.killpg if moment.signal == signal.SIGKILL else os.kill)(group, moment.signal)
@@ -136,7 +129,6 @@ def _is_made(run: Path, stage: str) -> bool:
 
 def _finish(run: Path, figures: Figures) -> None:
     process = start(arguments("run", run), _log_of(run))
-    figures.num_starts += 1
     _note_end(run, process, figures)
     if not (run / "report.html").read_text(encoding="utf-8").endswith("</html>\n"):
         figures.faults.append(f"{run.name}: report.html is cut off")

@@ -8,6 +8,7 @@ a run on a disk makes, byte for byte, and nothing else.
 """
 
 import base64
+import json
 import os
 import random
 import re
@@ -16,14 +17,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.push import REPORTS
-from electrify.stage.remote import WORK_DIR
+from electrify.stage.remote import REPORTS, WORK_DIR
 from electrify.storage.folder import md5_of
+from electrify.storage.lock import LOCKS
 from tests.faulty_storage import FaultyStorage, faulty_storage
 from tests.slow.runs import (
     STAGES,
@@ -61,11 +63,14 @@ class _Runs:
         self.storage, self.work = storage, work
         self.figures = Figures()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._killed: set[str] = set()  # machines, of which locks may be left
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
         )
 
-    def start(self, machine: str, words: list[str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, machine: str, words: list[str], breaks_locks: bool = True
+    ) -> subprocess.Popen[bytes]:
         self.figures.num_starts += 1
         environment = {
             "STORAGE_EMULATOR_HOST": self.storage.url,
@@ -73,10 +78,18 @@ class _Runs:
             "FSSPEC_GS": '{"token": "anon"}',
             WORK_DIR: str(self.work / machine),
         }
-        program = ("tests.slow.machine", machine)
+        if breaks_locks and words[0] == "run" and self._killed - {machine}:
+            words = [*words, "--break-lock"]
+        program = ("tests.slow.machine",)
         process = start(words, self.log_of(self.figures.num_starts), program, environment)
         self._processes.append(process)
         return process
+
+    def kill(self, machine: str) -> None:
+        """Kill what was started last, on this machine."""
+        os.killpg(self._processes[-1].pid, signal.SIGKILL)
+        self._processes[-1].wait()
+        self._killed.add(machine)
 
     def stop(self) -> None:
         """Leave no process behind."""
@@ -100,6 +113,13 @@ class _Runs:
     def objects(self) -> dict[str, Any]:
         found = self._files.find(_ADDRESS, detail=True)
         return {name.partition("/")[2].partition("/")[2]: info for name, info in found.items()}
+
+    def lock_holders(self) -> set[int]:
+        """The process ids in the locks that are in the bucket."""
+        names = [name for name in self.objects() if name.startswith(f"{LOCKS}/")]
+        with suppress(FileNotFoundError):  # it was released meanwhile
+            return {json.loads(self._files.cat_file(f"{_ADDRESS}/{n}"))["pid"] for n in names}
+        return set()
 
     def manifests(self) -> dict[str, bytes]:
         there = self.objects()
@@ -165,8 +185,7 @@ def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) 
             said = printed(runs.log_of(figures.num_starts))
             figures.faults.append(f"{machine}: status {process.returncode}: {said[-2000:]}")
         return False
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    runs.kill(machine)
     after = runs.manifests()
     unfinished = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in after]
     figures.kills.append(f"{machine}, before {unfinished[0] if unfinished else 'the report'}")
@@ -187,13 +206,12 @@ def _check_second_writer(runs: _Runs, machine: str) -> None:
     process = runs.start(machine, arguments("run", _ADDRESS))
     deadline = time.monotonic() + MAX_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        stage = next((n for n in runs.objects() if n.startswith(".locks/")), None)
-        if stage is not None:
+        if process.pid in runs.lock_holders():
             break
         time.sleep(_POLL_SECONDS)
     else:
         return  # all was done already
-    second = runs.start("second", arguments("run", _ADDRESS))
+    second = runs.start("second", arguments("run", _ADDRESS), breaks_locks=False)
     said_in = runs.log_of(runs.figures.num_starts)
     status = second.wait(timeout=MAX_SECONDS)
     said = printed(said_in)

@@ -5,40 +5,23 @@ import pytest
 from electrify.config.languages import check_language
 
 
-@pytest.mark.parametrize(
-    "code", ["ko", "en", "ja", "zh", "de", "fr", "es", "ru", "ar", "hi", "vi", "ceb"]
-)
+@pytest.mark.parametrize("code", ["ko", "en", "zh", "ceb"])
 def test_codes(code):
     assert check_language(code) == code
 
 
 @pytest.mark.parametrize(
-    ("code", "meant"),
+    ("code", "says"),
     [
-        ("kr", "ko"),
-        ("jp", "ja"),
-        ("cn", "zh"),
-        ("CN", "zh"),
-        ("us", "en"),
-        ("vn", "vi"),
-        ("korean", "ko"),
-        ("German", "de"),
+        ("kr", "did you mean 'ko'"),
+        ("CN", "did you mean 'zh'"),
+        ("German", "did you mean 'de'"),
+        ("KO", "is written 'ko'"),
+        ("kor", "is written 'ko'"),
+        ("ko-KR", "is written 'ko'"),
+        *((code, "is no language code") for code in ("xx", "", "한국어", "k o", "none")),
     ],
 )
-def test_what_was_meant_is_named(code, meant):
-    with pytest.raises(ValueError, match=f"{code!r} is .*did you mean {meant!r}"):
-        check_language(code)
-
-
-@pytest.mark.parametrize("code", ["xx", "", "a", "한국어", "zz", "k o", "none"])
-def test_codes_nobody_knows(code):
-    with pytest.raises(ValueError, match="is no language code"):
-        check_language(code)
-
-
-@pytest.mark.parametrize(
-    ("code", "right"), [("KO", "ko"), ("kor", "ko"), ("ko-KR", "ko"), ("eng", "en")]
-)
-def test_another_way_to_write_a_code(code, right):
-    with pytest.raises(ValueError, match=f"{code!r} is written {right!r} here"):
+def test_what_was_meant_is_named(code, says):
+    with pytest.raises(ValueError, match=f"{code!r} .*{says}"):
         check_language(code)

@@ -3,7 +3,6 @@
 import errno
 import json
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,12 +54,6 @@ def test_a_finished_folder_has_a_manifest_of_every_file(stage: Stage):
     assert manifest["config"] == canonical(stage.config)
     assert not (stage.folder / PLAN).exists()
     assert not stage.partial.exists()
-
-
-def test_the_same_plan_is_not_run_again(stage: Stage):
-    run_stage(stage, write_one)
-    assert run_stage(stage, refuse) is False
-    assert status(stage).state == "done"
 
 
 @pytest.mark.parametrize(
@@ -247,27 +240,6 @@ def test_a_remote_fingerprint_follows_the_content():
     assert fingerprint("memory://bucket/a.txt") != first
 
 
-def test_the_manifest_is_plain_json(stage: Stage):
-    run_stage(stage, write_one)
-    text = (stage.folder / "manifest.json").read_text(encoding="utf-8")
-    assert json.loads(text)["stage"] == "clean"
-
-
-def test_two_workers_may_write_the_same_file_at_once(tmp_path: Path):
-    path = tmp_path / "a.txt"
-    texts = [letter * 10_000 for letter in "ab" * 50]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda text: write_text(path, text), texts))
-    assert path.read_text(encoding="utf-8") in texts
-    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
-
-
-def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path):
-    with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "a.txt", "\ud800")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_changed_byte_of_what_a_stage_reads_is_found_before_it_works(stage: Stage):
     run_stage(stage, write_one)
     after = Stage("vocab", stage.folder.with_name("vocab"), {}, reads={"clean": stage.folder})
@@ -285,14 +257,6 @@ def test_a_folder_that_lacks_but_its_name_gets_it_without_new_work(stage: Stage)
     assert run_stage(stage, refuse)
     assert status(stage).state == "done"
     assert not (stage.folder / PLAN).exists()
-
-
-def test_a_folder_that_lacks_its_name_and_a_byte_is_made_again(stage: Stage):
-    run_stage(stage, write_one)
-    stage.folder.rename(stage.partial)
-    (stage.partial / "data" / "one.txt").write_text("둘나")
-    assert run_stage(stage, write_one)
-    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
 
 
 def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage):
@@ -343,7 +307,7 @@ def test_a_stage_is_whole_wherever_a_kill_stops_its_replacement(stage: Stage, ki
 
     seen = set()
     for _ in kills(begin, lambda: run_stage(changed, write_one, overwrite=True)):
-        recover(stage.folder)
+        assert input_digest(stage.folder, "clean")  # the next stage finds what was left
         check_files(stage.folder, "clean")
         seen.add(
             next(s.config["min_characters"] for s in (stage, changed) if status(s).state == "done")
@@ -353,15 +317,6 @@ def test_a_stage_is_whole_wherever_a_kill_stops_its_replacement(stage: Stage, ki
         assert status(changed).state == "done"
         assert [path.name for path in stage.folder.parent.iterdir()] == ["clean"]
     assert seen == {10, 20}
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_what_a_killed_replacement_left_is_found_by_the_next_stage(stage: Stage, kills):
-    for _ in kills(
-        lambda: run_stage(stage, write_one, overwrite=True),
-        lambda: run_stage(replace(stage, config={"min_characters": 20}), write_one, overwrite=True),
-    ):
-        assert input_digest(stage.folder, "clean")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -402,3 +357,29 @@ def test_a_folder_on_another_disk_stays_where_its_link_is_replaced(stage: Stage,
     assert status(changed).state == "done"
     check_files(elsewhere, "clean")
     assert {path.name for path in tmp_path.iterdir()} == {"clean", "disk"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": []},
+        {"files": {"a.txt": 3}},
+        {"files": {"a.txt": {"bytes": 1, "sha256": None}}},
+        {"config": 3},
+        {"inputs": [1]},
+        {"digest": None},
+        {"rewritten": 5},
+        {"files": {"../secret.txt": {"bytes": 1, "sha256": "0"}}},
+        {"files": {"/etc/hostname": {"bytes": 1, "sha256": "0"}}},
+    ],
+    ids=str,
+)
+def test_a_manifest_of_another_form_is_damaged(stage: Stage, changes):
+    run_stage(stage, write_one)
+    path = stage.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest.pop("manifest_sha256")  # as those of before had none
+    path.write_text(json.dumps(manifest | changes))
+    for read in (read_manifest, lambda f: check_files(f, "clean"), lambda f: input_digest(f, "x")):
+        with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+            read(stage.folder)

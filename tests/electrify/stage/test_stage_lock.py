@@ -52,23 +52,6 @@ def test_a_second_process_is_refused_with_the_first_and_its_age_named(folder: Pa
         holder.kill()
 
 
-def test_a_clock_that_was_set_back_gives_no_negative_age(folder: Path):
-    with hold(folder) as holder:
-        owner = json.loads(lock_path(folder).read_text())
-        lock_path(folder).write_text(json.dumps(owner | {"since": time.time() + 1e6}))
-        with pytest.raises(ValueError, match="for under 1 s"), stage_lock(folder):
-            pass
-        holder.kill()
-
-
-def test_an_owner_that_cannot_be_read_still_holds(folder: Path):
-    with hold(folder) as holder:
-        lock_path(folder).write_text("{")
-        with pytest.raises(ValueError, match="another process that has just begun"):
-            run_stage(Stage("clean", folder, {}), refuse)
-        holder.kill()
-
-
 def test_what_a_killed_process_leaves_locks_nothing(folder: Path):
     with hold(folder) as holder:
         holder.send_signal(signal.SIGKILL)
@@ -76,18 +59,6 @@ def test_what_a_killed_process_leaves_locks_nothing(folder: Path):
     with stage_lock(folder):
         assert json.loads(lock_path(folder).read_text())["pid"] == os.getpid()
     assert list(folder.parent.iterdir()) == []
-
-
-def test_other_stages_of_a_run_are_free(folder: Path):
-    with stage_lock(folder), stage_lock(folder.with_name("vocab")):
-        assert len(list(folder.parent.iterdir())) == 2
-
-
-def test_the_lock_is_lifted_by_an_error_too(folder: Path):
-    with pytest.raises(RuntimeError), stage_lock(folder):
-        raise RuntimeError
-    with stage_lock(folder):
-        pass
 
 
 def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(folder: Path):
@@ -103,3 +74,11 @@ def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(fold
     finally:
         holder.kill()
         holder.communicate()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b'{"since": 1e400}', b"[" * 9999])
+def test_an_owner_that_cannot_be_read_still_holds(folder: Path, data: bytes):
+    with stage_lock(folder):
+        lock_path(folder).write_bytes(data)
+        with pytest.raises(ValueError, match="clean is being written by"), stage_lock(folder):
+            pass

@@ -71,12 +71,6 @@ def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
     assert first.folder.name.startswith("evaluate-")
 
 
-def test_changed_rows_count(make):
-    first = evaluate_stage(make(), "some/model", {"glue-rte": {"dev": "one"}})
-    other = evaluate_stage(make(), "some/model", {"glue-rte": {"dev": "two"}})
-    assert other.plan != first.plan
-
-
 def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path):
     """Of `vocab.extend`, of references (a folder or a file) and of the files with spans."""
     folder, file, spans = tmp_path / "folder", tmp_path / "other.txt", tmp_path / "dev.json"
@@ -96,10 +90,6 @@ def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path)
         assert len(changed) == 1, override
         assert changed.pop().startswith(override.split("=")[0])
         assert vocab_stage(make()).inputs.keys() == {"clean"}
-
-
-def test_a_vocabulary_that_is_not_there_is_left_to_the_stage_to_explain(make, tmp_path: Path):
-    vocab_stage(make(f"vocab.extend='{tmp_path / 'nothing'}'"))
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt", "tokenizer_config.json"])

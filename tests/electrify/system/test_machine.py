@@ -1,13 +1,16 @@
-"""Threads a core that is ours, which sleep while they wait; and a busy machine is named."""
+"""Threads a core that is ours, a busy machine is named, and what bf16 is worth on a CPU."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from electrify.overview import check_machine
 from electrify.system import machine
+from electrify.system.machine import CpuBf16, cpu_name, describe_precision
 
 
 @pytest.fixture
@@ -24,16 +27,9 @@ def test_a_thread_for_each_core_that_is_ours(ours):
     machine.prepare_threads()
     assert os.environ["OMP_NUM_THREADS"] == "3"
     assert os.environ["OMP_WAIT_POLICY"] == "passive"
-
-
-def test_what_the_user_has_set_stays(ours, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    os.environ["OMP_NUM_THREADS"] = "7"  # what the user has set stays
     machine.prepare_threads()
     assert os.environ["OMP_NUM_THREADS"] == "7"
-
-
-def test_cpus_of_a_system_that_says_nothing_of_cores_count_each():
-    assert len({machine._core_of(cpu) for cpu in (10**6, 10**6 + 1)}) == 2
 
 
 def test_the_library_of_torch_obeys(tmp_path):
@@ -63,3 +59,97 @@ def test_a_load_well_above_the_cores_is_named(load, cores, named, monkeypatch):
     assert (warning is not None) == named
     lines, _ = check_machine()
     assert any("load average" in line for line in lines) == named
+
+
+X86 = "processor : 0\nmodel name : AMD EPYC 9B14\nflags : fpu avx2 {}\n\nprocessor : 1\nflags : no"
+ARM = "processor : 0\nBogoMIPS : 243.75\nFeatures : fp asimd {}\nCPU part : 0xd40\n"
+
+
+class Matrix:
+    """Its square takes the next of some seconds on a clock of its own."""
+
+    clock = 0.0
+
+    def __init__(self, seconds: Iterator[float]) -> None:
+        self.seconds = seconds
+
+    def __matmul__(self, other: "Matrix") -> "Matrix":
+        Matrix.clock += next(self.seconds)
+        return self
+
+
+@pytest.fixture
+def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_bf16_flag) -> Path:
+    monkeypatch.setattr(machine, "bf16_flag", real_bf16_flag)
+    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
+    return tmp_path / "cpuinfo"
+
+
+@pytest.mark.parametrize(
+    ("text", "flag"),
+    [
+        (X86.format("avx512f avx512_bf16"), "avx512_bf16"),
+        (X86.format("avx512_bf16 amx_bf16 amx_tile"), "amx_bf16"),
+        (X86.format("avx512f avx512_vnni"), None),  # units for other types only
+        (ARM.format("bf16 i8mm"), "bf16"),
+        (ARM.format("asimddp"), None),
+        ("", None),
+    ],
+)
+def test_the_flag_is_that_of_the_first_core(cpuinfo: Path, text: str, flag: str | None):
+    cpuinfo.write_text(text)
+    assert machine.bf16_flag() == flag
+    assert cpu_name()
+    if "EPYC" in text:
+        assert cpu_name() == "AMD EPYC 9B14"
+
+
+@pytest.mark.parametrize("ratio", [0.07, 8.0])
+def test_the_speedup_is_the_ratio_of_least_times(monkeypatch: pytest.MonkeyPatch, ratio: float):
+    """A busy machine adds to most products, but not to all of them."""
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: Matrix.clock)
+
+    def busy(least: float) -> Iterator[float]:
+        return iter([least * factor for factor in (30.0, 1.0, 4.0, 1.1, 2.0) * 2])
+
+    found = CpuBf16.measured(Matrix(busy(1.0)), Matrix(busy(1 / ratio)))
+    assert found.speedup == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    ("flag", "speedup", "auto"),
+    [
+        ("avx512_bf16", 2.1, "bf16"),
+        ("avx512_bf16", 0.1, "fp32"),  # as with ONEDNN_MAX_CPU_ISA=AVX2
+        (None, 0.07, "fp32"),
+        (None, 1.3, "fp32"),
+    ],
+)
+def test_auto_is_bf16_where_flag_and_time_say_so(flag: str | None, speedup: float, auto: str):
+    assert CpuBf16(flag, speedup).auto == auto
+
+
+def test_emulated_bf16_warns_with_the_ratio(caplog: pytest.LogCaptureFixture):
+    emulated = CpuBf16(None, 1 / 14)
+    emulated.report("pretrain.precision", "bf16", "bf16")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    for part in ("pretrain.precision", "14 times as long", cpu_name(), "'auto'"):
+        assert part in record.getMessage()
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        emulated.report("pretrain.precision", "auto", "fp32")
+        CpuBf16("amx_bf16", 4.0).report("pretrain.precision", "auto", "bf16")
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO"]
+    assert "bf16 (" in caplog.messages[1]
+    assert "amx_bf16" in caplog.messages[1]
+    assert "0.25 times" in caplog.messages[1]
+
+
+def test_what_is_said_before_the_start(cpuinfo: Path):
+    cpuinfo.write_text(X86.format("avx512_bf16"))
+    assert "timed at the start" in describe_precision("pretrain.precision", "auto")
+    assert "emulated" not in describe_precision("pretrain.precision", "bf16")
+    cpuinfo.write_text(X86.format("avx512f"))
+    assert describe_precision("pretrain.precision", "auto").endswith(": fp32")
+    assert "emulated" in describe_precision("pretrain.precision", "bf16")

@@ -11,16 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from electrify.system.outcome import status_of
+from electrify.system.outcome import panics_as_errors, status_of
 from electrify.system.progress import Stopped, stop_on_signal
 
 
 def fail(error: BaseException) -> int:
     raise error
-
-
-def test_the_verb_s_own_status_is_kept():
-    assert [status_of(lambda n=n: n) for n in (0, 1, 2)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -39,13 +35,6 @@ def test_the_verb_s_own_status_is_kept():
 def test_statuses(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]):
     assert status_of(lambda: fail(error)) == status
     assert ("error: " in capsys.readouterr().err) == (status == 1)
-
-
-def test_an_error_of_the_system_names_the_file_and_what_to_do(capsys: pytest.CaptureFixture[str]):
-    status_of(lambda: fail(PermissionError(errno.EACCES, "Permission denied", "out/demo/vocab")))
-    message = capsys.readouterr().err
-    assert "'out/demo/vocab'" in message
-    assert "right to write" in message
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a fault"), OSError("of no number"), KeyError(1)])
@@ -123,7 +112,7 @@ def test_a_terminal_that_is_closed_ends_no_work(tmp_path: Path):
     """Its hang-up is a request to save; what cannot be written there any more is dropped."""
     program = (
         "import fcntl, os, pathlib, sys, termios, time\n"
-        "from electrify.system.outcome import status_of\n"
+        "from electrify.system.outcome import panics_as_errors, status_of\n"
         "from electrify.system.progress import Stopped, log, setup_logging, stop_on_signal\n"
         "def verb():\n"
         "    with stop_on_signal('saving first') as stop:\n"
@@ -177,9 +166,12 @@ def test_a_reader_that_leaves_is_no_error():
     assert process.returncode == 0
 
 
-def test_another_broken_pipe_is_raised():
-    def verb() -> int:
-        raise BrokenPipeError
+class PanicException(BaseException):
+    """As pyo3 names it."""
 
-    with pytest.raises(BrokenPipeError):
-        status_of(verb)
+
+def test_a_panic_is_an_error_and_an_interrupt_stays_one():
+    with pytest.raises(ValueError, match="of rust"), panics_as_errors():
+        raise PanicException("of rust")
+    with pytest.raises(KeyboardInterrupt), panics_as_errors():
+        raise KeyboardInterrupt

@@ -1,9 +1,6 @@
 """Checkpoints at an address: whole or not there, and a fresh machine goes on from them."""
 
 import json
-import logging
-import os
-import socket
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,50 +13,28 @@ from torch import nn
 from electrify.stage.folder import Stage, input_digest
 from electrify.stage.plan import checkpoint_step
 from electrify.stage.run import run_stage
+from electrify.storage.folder import Folder
 from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints, load_latest, save_checkpoint
-from model.train.mirror import INPUTS, Mirror, fetch_checkpoint, fetch_inputs, upload_checkpoint
+from model.train.mirror import (
+    INPUTS,
+    fetch_checkpoint,
+    fetch_inputs,
+    mirrored_steps,
+    upload_checkpoint,
+    whole_steps,
+)
 
-# gcsfs asks nobody else for credentials and kinds of buckets
-os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 LOSSES = ("generator_loss", "rtd_loss", "rtd_auc", "gradient_norm")
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 
 
-@pytest.fixture(scope="module")
-def emulator():
-    """A bucket `runs` that gs:// addresses reach, in a local emulator of Cloud Storage."""
-    import gcsfs  # when the environment is set, which it reads as it is imported
-    from gcp_storage_emulator.server import create_server
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
-    server = create_server("127.0.0.1", port, in_memory=True)
-    server.start()
-    patch = pytest.MonkeyPatch()
-    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
-    try:
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        gcsfs.GCSFileSystem(token="anon").mkdir("runs")
-        yield
-    finally:
-        patch.undo()
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        server.stop()
-
-
-@pytest.fixture(params=["folder", "memory", "gs"])
+@pytest.fixture(params=["folder", "memory"])
 def url(request, tmp_path: Path) -> str:
-    """An address without anything in it yet."""
+    """An address without anything in it yet; gs:// takes the same path (test_remote_run.py)."""
     if request.param == "folder":
         return str(tmp_path / "mounted" / "run")
-    if request.param == "memory":
-        return f"memory://{uuid4().hex}/run"
-    request.getfixturevalue("emulator")
-    return f"gs://runs/{uuid4().hex}"
+    return f"memory://{uuid4().hex}/run"
 
 
 @pytest.fixture
@@ -96,7 +71,7 @@ def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
     assert resumed(tmp_path / "first", url) == 0
     save(tmp_path / "here", url, 4, 8, 12)
     assert resumed(tmp_path / "there", url) == 12
-    assert Mirror(url).whole() == [12, 8]
+    assert whole_steps(mirrored_steps(Folder(url))) == [12, 8]
     assert [p.name for p in checkpoints(tmp_path / "there")] == ["checkpoint-12"]
     for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
         here, there = (tmp_path / at / "checkpoint-12" / name for at in ("here", "there"))
@@ -108,9 +83,9 @@ def test_what_comes_after_the_one_saved_goes(tmp_path, url):
     """It could not be read, or the run would have gone on from it."""
     save(tmp_path / "here", url, 4, 8, 12)
     save(tmp_path / "other", url, 6)
-    assert list(Mirror(url).steps()) == [6]
+    assert sorted(mirrored_steps(Folder(url))) == [6]
     save(tmp_path / "other", url, 6, 10, keep=1)
-    assert list(Mirror(url).steps()) == [10]
+    assert sorted(mirrored_steps(Folder(url))) == [10]
     assert resumed(tmp_path / "there", url) == 10
 
 
@@ -123,7 +98,7 @@ def test_some_stay_for_learning_curves(tmp_path, url):
         upload_checkpoint(path, url, 2, 10)
     kept = [12, 20, 32, 36]
     assert [checkpoint_step(path) for path in checkpoints(folder)] == kept
-    assert list(Mirror(url).steps()) == kept
+    assert sorted(mirrored_steps(Folder(url))) == kept
 
 
 def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, memory):
@@ -181,12 +156,15 @@ def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, memory, caplo
             allowed = number
             save(tmp_path / "here", memory, step)
             assert "the line is cut" in caplog.text
-            assert Mirror(memory).whole() == [4]
+            assert whole_steps(mirrored_steps(Folder(memory))) == [4]
     assert [p.name for p in checkpoints(tmp_path / "here")] == ["checkpoint-8", "checkpoint-12"]
     assert resumed(tmp_path / "there", memory) == 4
     allowed = 5
     save(tmp_path / "here", memory, 16)
-    assert list(Mirror(memory).steps()) == [4, 16]  # and what was left of the others is gone
+    assert sorted(mirrored_steps(Folder(memory))) == [
+        4,
+        16,
+    ]
 
 
 def test_the_checkpoints_of_another_run_are_refused(tmp_path, memory):
@@ -218,8 +196,8 @@ def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, mem
         lines = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
         figures = [{k: v for k, v in m.items() if k in ("kind", "step", *LOSSES)} for m in lines]
         ends.append((checkpoints(tmp_path / name)[-1], figures))
-        assert Mirror(memory).whole() == [12, 8]
-        Mirror(memory).remove(12)  # as if the machine had died before
+        assert whole_steps(mirrored_steps(Folder(memory))) == [12, 8]
+        Folder(memory).remove_folder("checkpoint-12")  # as if the machine had died before
     (first, figures), (second, other_figures) = ends
     for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
         assert (first / file).read_bytes() == (second / file).read_bytes()
@@ -236,7 +214,7 @@ def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory
         raise PermissionError("not yours")
 
     monkeypatch.setattr(MemoryFileSystem, "find", find)
-    with pytest.raises(ValueError, match=r"cannot be read \(PermissionError: not yours\)"):
+    with pytest.raises(ValueError, match=r"checkpoint_dir = .*PermissionError: not yours"):
         fetch_checkpoint(tmp_path, memory)
 
 
