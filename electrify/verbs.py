@@ -33,7 +33,7 @@ def run(parsed: Namespace) -> None:
         stage(config, parsed)
     from benchmarks.evaluate import evaluate, score_table
     from benchmarks.report import report
-    from benchmarks.results.results import RESULTS, read_results
+    from benchmarks.results.results import current_results
     from model.export import format_example, read_example
 
     folder = Path(config.output_dir)
@@ -41,7 +41,7 @@ def run(parsed: Namespace) -> None:
         evaluate(config, None, parsed.overwrite)
         _update_cards(config)
         scored = folder / "evaluate"
-        print("\n".join(["", *score_table(read_results(scored / RESULTS), scored)]))
+        print("\n".join(["", *score_table(current_results(scored), scored)]))
     else:
         log("evaluate: the config names no suites and no tasks")
     pull_figures(folder)

@@ -157,12 +157,12 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
                     f"{stage}: results of {result.task} with {what} {theirs!r} and {ours!r}; they "
                     f"make no mean: evaluate again with --overwrite, or remove the lines of one"
                 )
-        if result.job in seen:
+        if result.slot in seen:
             raise ValueError(
                 f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "
                 "remove one of the lines"
             )
-        seen.add(result.job)
+        seen.add(result.slot)
 
 
 def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
@@ -188,9 +188,7 @@ def lines_of(
         return {}, "the task is not known here"
     found: dict[tuple[str, int], Sequence[Line]] = {}
     for result in results:
-        path = prediction_path(
-            place, result.task, result.model, result.seed, "", result.train_fraction
-        )
+        path = prediction_path(place, result)
         if not path.is_file():
             return {}, f"no predictions of {result.encoder}, seed {result.seed}"
         header, found[result.model, result.seed] = read_predictions(path)

@@ -22,7 +22,7 @@ from benchmarks.finetune.finetune import (
     finetune,
     training_rows,
 )
-from benchmarks.finetune.recipe import HyperParameters, resolve_hyper_parameters
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.finetune.training import OnStep
 from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.results.predictions import score_lines
@@ -30,7 +30,6 @@ from benchmarks.results.results import Summary, sample_sd
 from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
 from benchmarks.statistics.scores import Sample
 from benchmarks.tasks.data.load import load_task
-from benchmarks.tasks.heads.linear import HEAD_DROPOUT
 from benchmarks.tasks.kind import Example, Line
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.task import Task
@@ -292,7 +291,7 @@ def tokenized(
         features = task.kind.featurize(task, rows, model.tokenizer, length, is_train)
         return Split(tuple(rows), features)
 
-    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)}, length)
+    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)})
 
 
 _RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
@@ -446,34 +445,32 @@ def _device_name(device: torch.device) -> str:
 def _measure_task(
     settings: FinetuneSettings, data: TaskFeatures, model: ModelSource, device: torch.device
 ) -> TaskFigures:
-    options = settings.options()
-    rows = training_rows(data.train, options.max_train_examples, settings.seeds[0])
+    given = hyper_parameters(data.task, settings.options(), model.config.hidden_size)
+    rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
     if len(rows) % settings.batch_size:
         whole = len(rows) // settings.batch_size * settings.batch_size
-        options = options.model_copy(update={"max_train_examples": whole})
+        given = replace(given, max_train_examples=whole)
         rows = rows[:whole]
-    given = resolve_hyper_parameters(
-        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT, "fp32"
-    )
+    num_steps = given.num_steps(len(rows))
     runs: dict[str, list[Run]] = {}
     for number, seed in enumerate(settings.seeds):
-        systems = list(_systems(settings, data, model, seed, options).items())
+        systems = list(_systems(settings, data, model, seed, given).items())
         for name, work in systems if number % 2 == 0 else reversed(systems):
-            run = _timed(work, data, seed, given, device)
+            run = _timed(work, data, seed, num_steps, device)
             runs.setdefault(name, []).append(run)
             log(
                 f"{data.task.name}, seed {seed}, {name}: {run.examples_per_second:,.0f} "
                 f"examples/s, {data.task.headline} {run.value:.4f}"
             )
     lengths = data.train.features.lengths[rows]
-    order = list(_systems(settings, data, model, 0, options))
+    order = list(_systems(settings, data, model, 0, given))
     return TaskFigures(
         data.task.name,
         data.task.headline,
         len(data.task.text_fields),
         len(rows),
         len(data.predicted["reported"].examples),
-        given.num_steps,
+        num_steps,
         float(np.median(lengths)),
         int(lengths.max()),
         [System(name, runs[name]) for name in order],
@@ -485,19 +482,21 @@ def _systems(
     data: TaskFeatures,
     model: ModelSource,
     seed: int,
-    options: EvaluateConfig,
+    given: HyperParameters,
 ) -> dict[str, Work]:
     """Every side by name."""
     variant = settings.variant
 
     def ours(on_step: OnStep) -> list[Line]:
-        return finetune(data, model, variant, seed, options, on_step).lines["reported"]
+        device = settings.device
+        fitted = finetune(data, model, variant, seed, given, on_step, device_name=device)
+        return fitted.lines["reported"]
 
     def peer(by_length: bool) -> Work:
         from benchmarks.throughput.finetune_peer import finetune_with_trainer
 
         return lambda on_step: finetune_with_trainer(
-            data, model, variant, seed, options, on_step, by_length
+            data, model, variant, seed, given, settings.device, on_step, by_length
         )
 
     if not settings.with_peer:
@@ -508,10 +507,8 @@ def _systems(
     return {OURS: ours, **peers}
 
 
-def _timed(
-    work: Work, data: TaskFeatures, seed: int, given: HyperParameters, device: torch.device
-) -> Run:
-    clock = Clock(given.num_steps, device)
+def _timed(work: Work, data: TaskFeatures, seed: int, num_steps: int, device: torch.device) -> Run:
+    clock = Clock(num_steps, device)
     start = time.perf_counter()
     lines = work(clock.tick)
     seconds = time.perf_counter() - start

@@ -120,7 +120,8 @@ def pull_partial(stage: Stage) -> None:
         if PLAN not in sizes or sum(sizes.values()) <= _num_bytes(partial, sizes):
             return
         plan = partial / PLAN
-        if plan.exists() and remote.place.read(f"{partial.name}/{PLAN}") != plan.read_bytes():
+        theirs = remote.place.read(f"{partial.name}/{PLAN}")
+        if plan.exists() and theirs != plan.read_bytes() and not stage.keyed:
             return
         log(f"{stage.name}: copying unfinished work from {remote.place.url(partial.name)}")
         temporary = partial.with_name(partial.name + FETCHED)

@@ -51,9 +51,9 @@ def push_plan(stage: Stage, overwrite: bool) -> None:
             change = plan_difference(remote.place.read(name), stage)
             if change is None:
                 return
-            if not overwrite:
+            if not overwrite and not stage.keyed:
                 raise other_work(remote.place.url(stage.partial.name), change)
-        if there:
+        if there and (overwrite or not stage.keyed):
             remote.place.remove_folder(stage.partial.name, first=(PLAN,))
         remote.place.put(stage.partial / PLAN, name)
 

@@ -11,6 +11,7 @@ from scipy import stats
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import ElectraConfig, ElectraForPreTraining, PreTrainedTokenizerFast
 
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.tasks.klue import YNAT
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
@@ -115,3 +116,9 @@ def make_config(tmp_path: Path, ynat_folder: Path) -> Callable[..., RunConfig]:
         )
 
     return make
+
+
+@pytest.fixture
+def make_settings(make_config: Callable[..., RunConfig]) -> Callable[..., HyperParameters]:
+    """The hyper-parameters of YNAT under these options."""
+    return lambda **evaluate: hyper_parameters(YNAT, make_config(**evaluate).evaluate, 32)

@@ -287,7 +287,7 @@ def add_predictions(run: Path) -> None:
             "seed": row["seed"],
             "data_sha256": row["data_sha256"],
         }
-        path = prediction_path(run / "evaluate", row["task"], row["model"], row["seed"])
+        path = prediction_path(run / "evaluate", Result(**row))
         write_predictions(path, about, plain(lines))
 
 

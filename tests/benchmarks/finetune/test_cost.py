@@ -29,14 +29,14 @@ HEAD = 2 * HIDDEN * len(YNAT.labels)
 
 
 @pytest.fixture
-def fit(make_config, model_folder, ynat_folder):
+def fit(make_settings, model_folder, ynat_folder):
     """Fine-tunes YNAT with these options; the result and the tokenised rows."""
 
     def run(**options):
         source = open_model(str(model_folder))
-        config = make_config(num_epochs=2, **options).evaluate
-        features = prepare(YNAT, load_task(YNAT, ynat_folder), source, config)
-        return finetune(features, source, "pretrained", 0, config), features
+        settings = make_settings(num_epochs=2, **options)
+        features = prepare(YNAT, load_task(YNAT, ynat_folder), source, settings, [0])
+        return finetune(features, source, "pretrained", 0, settings), features
 
     return run
 
@@ -89,7 +89,7 @@ def test_counting_changes_no_prediction(fit, monkeypatch):
     [(DebertaModel, DebertaConfig, "c2p|p2c"), (DebertaV2Model, DebertaV2Config, ["c2p", "p2c"])],
 )
 def test_weights_that_are_inputs_are_counted(
-    make_config, ynat_folder, tokenizer, tmp_path, monkeypatch, kind, settings, pos_att_type
+    make_settings, ynat_folder, tokenizer, tmp_path, monkeypatch, kind, settings, pos_att_type
 ):
     """DeBERTa's relative positions come on top of the products of BERT's layers."""
     monkeypatch.setattr("benchmarks.finetune.cost.warn", pytest.fail)
@@ -106,8 +106,8 @@ def test_weights_that_are_inputs_are_counted(
     kind(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     source = open_model(str(tmp_path))
-    options = make_config(num_epochs=1, max_train_examples=14).evaluate
-    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options)
+    options = make_settings(num_epochs=1, max_train_examples=14)
+    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options, [0])
     found = finetune(features, source, "pretrained", 0, options)
     lengths = features.predicted["dev-part"].features.lengths
     products = np.mean([encoder_flops(int(length)) for length in lengths])

@@ -99,7 +99,7 @@ def _write_evaluation(folder: Path, **changes: object) -> None:
                     "seed": seed,
                     "data_sha256": result.data_sha256,
                 }
-                path = prediction_path(partial, result.task, variant, seed)
+                path = prediction_path(partial, result)
                 write_predictions(path, about, lines)
                 append_result(partial / RESULTS, result)
         return {}

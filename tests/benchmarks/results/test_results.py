@@ -7,6 +7,8 @@ from benchmarks.results.results import Result, append_result, encoder_label, rea
 from benchmarks.statistics.scores import overall
 
 FIELDS = {
+    "key": "5f",
+    "predictions": "klue-nli/pretrained-0-5f",
     "suite": "klue",
     "task": "klue-nli",
     "task_version": "1.1",

@@ -389,7 +389,7 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
             "data_sha256": sha256,
             "split": "dev",
         }
-        write_predictions(prediction_path(place, "glue-rte", "pretrained", seed), about, lines)
+        write_predictions(prediction_path(place, result), about, lines)
         append_result(place / "results.jsonl", result)
     return folder
 
@@ -448,7 +448,7 @@ def test_data_that_changed_are_not_quoted(tmp_path):
 def test_seeds_without_predictions_are_named(tmp_path):
     run = make_run(tmp_path / "run", tmp_path / "data", ["a", "b", "c", "d"])
     place = run / "evaluate.partial"
-    paths = [prediction_path(place, "glue-rte", "pretrained", seed) for seed in range(3)]
+    paths = [place / f"predictions/glue-rte/pretrained-{seed}.jsonl" for seed in range(3)]
     paths[0].unlink()
     lines = [
         {"id": f"dev-{n}", "gold": "entailment", "prediction": None, "probabilities": None}

@@ -3,11 +3,13 @@
 import importlib.util
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.throughput import finetune as bench
 from benchmarks.throughput.__main__ import main
@@ -124,22 +126,24 @@ def test_the_peer_ends_where_ours_does_if_a_batch_is_all_rows(task, by_length, m
     """
     monkeypatch.setattr("benchmarks.tasks.heads.linear.HEAD_DROPOUT", 0.0)
     settings = small(num_train=32, num_epochs=20.0, learning_rate=1e-3)
-    options = settings.options().model_copy(update={"dropout": 0.0})
     rows = made_up_examples(task, 400, np.random.default_rng(3))
     long = [row for row in rows if len(row.texts[0].split()) >= 12][:32]
     model = random_model("tiny", [text for row in rows for text in row.texts])
     data = tokenized(task, long, rows[:40], model, 12)
+    given = replace(hyper_parameters(task, settings.options(), 64), dropout=0.0)
     assert set(data.train.features.lengths.tolist()) == {12}
     lengths = data.predicted["reported"].features.lengths
     assert not by_length or len(set(lengths.tolist())) > 3
     state = torch.random.get_rng_state()
-    ours = bench.finetune(data, model, "random-init", 5, options).lines["reported"]
+    ours = bench.finetune(data, model, "random-init", 5, given).lines["reported"]
     steps = []
-    peers = finetune_with_trainer(data, model, "random-init", 5, options, steps.append, by_length)
+    peers = finetune_with_trainer(
+        data, model, "random-init", 5, given, "cpu", steps.append, by_length
+    )
     assert steps == [32] * 20
     assert torch.equal(torch.random.get_rng_state(), state)
     untrained = bench.finetune(
-        data, model, "random-init", 5, options.model_copy(update={"learning_rate": 1e-12})
+        data, model, "random-init", 5, replace(given, learning_rate=1e-12)
     ).lines["reported"]
     probabilities = [
         np.array([line["probabilities"] for line in lines]) for lines in (ours, peers, untrained)
