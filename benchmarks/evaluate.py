@@ -6,6 +6,8 @@ done. So the same command continues where a stopped one left off, other options 
 `jobs.json` names those that the last command asked for.
 """
 
+import csv
+import io
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
@@ -28,13 +30,13 @@ from benchmarks.results.results import (
 )
 from benchmarks.results.submission import write_submissions
 from benchmarks.statistics.comparison import against_twins, verdict_sentence
-from benchmarks.statistics.scores import overall, task_scores
+from benchmarks.statistics.scores import TaskScore, overall, task_scores
 from benchmarks.tasks.data.hub import data_folder, load_data
 from benchmarks.tasks.data.load import TaskData
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import MANIFEST, check_files, write_json
+from electrify.stage.folder import MANIFEST, check_files, write_json, write_text
 from electrify.stage.plan import evaluate_stage, output_dir
 from electrify.stage.pull import pull
 from electrify.stage.push import push_partial
@@ -50,6 +52,7 @@ from electrify.system.progress import (
     warn,
 )
 
+SCORES = "scores.csv"  # beside the results
 DEFAULT_MODEL = "export/discriminator"
 _PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again"
 
@@ -93,6 +96,7 @@ def evaluate(
             if not _has_news(partial, stage.folder):  # refused: nothing to continue
                 shutil.rmtree(partial)
             raise
+        _write_scores(results, partial)
         for line in score_table(results, partial):
             log(line)
         if any(split in task.unlabelled for task in tasks for split in data[task.name].further):
@@ -204,16 +208,7 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     """
     results = largest_part(results)
     scores = task_scores(place.name, results, place)
-    rows = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
-    for score in scores:
-        for name, sample in score.samples.items():
-            mean, sd, num_seeds, num_degenerate = astuple(sample.summary)
-            first, notes = score.first, [f"{num_degenerate} degenerate"] * bool(num_degenerate)
-            if "-" in first.split:  # not the rows of the official split
-                notes.append(f"{first.examples} rows of {first.split}")
-            spread = "–" if sd is None else f"{sd:.4f}"
-            of_sample = f"{mean:.4f}", spread, str(num_seeds), ", ".join(notes)
-            rows.append((first.task, first.metric, name, *of_sample))
+    rows = _score_rows(scores)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         " ".join(
@@ -229,3 +224,33 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     for (name, model), mean in overall(results).items():
         lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {mean:.4f}")
     return lines
+
+
+def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
+    for score in scores:
+        for name, sample in score.samples.items():
+            mean, sd, num_seeds, num_degenerate = astuple(sample.summary)
+            first, notes = score.first, [f"{num_degenerate} degenerate"] * bool(num_degenerate)
+            if "-" in first.split:  # not the rows of the official split
+                notes.append(f"{first.examples} rows of {first.split}")
+            spread = "–" if sd is None else f"{sd:.4f}"
+            of_sample = f"{mean:.4f}", spread, str(num_seeds), ", ".join(notes)
+            rows.append((first.task, first.metric, name, *of_sample))
+    return rows
+
+
+def _write_scores(results: Sequence[Result], place: Path) -> None:
+    """scores.csv: a row a task, encoder and part of the training rows; means over seeds in full."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    about = ("task", "metric", "encoder", "train_fraction", "split", "examples")
+    table.writerow((*about, "mean", "sd", "seeds", "degenerate"))
+    for fraction in dict.fromkeys(result.train_fraction for result in results):
+        part = [result for result in results if result.train_fraction == fraction]
+        for score in task_scores(place.name, part):
+            task, rows = score.first.task, (score.first.split, score.first.num_examples)
+            for name, sample in score.samples.items():
+                cells = (task, sample.metric, name, fraction, *rows)
+                table.writerow((*cells, *astuple(sample.summary)))
+    write_text(place / SCORES, file.getvalue())

@@ -58,15 +58,15 @@ def plan_jobs(
 ) -> list[Job]:
     """Every job, task by task, the largest part of the training split first, of each part the
     encoder before its floors. `made_from` are digests of weights and data by task."""
-    variants: list[Variant] = ["pretrained"]
-    if options.random_init_control:
-        variants.append("random-init")
+    floors: list[Variant] = ["random-init"] if options.random_init_control else []
     fractions = sorted(set(options.train_fractions), reverse=True)
     jobs = []
     for task in tasks:
         settings = settings_for(task, options, source)
         for_all = [task.name, task.version, made_from[task.name], asdict(settings)]
-        for fraction, variant, seed in product(fractions, variants, seeds_for(task, options)):
+        for fraction, variant, seed in product(
+            fractions, ("pretrained", *floors), seeds_for(task, options)
+        ):
             key = digest_of([*for_all, fraction, variant, seed])[:16]
             jobs.append(Job(task, variant, seed, source.name, settings, fraction, key))
     return jobs

@@ -1,11 +1,8 @@
 """Which rows of the benchmarks stand in the run's own documents, and the scores without them."""
 
-from dataclasses import asdict
-from typing import Any
-
 from benchmarks.leakage.scores import reported_split, scores_without, touched_lines
 from benchmarks.pages.twin_page import TwinPage
-from benchmarks.results.results import RANDOM_WEIGHTS
+from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import Estimate
@@ -20,7 +17,7 @@ _KINDS = {
     "ngram": "in part",
 }
 _SCRIPTS = {"wide": "East Asian", "narrow": "other"}
-_MODELS = {"pretrained": "encoder", "random-init": RANDOM_WEIGHTS}
+_MODELS = {"pretrained": "encoder"} | FLOORS
 
 
 def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> None:
@@ -42,18 +39,6 @@ def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> 
     for task in report.tasks:
         _add_examples(document, run, task, with_texts)
     _add_chance(document, report)
-
-
-def leakage_numbers(run: RunFolder) -> dict[str, Any]:
-    """The same for programs; empty where nothing was looked for."""
-    if run.leakage is None:
-        return {}
-    scores, notes = scores_without(run)
-    return {
-        **run.leakage.model_dump(mode="json"),
-        "scores": [asdict(score) for score in scores],
-        "notes": list(notes),
-    }
 
 
 def leakage_table(run: RunFolder) -> tuple[list[str], list[list[str]]]:

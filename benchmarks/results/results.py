@@ -23,6 +23,8 @@ _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
 JOBS = "jobs.json"  # beside it: keys of the records that the last command asked for
 RANDOM_WEIGHTS = "random weights"
+# what scores stand beside, in every table: variants other than "pretrained", and their columns
+FLOORS = {"random-init": "untrained"}
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
