@@ -51,7 +51,6 @@ def _measure_corpus(parsed: argparse.Namespace) -> Report:
         num_near=parsed.near,
         seed=parsed.seed,
         with_peer=parsed.peer,
-        scale_mb=() if parsed.scale == "none" else _sizes("--scale", parsed.scale),
         num_workers=parsed.workers,
     )
     return measure_corpus(settings)
@@ -163,10 +162,9 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
     peer = "run datatrove too, in three settings and an environment of its own"
     add("--peer", action="store_true", help=peer)
     add("--languages", default="ko,en", help="corpora of the main part, or all")
-    add("--scale", default="10,30,90", help="MB of all languages beside the whole, or none")
     add("--workers", type=int, default=2, help="processes of the whole graph and of the peer")
     add("--exact", type=int, default=1000, help="planted exact copies")
-    add("--near", type=int, default=150, help="planted copies of each kind and Jaccard")
+    add("--near", type=int, default=150, help="planted copies of each Jaccard")
     add("--seed", type=int, default=0, help="of the planted copies")
 
 

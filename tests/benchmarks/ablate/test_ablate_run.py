@@ -65,20 +65,6 @@ def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, 
     assert found == {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
 
 
-def test_no_more_run_at_once_than_asked(grid, monkeypatch, tmp_path):
-    script = (
-        "import os, sys, time, pathlib\n"
-        "folder = pathlib.Path(sys.argv[1]); me = folder / str(os.getpid()); me.touch()\n"
-        "time.sleep(0.4); n = len(list(folder.glob('[0-9]*'))); me.unlink()\n"
-        "(folder / f'max-{os.getpid()}').write_text(str(n))\n"
-    )
-    jobs_of(
-        monkeypatch, {(v, s): [[script, str(tmp_path)]] for v in ("half", "full") for s in (0, 1)}
-    )
-    assert len(list(execute(grid, plan_runs(grid, []), False))) == 4
-    assert max(path.read_text() for path in tmp_path.glob("max-*")) == "2"
-
-
 def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_path):
     marks = {
         key: tmp_path / f"{key[0]}-{key[1]}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import ElectraConfig, ElectraModel, RobertaConfig, RobertaModel
+from transformers import ElectraConfig, ElectraModel
 
 from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
 from benchmarks.finetune.finetune import Split, TaskFeatures, choose_device, finetune, training_rows
@@ -66,12 +66,6 @@ def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_s
     assert (probabilities(first) != probabilities(other)).any()
 
 
-def test_steps_are_reported_as_they_finish(features, model, make_settings):
-    seen = []
-    finetune(features, model, "pretrained", 0, make_settings(num_epochs=2), seen.append)
-    assert seen == [14] * 20
-
-
 def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, make_settings):
     options = make_settings(learning_rate=1e30, warmup_fraction=0.0)
     fitted = finetune(features, model, "pretrained", 0, options)
@@ -125,31 +119,6 @@ def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_
     assert torch.equal(pretrained.embeddings.word_embeddings.weight, saved)
     assert not torch.equal(control.embeddings.word_embeddings.weight, saved)
     assert {p.dtype for p in control.parameters()} == {torch.float32}
-
-
-def test_the_head_is_one_linear_layer_of_small_weights(model):
-    encoder = load_encoder(model, "random-init", 0)
-    head = LinearHead(encoder, 4096, torch.Generator().manual_seed(0)).linear
-    assert head.weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert not head.bias.any()
-    assert (head.in_features, head.out_features) == (32, 4096)
-
-
-def test_a_model_of_one_token_type_is_not_given_two():
-    config = RobertaConfig(
-        vocab_size=20,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        type_vocab_size=1,
-        max_position_embeddings=16,
-    )
-    encoder = RobertaModel(config)
-    classifier = EncoderWithHead(encoder, LinearHead(encoder, 2, torch.Generator()))
-    inputs = {"input_ids": torch.tensor([[2, 5, 6]]), "attention_mask": torch.ones(1, 3).long()}
-    inputs["token_type_ids"] = torch.tensor([[0, 0, 1]])
-    assert classifier(inputs)["logits"].shape == (1, 2)
 
 
 def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):

@@ -138,14 +138,6 @@ def test_a_whole_fine_tuning_goes_on_with_little_memory(
     assert little_memory.count(14) == 2
 
 
-def test_a_probe_goes_on_with_little_memory(model, features, make_settings, little_memory):
-    options = make_settings(num_epochs=1, freeze="encoder")
-    fitted = finetune(features, model, "pretrained", 0, options)
-    assert fitted.hyper_parameters["freeze"] == "encoder"
-    assert max(little_memory) == 4 * 14  # the cache is tried at the size of predictions
-    assert len(fitted.lines["dev"]) == 42
-
-
 def test_one_row_that_does_not_fit_is_refused():
     def work(size):
         raise torch.OutOfMemoryError

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.pages.errors import add_errors
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.report import report
-from benchmarks.results.predictions import prediction_path, write_predictions
-from benchmarks.results.results import Result, append_result
+from benchmarks.results.predictions import write_predictions
+from benchmarks.results.results import append_result
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.errors import (
     TaskErrors,
@@ -31,6 +31,7 @@ from benchmarks.tasks.klue import NER, YNAT
 from benchmarks.tasks.klue_structured import DP, RE, WOS
 from benchmarks.tasks.korean import NAVER_NER
 from benchmarks.tasks.squad import SQUAD_1, SQUAD_2
+from tests.benchmarks.conftest import make_result, put_predictions
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -334,38 +335,16 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
         for number, line in enumerate(lines, start=1):
             line["id"] = f"dev-{number}"
         lines[0]["probabilities"] = [0.01, 0.99]
-        result = Result(
+        result = make_result(
             suite="glue",
             task="glue-rte",
             task_version="1.0",
-            model="pretrained",
-            model_path="m",
-            seed=seed,
             metric="accuracy",
-            value=0.5,
-            higher_is_better=True,
-            metrics={"accuracy": 0.5},
-            split="dev",
-            num_examples=len(lines),
-            num_train_examples=4,
-            truncated_fraction=0,
-            selection="last",
-            degenerate=None,
-            hyper_parameters={},
-            versions={},
+            seed=seed,
             data_sha256=sha256,
-            git_commit=None,
-            seconds=1.0,
+            num_examples=len(lines),
         )
-        about = {
-            "task": "glue-rte",
-            "task_version": "1.0",
-            "variant": "pretrained",
-            "seed": seed,
-            "data_sha256": sha256,
-            "split": "dev",
-        }
-        write_predictions(prediction_path(place, result), about, lines)
+        put_predictions(place, result, lines)
         append_result(place / "results.jsonl", result)
     return folder
 
@@ -475,10 +454,3 @@ def test_answers_are_not_quoted_either(task, lines):
     unquoted = worst(task, {0: lines}, None, False)
     assert unquoted
     assert "密" not in repr(unquoted)
-
-
-def test_labels_that_are_bare_numbers_get_the_names_of_the_hub():
-    line = label_line(COLA, 0, "1", (0.8, 0.2))
-    failure = COLA.kind.failure(COLA, [line], None)
-    assert failure.gold == "1 (acceptable)"
-    assert failure.certainty == "0 (unacceptable): 0.800, 1 (acceptable): 0.200"

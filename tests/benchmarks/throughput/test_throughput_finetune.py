@@ -18,7 +18,6 @@ from benchmarks.throughput.finetune import (
     OURS,
     PEER,
     PEER_BY_LENGTH,
-    Clock,
     FinetuneSettings,
     Run,
     System,
@@ -26,7 +25,6 @@ from benchmarks.throughput.finetune import (
     made_up_examples,
     measure_finetuning,
     random_model,
-    sample,
     tokenized,
 )
 from benchmarks.throughput.finetune_peer import finetune_with_trainer, require_trainer
@@ -52,39 +50,6 @@ def test_the_label_is_nine_times_of_ten_the_topic_of_the_last_text(task):
     }
     # .9 and a quarter of the drawn tenth
     assert sorted(share.values()) == pytest.approx([0.925] * 4, abs=0.035)
-
-
-def test_a_made_tokenizer_knows_its_texts_and_frames_pairs():
-    examples = made_up_examples(MADE_UP[1], 100, np.random.default_rng(0))
-    model = random_model("tiny", [text for example in examples for text in example.texts])
-    data = tokenized(MADE_UP[1], examples[:90], examples[90:], model, 64)
-    tokenizer = model.tokenizer
-    for ids, types in zip(
-        data.train.features.input_ids, data.train.features.token_type_ids, strict=True
-    ):
-        assert tokenizer.unk_token_id not in ids
-        assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-        assert len(ids) <= 64
-        assert (types[0], types[-1]) == (0, 1)
-    assert model.config.vocab_size == len(tokenizer)
-
-
-def test_a_sample_keeps_the_order_and_is_the_same_again():
-    rows = made_up_examples(MADE_UP[0], 50, np.random.default_rng(0))
-    chosen = sample(rows, 20)
-    assert chosen == sample(rows, 20)
-    assert [row for row in rows if row in chosen] == list(chosen)
-    assert sample(rows, 50) == tuple(rows)
-
-
-def test_the_clock_leaves_out_the_first_tenth(monkeypatch):
-    wall, cpu = iter([100.0, 109.0]), iter([10.0, 16.0])
-    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(wall))
-    monkeypatch.setattr(bench.time, "process_time", lambda: next(cpu))
-    clock = Clock(20, CPU)
-    for _ in range(20):
-        clock.tick(6)
-    assert clock.rates() == (18 * 6 / 9.0, 18 * 6 / 6.0)
 
 
 def small(with_peer=False, **more):

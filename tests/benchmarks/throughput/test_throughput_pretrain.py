@@ -1,26 +1,20 @@
 """The pretraining benchmark at a tiny size, and the counts that a step of ours is held to."""
 
 import json
-import sys
-from collections import Counter
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.throughput import pretrain, pretrain_systems
+from benchmarks.throughput import pretrain
 from benchmarks.throughput.__main__ import main
 from benchmarks.throughput.pretrain import (
-    SHAPES,
     PretrainSettings,
     measure_pretraining,
-    ratio_rows,
 )
-from benchmarks.throughput.pretrain_data import BERT_SPECIAL, Pool, shard_pool, zipf_pool
+from benchmarks.throughput.pretrain_data import Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_systems import (
     AGAIN,
     AS_WRITTEN,
@@ -118,17 +112,6 @@ def test_a_step_of_ours_dispatches_no_more_operators(precision: str, most: int):
     assert (ours_1 - layer) - (peer_1 - peer_layer) <= 110
 
 
-def test_the_recorder_tells_views_from_work_and_in_place_from_new():
-    matrix = torch.ones(3, 5)
-    found = record(lambda: (matrix.t(), matrix.add_(1), matrix + 1))
-    assert found.operators == {"t": 1, "add_": 1, "add": 1}
-    assert found.working == 2
-    assert found.made == {((3, 5), torch.float32): 1}
-    backward = torch.ones(3, 5, requires_grad=True)
-    grown = record(lambda: (backward * 2).sum().backward())
-    assert grown.operators["mul"] == 2  # once in each direction
-
-
 @pytest.mark.parametrize("packed", [True, False])
 def test_sequences_have_the_layout_of_a_run(packed: bool):
     pool = tiny_pool(packed)
@@ -149,28 +132,6 @@ def test_sequences_have_the_layout_of_a_run(packed: bool):
             assert kinds == [int(is_second) for is_second in inside]
         assert pool.tokens(step) == int((ids != SPECIAL.pad).sum())
     assert (pool.tokens(0) == BATCH_SIZE * LENGTH) == packed
-
-
-def test_tokens_follow_zipfs_law():
-    config = SETTINGS.config()
-    pool = zipf_pool(config, 256, 128, packed=True)
-    counts = torch.cat(pool.input_ids).flatten().bincount(minlength=pool.vocab_size)
-    counts[[BERT_SPECIAL.cls, BERT_SPECIAL.sep]] = 0
-    ranked = counts[999:].double()
-    # of rank 1, 10 and 100, each a tenth as often as the one before
-    for common, rare in pairwise((0, 9, 99)):
-        assert float(ranked[common] / ranked[rare]) == pytest.approx(10, rel=0.15)
-    assert int(counts[:999].sum()) == 0
-
-
-def test_draws_differ_by_step_and_not_by_call():
-    pool = tiny_pool()
-    first, again, second = pool.batch(0), pool.batch(0), pool.batch(1)
-    assert torch.equal(first.noise.positions, again.noise.positions)
-    assert not torch.equal(first.noise.positions, second.noise.positions)
-    parts = pool.host_batch(0, num_parts=2).micro_batches(CPU)
-    assert [len(part.input_ids) for part in parts] == [BATCH_SIZE // 2] * 2
-    assert torch.equal(torch.cat([part.input_ids for part in parts]), first.input_ids)
 
 
 def test_shards_of_a_run_are_read(tmp_path):
@@ -214,38 +175,6 @@ def test_rates_count_padding_apart_and_flops_by_one_formula(monkeypatch):
     assert row["mfu"] == pytest.approx(flops * row["tokens_per_second"] / 1e12)
     # the paper's million steps of 128 sequences of 128 tokens
     assert row["schedule_hours"] == pytest.approx(1e6 * 128 * 128 / 3600 / row["tokens_per_second"])
-
-
-def test_ratios_are_medians_of_rounds():
-    rows = ratio_rows([timed(OURS, 1, 2, 4), timed(PEER, 3, 2, 12), timed(OURS, 1, 1, 8)])
-    assert rows == [
-        {"against": PEER, "by_the_clock": 3.0, "by_processor_time": 3.0},
-        {"against": AGAIN, "by_the_clock": 1.0, "by_processor_time": 1.0},
-    ]
-
-
-def test_pieces_that_the_first_step_found_compiled_are_counted(monkeypatch):
-    counters = {"inductor": Counter(), "aot_autograd": Counter()}
-    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))
-
-    def step(number: int) -> None:
-        counters["inductor"]["fxgraph_cache_hit"] += 2
-        counters["aot_autograd"]["autograd_cache_hit"] += 1
-
-    step(0)  # of another variant, before
-    variant = Variant("a", tiny_pool(), step, [], CPU)
-    variant.run_first()
-    variant.run(1)
-    assert variant.num_cached == 3
-
-
-def test_the_peer_copies_from_pinned_memory_on_a_gpu(monkeypatch):
-    """As ours does: from other memory each copy would wait for the step before."""
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self + 1)
-    tensors = tiny_pool().input_ids
-    assert pretrain_systems._pinned(tensors, CPU) is tensors
-    pinned = pretrain_systems._pinned(tensors, torch.device("cuda"))
-    assert all(torch.equal(a, b + 1) for a, b in zip(pinned, tensors, strict=True))
 
 
 def test_peak_memory_has_the_gradients_that_a_step_makes_in_place_of_the_last_ones(monkeypatch):
@@ -299,12 +228,6 @@ def test_beside_the_fast_path_the_same_step_is_timed_as_it_is_written(monkeypatc
     assert report.conditions["how"] == "fp32, compiled"
 
 
-def test_options_of_the_fast_path_reach_the_config():
-    chosen = [replace(SETTINGS, fast=fast).config() for fast in ("auto", "on", "off")]
-    options = [(config.compile, config.cuda_graph) for config in chosen]
-    assert options == [("auto", "auto"), ("on", "auto"), ("off", "off")]
-
-
 def test_what_cannot_run_is_told_and_left_out(monkeypatch):
     def refuse(*_: object) -> None:
         raise RuntimeError("no compiler here\nand more")
@@ -317,23 +240,6 @@ def test_what_cannot_run_is_told_and_left_out(monkeypatch):
     monkeypatch.setattr(pretrain, "make_ours", refuse)
     with pytest.raises(ValueError, match="electrify did not run: no compiler here: try a smaller"):
         measure_pretraining(SETTINGS)
-
-
-def test_a_step_that_fits_in_parts_alone_is_measured_so(monkeypatch):
-    """The whole of it lacks memory: the parts are timed, and nothing is said of the whole."""
-    run_first = Variant.run_first
-
-    def first(variant: Variant) -> None:
-        if variant.name == OURS:
-            raise torch.OutOfMemoryError("too large")
-        run_first(variant)
-
-    monkeypatch.setattr(Variant, "run_first", first)
-    report = measure_pretraining(replace(SETTINGS, micro_batches=2, with_padded=False))
-    names = [row["system"] for row in report.rows("systems")]
-    assert names == [f"{OURS}, 2 micro-batches"]
-    assert report.notes == ["electrify did not run: too large"]
-    assert not report.rows("ratios")
 
 
 def test_the_command_writes_its_figures(tmp_path, capsys):
@@ -358,15 +264,6 @@ def test_the_command_writes_its_figures(tmp_path, capsys):
 def test_what_a_user_got_wrong_is_told(arguments: list[str], words: str, capsys):
     assert main(["pretrain", "--device", "cpu", "--size", "tiny", *arguments]) == 1
     assert words in capsys.readouterr().err
-
-
-def test_every_size_has_shapes_and_a_config():
-    for size in ("tiny", "small", "base", "large"):
-        settings = replace(SETTINGS, size=size)
-        batch_size, length = settings.shape(CPU)
-        assert settings.config().max_position_embeddings >= length
-        assert set(SHAPES["cpu"]) == set(SHAPES["cuda"])
-        assert batch_size >= 1
 
 
 def test_padded_sequences_reach_the_peer_with_a_mask():

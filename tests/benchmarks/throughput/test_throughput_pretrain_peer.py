@@ -13,7 +13,6 @@ from benchmarks.throughput.pretrain_peer import (
     PeerBatch,
     choose,
     compare_with_peer,
-    gumbel_sample,
     in_text_order,
     make_peer_optimizer,
     peer_of,
@@ -60,16 +59,6 @@ def test_losses_and_every_gradient_equal_ours(packed: bool):
     assert theirs == pytest.approx(ours, rel=1e-4, abs=1e-6)
 
 
-def test_the_two_networks_share_one_embedding_module():
-    peer = peer_of(make_model(CONFIG, tiny_pool()))
-    assert peer.generator.electra.embeddings is peer.discriminator.electra.embeddings
-    table = peer.discriminator.electra.embeddings.word_embeddings.weight
-    assert peer.generator.generator_lm_head.weight is table
-    for network in (peer.generator, peer.discriminator):
-        assert network.config._attn_implementation == "sdpa"
-        assert network.training
-
-
 def test_the_comparison_of_a_run_sees_samples_that_differ(monkeypatch):
     right = compare_with_peer(CONFIG, tiny_pool(), CPU)
     assert right["generator_relative_error"] < 1e-6
@@ -110,13 +99,6 @@ def test_the_peer_chooses_as_many_positions_as_ours_in_the_mean():
     assert shown == pytest.approx(0.85, abs=0.01)
     assert torch.equal(masked_ids[~is_chosen], ids[~is_chosen])
     assert not bool((is_chosen & ((ids == SPECIAL.cls) | (ids == SPECIAL.sep))).any())
-
-
-def test_gumbel_samples_follow_the_softmax():
-    torch.manual_seed(0)
-    logits = torch.tensor([0.5, -1.0, 2.0, 0.0])
-    drawn = gumbel_sample(logits.expand(40_000, -1)).bincount(minlength=4) / 40_000
-    torch.testing.assert_close(drawn, logits.softmax(0), atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("fused", [False, True])
