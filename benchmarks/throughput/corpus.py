@@ -56,7 +56,7 @@ decontamination.
 
 
 @dataclass(frozen=True)
-class CorpusSettings:
+class Settings:
     """What the command was asked for."""
 
     data_dir: Path
@@ -86,7 +86,7 @@ class GraphRun:
     folder: Path
 
 
-def measure_corpus(settings: CorpusSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """Run everything asked for; `ValueError` if there are no data or a run fails."""
     corpora = find_corpora(settings.data_dir, settings.languages)
     log(f"preparing {len(corpora)} corpora and the planted copies")
@@ -105,7 +105,7 @@ def measure_corpus(settings: CorpusSettings) -> Report:
     return report
 
 
-def compare_near(prepared: Prepared, settings: CorpusSettings, notes: list[str]) -> Compared:
+def compare_near(prepared: Prepared, settings: Settings, notes: list[str]) -> Compared:
     """Both on the texts as they are; a peer that fails leaves a note, and the rest goes on."""
     size = prepared.num_documents, prepared.num_bytes
     log("near-duplicate removal alone")
@@ -155,7 +155,7 @@ def _judge_removals(
     return sorted(recall, key=lambda row: float(row["band"])), precision
 
 
-def _measure_whole(prepared: Prepared, settings: CorpusSettings) -> list[Row]:
+def _measure_whole(prepared: Prepared, settings: Settings) -> list[Row]:
     """Every part of the graph on, in one process and on the workers."""
     costs: list[Row] = []
     for workers in sorted({1, settings.num_workers}):
@@ -167,7 +167,7 @@ def _measure_whole(prepared: Prepared, settings: CorpusSettings) -> list[Row]:
     return costs
 
 
-def _describe(prepared: Prepared, settings: CorpusSettings) -> dict[str, Any]:
+def _describe(prepared: Prepared, settings: Settings) -> dict[str, Any]:
     return {
         "languages": sorted({c.language for c in prepared.corpora}),
         "documents": prepared.num_documents,

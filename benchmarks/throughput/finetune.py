@@ -301,7 +301,7 @@ Work = Callable[[OnStep], list[Line]]  # one fine-tuning to the lines of the rep
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class Settings:
     """What is measured; None is the default of the data or the recipe."""
 
     with_peer: bool = False
@@ -376,7 +376,7 @@ class Clock:
         return self.rows / wall, self.rows / cpu
 
 
-def measure_finetuning(settings: FinetuneSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """Every task: each seed on all systems in turn, in alternating order."""
     if settings.with_peer:
         from benchmarks.throughput.finetune_peer import require_trainer
@@ -403,7 +403,7 @@ def measure_finetuning(settings: FinetuneSettings) -> Report:
     return report
 
 
-def _check(settings: FinetuneSettings) -> None:
+def _check(settings: Settings) -> None:
     if settings.num_train // settings.batch_size * settings.num_epochs < 2:
         raise ValueError(
             f"--rows {settings.num_train} in batches of {settings.batch_size} for "
@@ -411,9 +411,7 @@ def _check(settings: FinetuneSettings) -> None:
         )
 
 
-def _conditions(
-    settings: FinetuneSettings, model: ModelSource, device: torch.device
-) -> dict[str, Any]:
+def _conditions(settings: Settings, model: ModelSource, device: torch.device) -> dict[str, Any]:
     """What the figures are of; of an absolute path the last parts alone."""
     path = Path(model.path)
     name = "/".join(path.parts[-2:]) if path.is_absolute() else model.path
@@ -443,7 +441,7 @@ def _device_name(device: torch.device) -> str:
 
 
 def _measure_task(
-    settings: FinetuneSettings, data: TaskFeatures, model: ModelSource, device: torch.device
+    settings: Settings, data: TaskFeatures, model: ModelSource, device: torch.device
 ) -> TaskFigures:
     given = hyper_parameters(data.task, settings.options(), model.config.hidden_size)
     rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
@@ -478,7 +476,7 @@ def _measure_task(
 
 
 def _systems(
-    settings: FinetuneSettings,
+    settings: Settings,
     data: TaskFeatures,
     model: ModelSource,
     seed: int,

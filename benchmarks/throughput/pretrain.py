@@ -76,7 +76,7 @@ the CPU.
 
 
 @dataclass(frozen=True)
-class PretrainSettings:
+class Settings:
     """What is measured; None is the device's own choice."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -122,7 +122,7 @@ class PretrainSettings:
         return batch_size, length
 
 
-def measure_pretraining(settings: PretrainSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """First steps, losses beside the peer's, then all systems in turn.
 
     Nothing is compiled before the first steps, so that these include all of it.
@@ -145,9 +145,7 @@ def measure_pretraining(settings: PretrainSettings) -> Report:
 class Bench:
     """The systems of one run."""
 
-    def __init__(
-        self, settings: PretrainSettings, config: PretrainConfig, device: torch.device
-    ) -> None:
+    def __init__(self, settings: Settings, config: PretrainConfig, device: torch.device) -> None:
         self.settings, self.config, self.device = settings, config, device
         self.batch_size, self.length = settings.shape(device)
         self.pool = self._pool(packed=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.throughput import pretrain_peer
-from benchmarks.throughput.pretrain import PretrainSettings
+from benchmarks.throughput.pretrain import Settings
 from benchmarks.throughput.pretrain_data import make_model, zipf_pool
 from benchmarks.throughput.pretrain_peer import (
     NO_DROPOUT,
@@ -24,7 +24,7 @@ from model.train.step import AS_WRITTEN, Parts
 
 CPU = torch.device("cpu")
 SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
-CONFIG = PretrainSettings(device="cpu", size="tiny").config().model_copy(update=NO_DROPOUT)
+CONFIG = Settings(device="cpu", size="tiny").config().model_copy(update=NO_DROPOUT)
 
 
 def tiny_pool(packed: bool = True):
