@@ -14,7 +14,6 @@ from benchmarks.statistics.comparison import (
     OWN,
     Against,
     Baseline,
-    Comparison,
     verdict_sentence,
     within,
 )
@@ -43,25 +42,22 @@ def add_differences(document: TwinPage, compared: Sequence[Against], caption: st
     """A table of differences with their intervals, and how many are better or worse."""
     several = any(against.run for against in compared)
     names, places = _places([against.score for against in compared])
-    headers = [
-        *names,
-        "metric",
-        *(["run"] if several else []),
-        "difference",
-        "95 % interval",
-        "p, corrected",
-        "outcome",
-    ]
-    rows = [
-        (
-            *place,
-            a.score.first.metric,
-            *([a.run] if several else []),
-            *_difference_cells(a.comparison),
+    rows = []
+    for a, place in zip(compared, places, strict=True):
+        found = a.comparison
+        difference = found.difference
+        rows.append(
+            {
+                **dict(zip(names, place, strict=True)),
+                "metric": a.score.first.metric,
+                **({"run": a.run} if several else {}),
+                "difference": found.gain,
+                "95 % interval": difference and _interval(difference.estimate),
+                "p, corrected": difference and p_text(found.p_corrected),
+                "outcome": found.verdict,
+            }
         )
-        for a, place in zip(compared, places, strict=True)
-    ]
-    document.table(headers, rows, caption)
+    document.records(rows, caption)
     counted = Counter(a.comparison.outcome for a in compared)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
     document.paragraph(f"Comparisons: {len(compared)}, of which {outcomes}.")
@@ -241,21 +237,23 @@ def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
 
 def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     names, places = _places(scores)
-    over_seeds = [
-        (
-            *place,
-            name,
-            sample.summary.mean,
-            sample.median,
-            sample.summary.sd,
-            *sample.range,
-            sample.summary.num_seeds,
-        )
-        for score, place in zip(scores, places, strict=True)
-        for name, sample in score.samples.items()
-    ]
-    headers = [*names, "weights", "mean", "median", "sd", "lowest", "highest", "seeds"]
-    document.table(headers, over_seeds, "Over seeds")
+    document.records(
+        [
+            {
+                **dict(zip(names, place, strict=True)),
+                "weights": name,
+                "mean": sample.summary.mean,
+                "median": sample.median,
+                "sd": sample.summary.sd,
+                "lowest": sample.range[0],
+                "highest": sample.range[1],
+                "seeds": sample.summary.num_seeds,
+            }
+            for score, place in zip(scores, places, strict=True)
+            for name, sample in score.samples.items()
+        ],
+        "Over seeds",
+    )
     rows = []
     for score, place in zip(scores, places, strict=True):
         # jobs that ran side by side stand in the order they finished
@@ -266,18 +264,17 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
                 if name != result.metric
             )
             rows.append(
-                (
-                    *place,
-                    result.encoder,
-                    result.seed,
-                    result.value,
-                    ", ".join(others),
-                    duration(result.seconds),
-                    result.degenerate,
-                )
+                {
+                    **dict(zip(names, place, strict=True)),
+                    "weights": result.encoder,
+                    "seed": result.seed,
+                    "score": result.value,
+                    "other metrics": ", ".join(others),
+                    "time": duration(result.seconds),
+                    "degenerate": result.degenerate,
+                }
             )
-    headers = [*names, "weights", "seed", "score", "other metrics", "time", "degenerate"]
-    document.table(headers, rows, "Each seed")
+    document.records(rows, "Each seed")
     for score in scores:
         settings = json.dumps(score.first.hyper_parameters, ensure_ascii=False, indent=1)
         document.code(f"How {score.label} was fine-tuned", settings)
@@ -288,14 +285,6 @@ def _places(scores: Sequence[TaskScore]) -> tuple[list[str], list[tuple[str, ...
     if not any(score.encoder for score in scores):
         return ["task"], [(score.first.task,) for score in scores]
     return ["task", "encoder"], [(s.first.task, s.encoder or OWN) for s in scores]
-
-
-def _difference_cells(found: Comparison) -> tuple[object, ...]:
-    """Gain, interval, p, outcome."""
-    if found.difference is None:
-        return found.gain, None, None, found.verdict
-    interval = _interval(found.difference.estimate)
-    return found.gain, interval, p_text(found.p_corrected), found.verdict
 
 
 def _interval(found: Estimate) -> str | None:

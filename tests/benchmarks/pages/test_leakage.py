@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.leakage.examples import write_items
 from benchmarks.leakage.scores import scores_without
-from benchmarks.pages.leakage import leakage_table
+from benchmarks.pages.leakage import leakage_rows
 from benchmarks.report import report
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import RESULTS, append_result
@@ -204,17 +204,16 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     assert "for want of data: klue-nli" in markdown
     assert "8 of 14 rows" in markdown
     surely = scores_without(read_run(run))[0][0].surely
-    headers, rows = leakage_table(read_run(run))
-    assert len(rows[0]) == len(headers)
-    assert rows[0][:3] == ["klue-ynat", "60", "12"]
-    assert rows[0][-1] == f"{surely.value:.4f}"
+    (row,) = leakage_rows(read_run(run))
+    assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
+    assert row["without the touched ones"] == f"{surely.value:.4f}"
 
 
 def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
     _write_evaluation(tmp_path)
     report([tmp_path])
     assert "electrify leakage CONFIG" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert leakage_table(read_run(tmp_path))[1] == []
+    assert leakage_rows(read_run(tmp_path)) == []
 
 
 def test_where_nothing_was_found_scores_are_the_same(tmp_path):
@@ -223,7 +222,8 @@ def test_where_nothing_was_found_scores_are_the_same(tmp_path):
     assert scores_without(read_run(tmp_path)) == ((), ())
     report([tmp_path])
     assert "scores without touched rows are the same" in (tmp_path / "report.md").read_text("utf-8")
-    assert leakage_table(read_run(tmp_path))[1][0][-1] == "the same"
+    (row,) = leakage_rows(read_run(tmp_path))
+    assert row["without the touched ones"] == "the same"
 
 
 def test_scores_of_other_data_are_left_alone(tmp_path):

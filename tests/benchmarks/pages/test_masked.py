@@ -203,10 +203,6 @@ def test_the_whole_report_holds_it_and_escapes_it(tmp_path):
     text = (run / "report.md").read_text(encoding="utf-8")
     assert not re.search(r"(?<!\\)<script", text)
     assert not {"\u202e", "\uffff"} & {*page, *text}
-    numbers = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]
-    found = numbers["masked"]["masked"]["contexts"]["one at a time"]["all"]
-    assert found["predictors"]["inversion"]["accuracy"]["value"] == 0.5
-    assert "examples" not in numbers["masked"]["masked"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "format", "unknown", "empty"])

@@ -32,7 +32,7 @@ NUM_EXAMPLES = 200
 def result(model="pretrained", seed=0, value=0.5, **changes):
     fields = {"suite": "glue", "task": "glue-sst2", "task_version": "1.0", "metric": "accuracy"}
     fields |= {"model": model, "model_path": "x", "seed": seed, "value": value}
-    return make_result(**fields, **{"num_examples": NUM_EXAMPLES, **changes})
+    return make_result(**{**fields, "num_examples": NUM_EXAMPLES, **changes})
 
 
 def lines(num_right, prefix="dev", seed=0):
