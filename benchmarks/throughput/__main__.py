@@ -121,8 +121,8 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
     size = "of random weights: the paper's, or tiny"
     add("--size", choices=_SIZES, default="tiny", help=size)
-    data = "folder with the tasks' files; without, texts made here"
-    add("--data-dir", metavar="DIR", type=Path, help=data)
+    data = "folder with the tasks' files"
+    add("--data-dir", metavar="DIR", type=Path, default=Path("../shared/data"), help=data)
     add("--tasks", default="klue-ynat,klue-nli", type=_words, help="of that folder")
     seeds = "one fine-tuning of each system a seed"
     add("--seeds", default="0,1,2,3,4", type=_seeds, help=seeds)

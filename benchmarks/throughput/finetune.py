@@ -24,14 +24,14 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.finetune.training import OnStep
-from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
 from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
 from benchmarks.statistics.scores import Sample
 from benchmarks.tasks.data.load import load_task
 from benchmarks.tasks.kind import Example, Line
-from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Task
 from benchmarks.throughput.report import Report, Row
 from electrify.config.evaluate import EvaluateConfig
@@ -141,9 +141,7 @@ class TaskFigures:
         return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
 
 
-# What both sides learn from: official files, or texts made here.
-
-TaskRows = tuple[Task, Sequence[Example], Sequence[Example]]  # with training and reported rows
+# What both sides learn from.
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _SHAPE = (
@@ -161,83 +159,15 @@ _TINY = {
     "num_attention_heads": 2,
     "embedding_size": 64,
 }
-_NUM_TOPICS, _NUM_FILLERS = 4, 400
-_DRAWN_LABELS = 0.1
-_SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
-# words of a text: half of the texts have 7 to 22, as Korean headlines and sentences do
-_LOG_MEAN_LENGTH, _LOG_SD_LENGTH, _MOST_WORDS = 2.5, 0.8, 100
 _PIECES = 8_000  # of a tokenizer made here
 
-MADE_UP = tuple(
-    Task(
-        name=f"made-up-{name}",
-        suite="made-up",
-        version="1",
-        kind=Classification(),
-        files={},
-        headline=metric.__name__,
-        labels=tuple(f"topic {number}" for number in range(_NUM_TOPICS)),
-        metrics=(metric,),
-        text_fields=fields,
-    )
-    for name, metric, fields in (
-        ("single", macro_f1, ("text",)),
-        ("pair", accuracy, ("first", "second")),
-    )
-)
 
-
-def made_up_examples(task: Task, count: int, rng: np.random.Generator) -> list[Example]:
-    """Texts with one word of a topic among others; the label is the topic of the last text.
-
-    The first of a pair has another topic, so that the two must be told apart. A tenth of the labels
-    is drawn: no model is right everywhere, and seeds differ.
-    """
-    words = _words()
-    found: list[Example] = []
-    for number in range(count):
-        topics = rng.integers(_NUM_TOPICS, size=len(task.text_fields)).tolist()
-        texts = tuple(_text(words, topic, rng) for topic in topics)
-        is_drawn = rng.random() < _DRAWN_LABELS
-        label = int(rng.integers(_NUM_TOPICS)) if is_drawn else topics[-1]
-        found.append(LabelExample(f"{task.name}-{number}", texts, label))
-    return found
-
-
-def _words() -> list[str]:
-    """Those of the topics first."""
-    rng = np.random.default_rng(0)
-    return ["".join(rng.choice(_SYLLABLES, 3)) for _ in range(_NUM_TOPICS + _NUM_FILLERS)]
-
-
-def _text(words: Sequence[str], topic: int, rng: np.random.Generator) -> str:
-    length = min(_MOST_WORDS, 1 + int(rng.lognormal(_LOG_MEAN_LENGTH, _LOG_SD_LENGTH)))
-    chosen = [words[_NUM_TOPICS + int(n)] for n in rng.integers(0, _NUM_FILLERS, length)]
-    chosen[int(rng.integers(length))] = words[topic]
-    return " ".join(chosen)
-
-
-def tasks_of_files(names: Sequence[str], data_dir: Path) -> list[TaskRows]:
-    """Training and reported rows of each task; `ValueError` for one that is no classification."""
-    from benchmarks.tasks.registry import resolve_tasks
-
-    found: list[TaskRows] = []
-    for task in resolve_tasks((), names):
-        if not isinstance(task.kind, Classification):
-            raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
-        data = load_task(task, data_dir)
-        found.append((task, data.train, data.reported))
-    return found
-
-
-def tasks_made_up(num_train: int, num_reported: int) -> list[TaskRows]:
-    """The same, of texts made here."""
-    found: list[TaskRows] = []
-    for number, task in enumerate(MADE_UP):
-        rng = np.random.default_rng([1, number])
-        rows = made_up_examples(task, num_train + num_reported, rng)
-        found.append((task, rows[:num_train], rows[num_train:]))
-    return found
+def read_task(task: Task, data_dir: Path) -> tuple[Task, Sequence[Example], Sequence[Example]]:
+    """With its training and reported rows; `ValueError` for one that is no classification."""
+    if not isinstance(task.kind, Classification):
+        raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
+    data = load_task(task, data_dir)
+    return task, data.train, data.reported
 
 
 def sample(rows: Sequence[Example], count: int) -> tuple[Example, ...]:
@@ -308,7 +238,7 @@ class Settings:
     with_lengths: bool = True  # where there is a peer, also its batches of like length
     model: str | None = None  # a folder or hub name; None: random weights of `size`
     size: Literal["tiny", "small", "base", "large"] = "tiny"
-    data_dir: Path | None = None  # None: texts made here
+    data_dir: Path = Path("../shared/data")  # with the files of the tasks
     tasks: tuple[str, ...] = ("klue-ynat", "klue-nli")
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     num_train: int = 2_048  # rows, rounded down to whole batches
@@ -384,11 +314,7 @@ def measure(settings: Settings) -> Report:
         require_trainer()
     _check(settings)
     device = choose_device(settings.device)
-    rows = (
-        tasks_made_up(settings.num_train, settings.num_reported)
-        if settings.data_dir is None
-        else tasks_of_files(settings.tasks, settings.data_dir)
-    )
+    rows = [read_task(task, settings.data_dir) for task in resolve_tasks((), settings.tasks)]
     texts = [text for _, train, _ in rows for row in train for text in row.texts]
     model = (
         random_model(settings.size, texts) if settings.model is None else open_model(settings.model)
@@ -420,7 +346,6 @@ def _conditions(settings: Settings, model: ModelSource, device: torch.device) ->
         "num_hidden_layers": model.config.num_hidden_layers,
         "hidden_size": model.config.hidden_size,
         "vocab_size": model.config.vocab_size,
-        "data": "made up" if settings.data_dir is None else "official files",
         "seeds": list(settings.seeds),
         "num_epochs": settings.num_epochs,
         "batch_size": settings.batch_size,

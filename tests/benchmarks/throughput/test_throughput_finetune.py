@@ -11,10 +11,10 @@ import torch
 
 from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.klue import NLI, YNAT
 from benchmarks.throughput import finetune as bench
 from benchmarks.throughput.__main__ import main
 from benchmarks.throughput.finetune import (
-    MADE_UP,
     OURS,
     PEER,
     PEER_BY_LENGTH,
@@ -22,7 +22,6 @@ from benchmarks.throughput.finetune import (
     Settings,
     System,
     TaskFigures,
-    made_up_examples,
     measure,
     random_model,
     tokenized,
@@ -36,45 +35,44 @@ needs_trainer = pytest.mark.skipif(
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("task", MADE_UP, ids=lambda task: task.name)
-def test_the_label_is_nine_times_of_ten_the_topic_of_the_last_text(task):
-    examples = made_up_examples(task, 2000, np.random.default_rng(0))
-    topics = {}
-    for example in examples:  # a topic's word is the one that its label has most often
-        assert isinstance(example, LabelExample)
-        assert len(example.texts) == len(task.text_fields)
-        for word in set(example.texts[-1].split()):
-            topics.setdefault(word, [0] * 4)[example.label] += 1
-    share = {
-        word: max(counts) / sum(counts) for word, counts in topics.items() if sum(counts) > 300
-    }
-    # .9 and a quarter of the drawn tenth
-    assert sorted(share.values()) == pytest.approx([0.925] * 4, abs=0.035)
+def examples_of(task, count):
+    """Rows of twenty words each, by another label in turn."""
+    rng = np.random.default_rng(3)
+    words = [f"{a}{b}" for a in "가나다라" for b in "국물산길"]
+    return [
+        LabelExample(
+            str(n), tuple(" ".join(rng.choice(words, 20)) for _ in task.text_fields), n % 3
+        )
+        for n in range(count)
+    ]
 
 
-def small(with_peer=False, **more):
-    chosen = {"seeds": (0, 1), "num_train": 70, "num_reported": 30, "num_epochs": 2.0}
-    return Settings(with_peer=with_peer, device="cpu", **(chosen | more))
+@pytest.fixture
+def small(ynat_folder):
+    def make(with_peer=False, **more):
+        chosen = {"seeds": (0, 1), "num_train": 70, "num_reported": 30, "num_epochs": 2.0}
+        chosen |= {"data_dir": ynat_folder, "tasks": ("klue-ynat",), "device": "cpu"}
+        return Settings(with_peer=with_peer, **(chosen | more))
+
+    return make
 
 
-def test_ours_alone_is_measured():
+def test_ours_alone_is_measured(small):
     report = measure(small())
-    assert list(report.tables) == ["made-up-single", "made-up-pair"]
-    for table in report.tables.values():
-        assert table.meaning.startswith("64 training rows of")  # whole batches
-        assert ", 4 steps;" in table.meaning
-        (ours,) = table.rows
-        assert ours["system"] == OURS
-        assert ours["examples_per_second"] > 0
-        assert all(0 <= ours[f"seed_{seed}"] <= 1 for seed in (0, 1))
-        assert ours["ours_is_times_as_fast"] is None
+    (table,) = report.tables.values()
+    assert table.meaning.startswith("64 training rows of one text")  # whole batches
+    assert ", 4 steps;" in table.meaning
+    (ours,) = table.rows
+    assert ours["system"] == OURS
+    assert ours["examples_per_second"] > 0
+    assert all(0 <= ours[f"seed_{seed}"] <= 1 for seed in (0, 1))
+    assert ours["ours_is_times_as_fast"] is None
     json.dumps(report.as_json(), allow_nan=False)
-    assert "64 training rows of two texts" in report.markdown()
+    assert "64 training rows" in report.markdown()
 
 
 @needs_trainer
-def test_every_system_is_measured_on_every_seed(monkeypatch):
-    monkeypatch.setattr("benchmarks.throughput.finetune.MADE_UP", MADE_UP[1:])
+def test_every_system_is_measured_on_every_seed(small):
     report = measure(small(with_peer=True, num_train=64, num_epochs=1.0))
     for table in report.tables.values():
         assert [row["system"] for row in table.rows] == [OURS, PEER, PEER_BY_LENGTH]
@@ -83,18 +81,22 @@ def test_every_system_is_measured_on_every_seed(monkeypatch):
 
 
 @needs_trainer
-@pytest.mark.parametrize(("task", "by_length"), [(MADE_UP[0], True), (MADE_UP[1], False)])
-def test_the_peer_ends_where_ours_does_if_a_batch_is_all_rows(task, by_length, monkeypatch):
+@pytest.mark.parametrize(("task", "by_length"), [(YNAT, True), (NLI, False)])
+def test_the_peer_ends_where_ours_does_if_a_batch_is_all_rows(task, by_length, small, monkeypatch):
     """Then neither order nor dropout parts them: schedule, clipping and AdamW are the same.
 
     All rows are cut to one length, since ours sorts by length over epochs.
     """
     monkeypatch.setattr("benchmarks.tasks.heads.linear.HEAD_DROPOUT", 0.0)
     settings = small(num_train=32, num_epochs=20.0, learning_rate=1e-3)
-    rows = made_up_examples(task, 400, np.random.default_rng(3))
-    long = [row for row in rows if len(row.texts[0].split()) >= 12][:32]
+    rows = examples_of(task, 40)
+    long = rows[:32]
+    reported = [
+        replace(row, texts=tuple(text[: 4 * n + 4] for text in row.texts))
+        for n, row in enumerate(rows)
+    ]
     model = random_model("tiny", [text for row in rows for text in row.texts])
-    data = tokenized(task, long, rows[:40], model, 12)
+    data = tokenized(task, long, reported, model, 12)
     given = replace(hyper_parameters(task, settings.options(), 64), dropout=0.0)
     assert set(data.train.features.lengths.tolist()) == {12}
     lengths = data.predicted["reported"].features.lengths

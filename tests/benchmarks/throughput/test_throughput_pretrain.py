@@ -14,7 +14,6 @@ from benchmarks.throughput.pretrain import (
     Settings,
     measure,
 )
-from benchmarks.throughput.pretrain_data import Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_systems import (
     AGAIN,
     AS_WRITTEN,
@@ -23,12 +22,15 @@ from benchmarks.throughput.pretrain_systems import (
     PADDED,
     PEER,
     PEER_PADDED,
+    Pool,
     Timed,
     Variant,
     make_ours,
     make_peer,
+    shard_pool,
     step_peak_bytes,
     time_in_turn,
+    zipf_pool,
 )
 from model import vocabulary_head as head_loss
 from model.batch import SpecialTokens

@@ -7,7 +7,6 @@ import torch
 
 from benchmarks.throughput import pretrain_peer
 from benchmarks.throughput.pretrain import Settings
-from benchmarks.throughput.pretrain_data import make_model, zipf_pool
 from benchmarks.throughput.pretrain_peer import (
     NO_DROPOUT,
     PeerBatch,
@@ -18,6 +17,7 @@ from benchmarks.throughput.pretrain_peer import (
     peer_of,
     peer_step,
 )
+from benchmarks.throughput.pretrain_systems import make_model, zipf_pool
 from model.batch import SpecialTokens
 from model.objectives import run_objective
 from model.train.step import AS_WRITTEN, Parts
