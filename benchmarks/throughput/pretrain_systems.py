@@ -24,8 +24,8 @@ from model.train.step import Step
 from model.watch.metrics import MetricsWindow
 from vocab.shards.files import token_dtype
 
-# What is timed upon. Token ids follow Zipf's law, since the gradients of the shared embedding meet in
-# the rows of common tokens, and a flat or constant stream would hide what that costs.
+# What is timed upon. Token ids follow Zipf's law, since the gradients of the shared embedding meet
+# in the rows of common tokens, and a flat or constant stream would hide what that costs.
 
 SEED = 0
 BERT_SPECIAL = SpecialTokens(pad=0, cls=101, sep=102, mask=103)
