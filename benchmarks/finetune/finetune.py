@@ -96,7 +96,7 @@ def finetune(
     rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
     selection = _selection(data, settings, len(rows) / settings.batch_size)
     start_memory(device)
-    with _seeded(seed, device):
+    with seeded(seed, device):
         network = build_network(task, model, variant, seed, settings, device)
         trainer = Trainer(
             network,
@@ -241,7 +241,7 @@ def training_rows(split: Split, max_train_examples: int | None, seed: int) -> ND
 
 
 @contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed Python, NumPy and torch, and put their states back afterwards."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
     devices = [device.index or 0] if device.type == "cuda" else []

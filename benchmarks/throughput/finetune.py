@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
-from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
+from benchmarks.statistics.comparison import SEEDS_RULE, compare
 from benchmarks.statistics.scores import Sample
 from benchmarks.tasks.data.load import load_task
 from benchmarks.tasks.kind import Example, Line
@@ -62,83 +62,46 @@ class Run:
     examples_per_cpu_second: float  # by the seconds of all threads of this process
     seconds: float  # of all of it: building, training and predicting
 
-    def rate(self, clock: Literal["wall", "cpu"]) -> float:
-        """Examples a second of that clock."""
-        return self.examples_per_second if clock == "wall" else self.examples_per_cpu_second
+
+def system_rows(metric: str, systems: Mapping[str, Sequence[Run]]) -> list[Row]:
+    """A row a system, of its runs of each seed; ratios are medians over seeds, and scores are
+    compared by the rule of the reports."""
+    return [_system_row(metric, name, runs, systems[OURS]) for name, runs in systems.items()]
 
 
-@dataclass(frozen=True)
-class System:
-    """All fine-tunings of one side on one task, one a seed."""
-
-    name: str
-    runs: Sequence[Run]
-
-    @property
-    def examples_per_second(self) -> float:
-        """The median over runs, by the clock."""
-        return statistics.median(run.examples_per_second for run in self.runs)
-
-    @property
-    def examples_per_cpu_second(self) -> float:
-        """The median over runs, by processor time."""
-        return statistics.median(run.examples_per_cpu_second for run in self.runs)
-
-    @property
-    def spread(self) -> float:
-        """Fastest run less the slowest, over the median."""
-        rates = [run.examples_per_second for run in self.runs]
-        return (max(rates) - min(rates)) / self.examples_per_second
-
-    @property
-    def scores(self) -> Sample:
-        """Headline by seed."""
-        values = {run.seed: run.value for run in self.runs}
-        scores = list(values.values())
-        return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
+def _system_row(metric: str, name: str, runs: Sequence[Run], ours: Sequence[Run]) -> Row:
+    rates = [run.examples_per_second for run in runs]
+    scores = _scores(runs)
+    row = {
+        "system": name,
+        "examples_per_second": statistics.median(rates),
+        "spread": (max(rates) - min(rates)) / statistics.median(rates),
+        "examples_per_cpu_second": statistics.median(r.examples_per_cpu_second for r in runs),
+        "seconds": sum(run.seconds for run in runs) / len(runs),
+        f"mean_{metric}": scores.summary.mean,
+        "sd": scores.summary.sd,
+        **{f"seed_{seed}": value for seed, value in scores.values.items()},
+    }
+    if name == OURS:
+        return row
+    pairs = list(zip(ours, runs, strict=True))
+    found = compare(_scores(ours), scores, higher_is_better=True, shares_seeds=True)
+    return row | {
+        "ours_is_times_as_fast": statistics.median(
+            one.examples_per_second / two.examples_per_second for one, two in pairs
+        ),
+        "by_processor_time": statistics.median(
+            one.examples_per_cpu_second / two.examples_per_cpu_second for one, two in pairs
+        ),
+        "ours_less_it": found.gain,
+        "verdict": found.verdict,
+    }
 
 
-@dataclass(frozen=True)
-class TaskFigures:
-    """One task: what it is, and every system on it."""
-
-    name: str
-    metric: str
-    num_texts: int  # of an example
-    num_train: int
-    num_reported: int
-    num_steps: int
-    median_pieces: float  # of a training row
-    longest: int
-    systems: Sequence[System]
-
-    def about(self) -> str:
-        """What is learnt and scored, in a sentence."""
-        texts = "one text" if self.num_texts == 1 else "two texts"
-        return (
-            f"{self.num_train:,} training rows of {texts}, {self.median_pieces:g} pieces in the "
-            f"median and {self.longest} at most, {self.num_steps:,} steps; {self.metric} on "
-            f"{self.num_reported:,} reported rows."
-        )
-
-    def system(self, name: str) -> System | None:
-        """The system of this name, if it was measured."""
-        return next((system for system in self.systems if system.name == name), None)
-
-    def ratio(self, name: str, clock: Literal["wall", "cpu"] = "wall") -> float | None:
-        """How many times as fast ours is: the median over seeds of the ratio there."""
-        ours, other = self.system(OURS), self.system(name)
-        if ours is None or other is None:
-            return None
-        pairs = zip(ours.runs, other.runs, strict=True)
-        return statistics.median(one.rate(clock) / two.rate(clock) for one, two in pairs)
-
-    def difference(self, name: str) -> Comparison | None:
-        """The scores of ours against those of another, by the rule of the reports."""
-        ours, other = self.system(OURS), self.system(name)
-        if ours is None or other is None:
-            return None
-        return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
+def _scores(runs: Sequence[Run]) -> Sample:
+    values = {run.seed: run.value for run in runs}
+    scores = list(values.values())
+    return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
 
 
 # What both sides learn from.
@@ -323,9 +286,9 @@ def measure(settings: Settings) -> Report:
     for task, train, reported in rows:
         chosen = sample(reported, settings.num_reported)
         data = tokenized(task, train, chosen, model, settings.length)
-        figures = _measure_task(settings, data, model, device)
-        systems = [_row(figures, system) for system in figures.systems]
-        report.add(figures.name, figures.name, f"{figures.about()} {_MEANING}", systems)
+        about, systems = _measure_task(settings, data, model, device)
+        rows_of_systems = system_rows(task.headline, systems)
+        report.add(task.name, task.name, f"{about} {_MEANING}", rows_of_systems)
     return report
 
 
@@ -367,7 +330,8 @@ def _device_name(device: torch.device) -> str:
 
 def _measure_task(
     settings: Settings, data: TaskFeatures, model: ModelSource, device: torch.device
-) -> TaskFigures:
+) -> tuple[str, dict[str, list[Run]]]:
+    """What is learnt and scored, in a sentence, and the runs of every system by name."""
     given = hyper_parameters(data.task, settings.options(), model.config.hidden_size)
     rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
     if len(rows) % settings.batch_size:
@@ -375,29 +339,24 @@ def _measure_task(
         given = replace(given, max_train_examples=whole)
         rows = rows[:whole]
     num_steps = given.num_steps(len(rows))
-    runs: dict[str, list[Run]] = {}
+    runs: dict[str, list[Run]] = {name: [] for name in _systems(settings, data, model, 0, given)}
     for number, seed in enumerate(settings.seeds):
         systems = list(_systems(settings, data, model, seed, given).items())
         for name, work in systems if number % 2 == 0 else reversed(systems):
             run = _timed(work, data, seed, num_steps, device)
-            runs.setdefault(name, []).append(run)
+            runs[name].append(run)
             log(
                 f"{data.task.name}, seed {seed}, {name}: {run.examples_per_second:,.0f} "
                 f"examples/s, {data.task.headline} {run.value:.4f}"
             )
     lengths = data.train.features.lengths[rows]
-    order = list(_systems(settings, data, model, 0, given))
-    return TaskFigures(
-        data.task.name,
-        data.task.headline,
-        len(data.task.text_fields),
-        len(rows),
-        len(data.predicted["reported"].examples),
-        num_steps,
-        float(np.median(lengths)),
-        int(lengths.max()),
-        [System(name, runs[name]) for name in order],
+    texts = "one text" if len(data.task.text_fields) == 1 else "two texts"
+    about = (
+        f"{len(rows):,} training rows of {texts}, {float(np.median(lengths)):g} pieces in the "
+        f"median and {lengths.max()} at most, {num_steps:,} steps; {data.task.headline} on "
+        f"{len(data.predicted['reported'].examples):,} reported rows."
     )
+    return about, runs
 
 
 def _systems(
@@ -437,22 +396,3 @@ def _timed(work: Work, data: TaskFeatures, seed: int, num_steps: int, device: to
     seconds = time.perf_counter() - start
     value = score_lines(data.task, lines)[data.task.headline]
     return Run(seed, value, *clock.rates(), seconds)
-
-
-def _row(task: TaskFigures, system: System) -> Row:
-    summary = system.scores.summary
-    other = None if system.name == OURS else task.difference(system.name)
-    return {
-        "system": system.name,
-        "examples_per_second": system.examples_per_second,
-        "spread": system.spread,
-        "examples_per_cpu_second": system.examples_per_cpu_second,
-        "ours_is_times_as_fast": other and task.ratio(system.name),
-        "by_processor_time": other and task.ratio(system.name, "cpu"),
-        "seconds": sum(run.seconds for run in system.runs) / len(system.runs),
-        f"mean_{task.metric}": summary.mean,
-        "sd": summary.sd,
-        "ours_less_it": other and other.gain,
-        "verdict": other and other.verdict,
-        **{f"seed_{seed}": value for seed, value in system.scores.values.items()},
-    }

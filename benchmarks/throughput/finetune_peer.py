@@ -8,10 +8,8 @@ logging, checkpoints, progress bars and evaluation during training.
 """
 
 import importlib.util
-import random
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +27,7 @@ from benchmarks.finetune.finetune import (
     build_network,
     choose_device,
     choose_precision,
+    seeded,
     training_rows,
 )
 from benchmarks.finetune.recipe import HyperParameters
@@ -98,7 +97,7 @@ def finetune_with_trainer(
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     rows = training_rows(data.train, settings.max_train_examples, seed)
     reported = next(iter(data.predicted.values()))
-    with _random_state_kept(device), tempfile.TemporaryDirectory() as folder:
+    with seeded(seed, device), tempfile.TemporaryDirectory() as folder:
         network = build_network(data.task, model, variant, seed, settings, device)
         head = network.head
         assert isinstance(head, LinearHead)
@@ -172,14 +171,3 @@ def _dataset(features: Features, rows: NDArray[np.int64]) -> list[dict[str, Any]
         }
         for row in rows
     ]
-
-
-@contextmanager
-def _random_state_kept(device: torch.device) -> Iterator[None]:
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[device.index or 0] if device.type == "cuda" else []):
-        try:
-            yield
-        finally:
-            random.setstate(python_state)
-            np.random.set_state(numpy_state)
