@@ -16,6 +16,7 @@ from benchmarks.report import report
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import rescore
 from benchmarks.results.results import MEASURED, current_results, largest_part, read_results
+from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.config.run import RunConfig
 from electrify.system.machine import CpuBf16
@@ -277,6 +278,8 @@ def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
     evaluate(config, str(model_folder), overwrite=False)
     folder = folder_of(config)
+    assert rescore(folder) == 0
+    assert write_submissions(folder) == []
     record = json.loads((folder / "results.jsonl").read_text())
     assert record["value"] is None
     assert record["degenerate"].startswith("loss is nan")

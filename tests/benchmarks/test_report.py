@@ -1,7 +1,6 @@
 import json
 import math
 import re
-import shutil
 import statistics
 from pathlib import Path
 from typing import Any
@@ -443,15 +442,6 @@ def test_a_result_file_cut_in_half_is_named(run):
     report([run], None)
 
 
-def test_scores_on_other_data_are_not_compared(tmp_path):
-    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
-    other = [row | {"data_sha256": {"ynat-v1.1_dev.json": "0" * 64}} for row in results()]
-    put_results(second, "".join(json.dumps(r) + "\n" for r in other))
-    report([first, second], tmp_path)
-    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "| b | – | – | – | not comparable: data sha256 differs |" in markdown
-
-
 def test_the_printed_config_is_the_runs_own(run):
     printed = run.parent / "printed.toml"
     printed.write_text(config_toml(read_run(run)), encoding="utf-8")
@@ -509,21 +499,6 @@ def test_a_damaged_file_is_named(run, name, content, message):
     (run / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         report([run], None)
-
-
-def test_encoders_beside_the_runs_own_have_a_column_and_are_escaped(run):
-    add_predictions(run)
-    shutil.copytree(run / "evaluate", run / "evaluate-<script>x")
-    report([run], None, baseline="export")
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert "&lt;script&gt;x" in page
-    assert "<script" not in page
-    markdown = (run / "report.md").read_text(encoding="utf-8")
-    table = markdown[markdown.index("Difference to: export") :]
-    row = cells(table, "klue-ynat")
-    assert row[:4] == ["klue-ynat", "\\<script\\>x", "macro\\_f1", "0"]
-    assert row[-1] == "cannot tell apart"
-    assert cells(markdown, "klue-ynat")[:2] == ["klue-ynat", "export"]
 
 
 def test_without_texts_no_sentence_of_the_corpus_is_quoted(run):

@@ -163,18 +163,3 @@ def test_the_control_is_that_of_one_variant(grid, tmp_path):
     gain = GridScores(runs).control_fits["klue-ner"].difference("a", UNTRAINED)
     (row,) = [line for line in page.splitlines() if line.startswith(f"| a \\> {UNTRAINED} |")]
     assert row.split(" | ")[3] == f"{0.61 - 0.15:+.4f} ± {gain.half_width:.4f}"
-
-
-def test_of_no_finished_run_the_page_says_so(grid, tmp_path):
-    assert "no run of tiny is finished" in write_report(grid, PLANNED, [], tmp_path / "out")
-    assert "No run is finished" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-
-
-def test_checkpoints_make_a_curve_with_a_band(grid, tmp_path):
-    points = ((1e9, dict.fromkeys(TASKS, 0.3)), (2e9, dict.fromkeys(TASKS, 0.5)))
-    runs = [figures("a", 0, 0.5, on_the_way=points), figures("a", 1, 0.52)]  # nothing of a spread
-    write_report(grid, ["a, seed 0", "a, seed 1"], runs, tmp_path / "out")
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "| a | 1e+09 | 0.3 | 0.3 | 0.3 | 0.3 | 0.3 |" in page  # of all, ko, each task
-    assert "<svg" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert math.isnan(GridScores(runs).fits[MEAN].sd)

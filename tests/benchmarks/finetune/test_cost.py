@@ -71,12 +71,6 @@ def test_a_frozen_encoder_is_run_once(fit):
     assert fitted_model.train_flops < fit()[0].train_flops / 3
 
 
-def test_micro_batches_cost_no_more_than_their_padding(fit):
-    whole, _ = fit()
-    parts, _ = fit(micro_batch_size=5)
-    assert 0.8 * whole.train_flops < parts.train_flops <= whole.train_flops
-
-
 def test_counting_changes_no_prediction(fit, monkeypatch):
     counted, _ = fit()
     monkeypatch.setattr("benchmarks.finetune.finetune.count_flops", lambda *_: (None, None))
@@ -115,10 +109,9 @@ def test_weights_that_are_inputs_are_counted(
     assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
 
 
-@pytest.mark.parametrize("sort", [NotImplementedError, AssertionError, TypeError])
-def test_what_cannot_be_counted_is_said(fit, monkeypatch, sort):
+def test_what_cannot_be_counted_is_said(fit, monkeypatch):
     def refuse(*_):
-        raise sort("no formula")
+        raise NotImplementedError("no formula")
 
     warnings: list[str] = []
     monkeypatch.setattr("benchmarks.finetune.cost.fitted", refuse)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import ElectraConfig, ElectraModel
 
 from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
-from benchmarks.finetune.finetune import Split, TaskFeatures, choose_device, finetune, training_rows
+from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, training_rows
 from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data.load import load_task
@@ -147,13 +147,6 @@ def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
     with pytest.raises(ValueError, match="has 18 ids, the model 9 embeddings"):
         open_model(str(tmp_path))
-
-
-def test_a_missing_gpu_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto").type == "cpu"
-    with pytest.raises(ValueError, match="torch sees no GPU"):
-        choose_device("cuda")
 
 
 def test_mean_pooling_is_the_mean_over_real_tokens():

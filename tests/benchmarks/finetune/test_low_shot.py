@@ -4,7 +4,6 @@ import itertools
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,15 +56,3 @@ def test_questions_without_answers_have_their_share():
     ]
     rows = low_shot_rows(examples, np.arange(80), np.arange(80), 0.1, seed=0)
     assert Counter(bool(examples[row].answers) for row in rows) == {True: 6, False: 2}
-
-
-def test_the_seed_decides():
-    examples, rows = labelled([0] * 100), np.arange(100)
-    parts = [low_shot_rows(examples, rows, rows, 0.1, seed).tolist() for seed in (0, 0, 1)]
-    assert parts[0] == parts[1] != parts[2]
-
-
-@pytest.mark.parametrize("value", [0.0, 1.5])
-def test_a_share_is_between_nothing_and_everything(make_config, value):
-    with pytest.raises(ValueError, match="train_fractions"):
-        make_config(train_fractions=[value])

@@ -219,19 +219,6 @@ def test_reported_rows_choose_nothing(model, features, make_settings):
     assert 0 < first.selected["step"] <= first.hyper_parameters["num_steps"]
 
 
-def test_an_epoch_is_once_through_the_rows_however_many_steps_there_are(
-    model, features, make_settings
-):
-    options = make_settings(
-        num_epochs=1, min_steps=40, selection="best-on-a-split-of-train", evaluations_per_epoch=2
-    )
-    found = finetune(features, model, "pretrained", 0, options)
-    every = int(found.num_train_examples / options.batch_size / 2)
-    assert found.hyper_parameters["num_steps"] == 40
-    assert every > 1
-    assert found.selected["num_evaluations"] == math.ceil(40 / every)
-
-
 def changed(model, before, options, features):
     """Names of the encoder's weights that fine-tuning changed."""
     kept = {}

@@ -1,6 +1,5 @@
 """Curves, costs and published scores in the report of a run."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -266,13 +265,6 @@ def test_an_average_over_parts_has_a_name_of_its_own():
     assert overall([part, *whole[1:]]) == {
         (f"{ELECTRA_AVERAGE}, not on the official rows", "pretrained"): 0.5
     }
-
-
-def test_undefined_scores_break_nothing(on_the_way):
-    own = seeds(math.nan, 0.5, degenerate="loss is nan")
-    run = make_run(own, {120: seeds(math.nan)}, low_shot=[*own, *seeds(0.1, train_fraction=0.1)])
-    for add in (add_curves, add_score_cost, add_references):
-        assert "glue-cola" in markdown(add, run)
 
 
 def test_the_card_gets_the_tables_that_there_are(tmp_path):

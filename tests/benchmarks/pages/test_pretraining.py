@@ -28,20 +28,7 @@ OBJECTIVES = {
             "Replaced tokens",
         ],
     ),
-    "electra-15": (
-        GENERATOR | DETECTION | {"discriminator_loss": 0.52},
-        [
-            "Generator loss",
-            "Discriminator loss",
-            "Replaced token detection, held-out text",
-            "Replaced tokens",
-        ],
-    ),
     "mlm": (LANGUAGE | {"discriminator_loss": 3.9}, ["Main network, MLM loss"]),
-    "replace-mlm": (
-        GENERATOR | LANGUAGE | {"discriminator_loss": 3.9},
-        ["Generator loss", "Main network, MLM loss", "Replaced tokens"],
-    ),
     "all-tokens-mlm": (
         GENERATOR | LANGUAGE | DETECTION | {"discriminator_loss": 0.7},
         [

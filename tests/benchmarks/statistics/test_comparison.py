@@ -22,8 +22,6 @@ from benchmarks.statistics.comparison import (
     within,
 )
 from benchmarks.statistics.scores import sample_of, scores_of, task_scores
-from benchmarks.statistics.uncertainty import resample
-from benchmarks.tasks.glue import SST2
 from tests.benchmarks.conftest import make_result, put_predictions
 
 NUM_EXAMPLES = 200
@@ -102,14 +100,6 @@ def test_a_family_asks_more_of_each_member():
     assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
 
 
-def test_what_cannot_be_told_is_no_member_of_the_family():
-    found = compare(sample(0.8, 0.81, 0.82), sample(0.5, 0.51, 0.52), True)
-    one = compare(sample(0.8), sample(0.5), True)
-    missing = compare(sample(0.8), sample(), True)
-    assert corrected([one, found, missing]) == [one, found, missing]
-    assert found.p_corrected == found.difference.p
-
-
 # --- outcomes -------------------------------------------------------------------------------------
 
 
@@ -153,13 +143,6 @@ def test_other_data_are_not_compared(changes):
     assert found.outcome == "not comparable"
     assert found.why == f"{next(iter(changes)).replace('_', ' ')} differs"
     assert incomparable(result(), result(seed=3, value=0.1)) is None
-
-
-def test_other_examples_are_not_compared():
-    sides = [
-        sample_of([result()], resample(SST2, {0: lines(100, prefix)})) for prefix in ("a", "b")
-    ]
-    assert compare(*sides, True).verdict == "not comparable: ids of the examples differ"
 
 
 # --- records --------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Intervals are those of the formulas that hold at either end, and hold in between."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,7 +146,7 @@ def test_both_levels_add_up():
     assert (found.high - found.low) / 2 == pytest.approx(half)
 
 
-LEVELS = [(0.0, 3), (0.02, 3), (0.1, 3), (0.1, 5)]
+LEVELS = [(0.0, 3), (0.1, 5)]
 
 
 def models(rng, sd, num_seeds, num_examples=100):
@@ -232,13 +231,3 @@ def test_resamples_without_a_score_are_counted():
     draws = resample(STSB, {0: many})
     equal = difference({0: 0.1}, draws, {0: 0.1}, draws)
     assert equal.estimate.num_undefined == found.num_undefined
-
-
-def test_resamples_without_a_score_are_left_out_of_a_difference():
-    draws, other = (resample(SST2, {0: first_right(50, right)}) for right in (45, 30))
-    holed = draws.scores[0].copy()
-    holed[:60] = math.nan
-    found = difference({0: 0.9}, replace(draws, scores={0: holed}), {0: 0.6}, other)
-    error = np.std((draws.scores[0] - other.scores[0])[60:])
-    assert found.estimate.num_undefined == 60
-    assert found.p == pytest.approx(2 * stats.t.sf(0.3 / error, 49))

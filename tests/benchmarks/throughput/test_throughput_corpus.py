@@ -119,11 +119,6 @@ def test_copies_that_are_plain_are_found_and_costs_are_measured(done) -> None:
     assert 50 < near["peak_mb"] < 2000
 
 
-def test_no_data_is_refused(tmp_path: Path, capsys) -> None:
-    assert main(["corpus", "--data-dir", str(tmp_path / "none"), "--work", str(tmp_path)]) == 1
-    assert "give --data-dir DIR" in capsys.readouterr().err
-
-
 def test_a_peer_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path, monkeypatch) -> None:
     def refuse(work: Path, languages: set[str]) -> Path:
         raise ValueError(f"cannot be installed below {work}")

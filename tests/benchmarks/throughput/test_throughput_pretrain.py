@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from benchmarks.throughput.pretrain import (
 )
 from benchmarks.throughput.pretrain_systems import (
     AGAIN,
-    AS_WRITTEN,
     COMPILED_PEER,
     OURS,
     PADDED,
@@ -28,8 +26,6 @@ from benchmarks.throughput.pretrain_systems import (
     make_ours,
     make_peer,
     shard_pool,
-    step_peak_bytes,
-    time_in_turn,
     zipf_pool,
 )
 from model import vocabulary_head as head_loss
@@ -146,17 +142,6 @@ def test_shards_of_a_run_are_read(tmp_path):
     assert bool((pool.batch(0).input_ids[:, 0] == SPECIAL.cls).all())
 
 
-def test_variants_run_in_turn_and_in_alternating_order():
-    calls: list[str] = []
-
-    def variant(name: str) -> Variant:
-        return Variant(name, tiny_pool(), lambda _: calls.append(name), [], CPU)
-
-    timed = time_in_turn([variant("a"), variant("b")], num_rounds=2, num_steps=2, num_warmup=1)
-    assert calls == ["a", "a", "b", "b", *"aabb", *"bbaa"]
-    assert [(of.name, len(of.wall), len(of.cpu)) for of in timed] == [("a", 2, 2), ("b", 2, 2)]
-
-
 def timed(name: str, *seconds: float) -> Timed:
     return Timed(name, seconds, tuple(2 * of for of in seconds))
 
@@ -179,26 +164,6 @@ def test_rates_count_padding_apart_and_flops_by_one_formula(monkeypatch):
     assert row["schedule_hours"] == pytest.approx(1e6 * 128 * 128 / 3600 / row["tokens_per_second"])
 
 
-def test_peak_memory_has_the_gradients_that_a_step_makes_in_place_of_the_last_ones(monkeypatch):
-    """Those of the step before lie there when it begins, and are not a part of what stays."""
-    weight = torch.nn.Parameter(torch.zeros(10))
-    weight.grad = torch.zeros(10)
-    steps: list[int] = []
-    variant = Variant("a", tiny_pool(), steps.append, [weight], torch.device("cuda"))
-    for name, value in (
-        ("memory_allocated", 3 * 40 + 40 + 5),
-        ("max_memory_allocated", 3 * 40 + 40 + 5 + 100),
-    ):
-        monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value)
-    for name in ("reset_peak_memory_stats", "synchronize"):
-        monkeypatch.setattr(torch.cuda, name, lambda _: None)
-    # weights and two moments, the gradient, and 100 more; 5 are of another variant
-    assert step_peak_bytes(variant) == 3 * 40 + 40 + 100
-    assert steps == [0]
-    monkeypatch.setattr(Variant, "recorded_bytes", lambda self: 1000)  # its gradients are in there
-    assert step_peak_bytes(variant) == 3 * 40 + 100 + 1000
-
-
 def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
     # the compiler takes a minute and more; what is called in its place is what it would compile
     monkeypatch.setattr(torch, "compile", lambda module: module)
@@ -219,15 +184,6 @@ def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
     plain = json.loads(json.dumps(report.as_json(), allow_nan=False))
     assert plain["tables"]["systems"][0]["mfu"] is None
     assert f"| {PEER}" in report.markdown().replace("\\", "")
-
-
-def test_beside_the_fast_path_the_same_step_is_timed_as_it_is_written(monkeypatch):
-    # what is called in the compiler's place is what it would compile
-    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    report = measure(replace(SETTINGS, fast="on"))
-    assert [row["system"] for row in report.rows("systems")] == [OURS, AS_WRITTEN, PADDED]
-    assert [row["against"] for row in report.rows("ratios")] == [AS_WRITTEN, AGAIN]
-    assert report.conditions["how"] == "fp32, compiled"
 
 
 def test_what_cannot_run_is_told_and_left_out(monkeypatch):
@@ -282,14 +238,3 @@ def test_values_that_make_no_sense_are_refused_by_name(words: list[str], capsys)
     with pytest.raises(SystemExit):
         main(words)
     assert words[1] in capsys.readouterr().err
-
-
-def test_padded_sequences_reach_the_peer_with_a_mask():
-    make = partial(make_peer, SETTINGS.config(), device=CPU, compiled=False)
-    variant, peer = make(pool=tiny_pool(packed=False))
-    seen: list[object] = []
-    peer.register_forward_pre_hook(lambda _, given: seen.append(given[4]))
-    variant.run(1)
-    (mask,) = seen
-    assert isinstance(mask, torch.Tensor)
-    assert torch.equal(mask.bool(), tiny_pool(packed=False).input_ids[0] != SPECIAL.pad)

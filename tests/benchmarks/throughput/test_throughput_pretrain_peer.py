@@ -1,7 +1,5 @@
 """The peer computes what ours does: same weights, masks and samples, equal losses and gradients."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -20,7 +18,6 @@ from benchmarks.throughput.pretrain_peer import (
 from benchmarks.throughput.pretrain_systems import make_model, zipf_pool
 from model.batch import SpecialTokens
 from model.objectives import run_objective
-from model.train.step import AS_WRITTEN, Parts
 
 CPU = torch.device("cpu")
 SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
@@ -72,20 +69,6 @@ def test_the_comparison_of_a_run_sees_samples_that_differ(monkeypatch):
     wrong = compare_with_peer(CONFIG, tiny_pool(), CPU)
     assert wrong["generator_relative_error"] < 1e-6
     assert wrong["word_gradient_relative_error"] > 1e-4
-
-
-def test_where_steps_are_compiled_that_is_what_is_compared(monkeypatch):
-    """A compiler that doubled the loss would be seen; where nothing is compiled none is asked."""
-
-    def doubled(*arguments: Any) -> Any:
-        loss, outputs = AS_WRITTEN.loss_of(*arguments)
-        return 2 * loss, outputs
-
-    parts = Parts(AS_WRITTEN.mask, doubled), None
-    monkeypatch.setattr(pretrain_peer, "compile_parts", lambda model, ranks: parts)
-    found = [compare_with_peer(CONFIG, tiny_pool(), CPU, compiled) for compiled in (False, True)]
-    errors = [of["word_gradient_relative_error"] for of in found]
-    assert errors == pytest.approx([0.0, 1.0], abs=1e-5)
 
 
 def test_the_peer_chooses_as_many_positions_as_ours_in_the_mean():
