@@ -7,24 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.compare import add_comparison, comparison_numbers
+from benchmarks.pages.compare import add_comparison
 from benchmarks.pages.corpus import add_corpus, add_vocabulary
 from benchmarks.pages.cost import add_score_against_flops, add_score_cost
 from benchmarks.pages.curves import add_curves
-from benchmarks.pages.errors import add_errors, errors_numbers
-from benchmarks.pages.leakage import add_leakage, leakage_numbers
-from benchmarks.pages.pretraining import add_pretraining, alarms_of
+from benchmarks.pages.errors import add_errors
+from benchmarks.pages.leakage import add_leakage
+from benchmarks.pages.pretraining import add_pretraining
 from benchmarks.pages.references import add_references
-from benchmarks.pages.scores import add_scores, scores_numbers
-from benchmarks.pages.sections import add_cost, add_example, final_valid
+from benchmarks.pages.scores import add_scores
+from benchmarks.pages.sections import add_cost, add_example
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.statistics.comparison import Baseline, resolve_baseline
 from benchmarks.statistics.errors import TaskErrors, errors_of
 from electrify.system.progress import log
 
-FORMAT_VERSION = 3
-_CORPUS_KEYS = ("totals", "sources", "removed", "malformed", "altered")  # not every file
+FORMAT_VERSION = 4
 
 
 def report(
@@ -55,8 +54,7 @@ def report(
     errors = [errors_of(run, data_dir, with_texts) for run in runs]
     chosen = resolve_baseline(baseline, runs, _names(runs))
     document = _document(runs, errors, chosen, with_texts)
-    numbers = _numbers(runs, errors, chosen) | {"tables": document.tables}
-    document.write(target, _defined(numbers))
+    document.write(target, _defined(_numbers(runs, document)))
     log(f"report: {target / 'report.html'}")
     return target / "report.html"
 
@@ -112,32 +110,15 @@ def _names(runs: Sequence[RunFolder]) -> list[str]:
     ]
 
 
-def _numbers(
-    runs: Sequence[RunFolder], errors: Sequence[Sequence[TaskErrors]], baseline: Baseline
-) -> dict[str, Any]:
-    """Scores, errors and leakage in full, for programs; the tables of the report stand beside."""
+def _numbers(runs: Sequence[RunFolder], document: TwinPage) -> dict[str, Any]:
+    """The tables as printed, for programs, and what pretraining summed up of each run."""
     return {
         "format_version": FORMAT_VERSION,
-        "comparisons": comparison_numbers(runs, _names(runs), baseline) if runs[1:] else [],
         "runs": [
-            {
-                "name": run.name,
-                "unfinished": list(run.unfinished),
-                "summary": run.summary,
-                "final_valid": final_valid(run),
-                "alarms": alarms_of(run),
-                "leakage": leakage_numbers(run),
-                "scores": scores_numbers(run, baseline),
-                "errors": errors_numbers(wrong),
-                "corpus": {k: run.corpus[k] for k in _CORPUS_KEYS if k in run.corpus},
-                "vocabulary": run.vocabulary,
-                "cost": {
-                    stage: {k: made[k] for k in ("seconds", "peak_memory_mb", "git_commit")}
-                    for stage, made in run.manifests.items()
-                },
-            }
-            for run, wrong in zip(runs, errors, strict=True)
+            {"name": run.name, "unfinished": list(run.unfinished), "summary": run.summary}
+            for run in runs
         ],
+        "tables": document.tables,
     }
 
 

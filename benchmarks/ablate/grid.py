@@ -31,7 +31,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from benchmarks.tasks.registry import resolve_tasks
-from electrify.config.load import load_config, toml_key, toml_value
+from electrify.config.load import override_config, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.config.section import Count, Section
 from electrify.stage.folder import digest_of
@@ -90,6 +90,7 @@ class Grid:
 
     name: str
     base: Path
+    raw: dict[str, Any]  # what stands in the base's file
     seeds: tuple[int, ...]
     num_processes: int
     curve_points: int
@@ -136,14 +137,15 @@ def load_grid(path: Path) -> Grid:
     except ValidationError as error:
         raise ValueError(f"{path}: {_problems(error)}") from None
     base = path.parent / file.base
-    _check_variants(path, base, file)
+    raw = _check_variants(path, base, file)
     _check_experiments(path, file)
     experiments = file.experiments or {ALL: Experiment(variants=tuple(file.variants))}
-    seeds = file.seeds or (load_config(base, overrides_of(file.common)).seed,)
+    seeds = file.seeds or (override_config(raw, overrides_of(file.common), str(base)).seed,)
     curves = tuple(file.variants) if file.curves is None else file.curves
     return Grid(
         file.name,
         base,
+        raw,
         seeds,
         file.num_processes,
         file.curve_points,
@@ -188,8 +190,10 @@ def _problems(error: ValidationError) -> str:
     return "\n  ".join([form, *lines])
 
 
-def _check_variants(path: Path, base: Path, file: _GridFile) -> None:
+def _check_variants(path: Path, base: Path, file: _GridFile) -> dict[str, Any]:
+    """What stands in the base's file, where each variant makes a config of it."""
     folders: dict[str, str] = {}
+    raw: dict[str, Any] = {}
     for label, changes in file.variants.items():
         if label == UNTRAINED:
             raise ValueError(f"{path}: {label!r} is the control's name; name the variant otherwise")
@@ -201,9 +205,11 @@ def _check_variants(path: Path, base: Path, file: _GridFile) -> None:
                 + "; name it otherwise"
             )
         try:
-            load_config(base, overrides_of({**file.common, **changes}))
+            raw = raw or read_config(base)
+            override_config(raw, overrides_of({**file.common, **changes}), str(base))
         except (ValueError, OSError) as error:  # OSError: a base that cannot be read
             raise ValueError(f"{path}, variant {label!r}: {error}") from None
+    return raw
 
 
 def _check_experiments(path: Path, file: _GridFile) -> None:
@@ -279,7 +285,7 @@ def run_label(variant: str, seed: int) -> str:
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     """The grid's base with what is common to all variants; `overrides` are the user's."""
-    config = load_config(grid.base, [*overrides_of(grid.common), *overrides])
+    config = _config(grid, [*overrides_of(grid.common), *overrides])
     if is_address(config.output_dir):
         raise ValueError(
             f"output_dir = {config.output_dir!r}: the runs of an ablation share folders by "
@@ -288,6 +294,10 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     if grid.judged_by:
         _check_columns(grid, config)
     return config
+
+
+def _config(grid: Grid, words: Sequence[str]) -> RunConfig:
+    return override_config(grid.raw, words, str(grid.base))
 
 
 def _check_columns(grid: Grid, base: RunConfig) -> None:
@@ -326,7 +336,7 @@ def _run(
 ) -> Run:
     folder = grid_folder(grid, base) / slug(variant) / f"seed-{seed}"
     words = [*overrides_of(grid.common), *overrides, *overrides_of(grid.variants[variant])]
-    config = load_config(grid.base, words)
+    config = _config(grid, words)
     num_steps, warmup_steps = equal_steps(base, config)
     # other seeds of fine-tuning for every seed of pretraining: else the untrained control, which
     # depends on the former alone, would be the same in all runs
@@ -350,7 +360,7 @@ def _run(
         every = -(-num_steps // grid.curve_points)  # rounded up: no checkpoint next to the last
         changes |= {"pretrain.keep_every_steps": every, "pretrain.checkpoint_every_steps": every}
     words += overrides_of(changes)
-    return Run(variant, seed, load_config(grid.base, words), tuple(words), has_curve)
+    return Run(variant, seed, _config(grid, words), tuple(words), has_curve)
 
 
 def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:

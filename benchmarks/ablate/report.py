@@ -419,34 +419,22 @@ def _difference(scores: GridScores, column: str, variant: str, reference: str) -
 def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
     tasks = list(dict.fromkeys(task for run in runs for task in run.scores))
     with document.fold("Every run"):
-        document.table(
+        document.records(
             [
-                "variant",
-                "seed",
-                "steps",
-                "tokens",
-                "FLOPs, matrix products",
-                "FLOPs, paper",
-                "tokens a second",
-                "hours",
-                "learnt nothing",
-                *tasks,
-            ],
-            [
-                (
-                    run.variant,
-                    run.seed,
-                    run.summary["num_steps"],
-                    run.summary["tokens"],
-                    f"{run.flops:.3g}",
-                    f"{run.summary['flops_paper']:.3g}",
-                    run.summary.get("tokens_per_second"),
-                    run.hours,
-                    run.num_degenerate,
-                    *(run.scores.get(task) for task in tasks),
-                )
+                {
+                    "variant": run.variant,
+                    "seed": run.seed,
+                    "steps": run.summary["num_steps"],
+                    "tokens": run.summary["tokens"],
+                    "FLOPs, matrix products": f"{run.flops:.3g}",
+                    "FLOPs, paper": f"{run.summary['flops_paper']:.3g}",
+                    "tokens a second": run.summary.get("tokens_per_second"),
+                    "hours": run.hours,
+                    "learnt nothing": run.num_degenerate,
+                    **{task: run.scores.get(task) for task in tasks},
+                }
                 for run in runs
-            ],
+            ]
         )
 
 

@@ -171,6 +171,6 @@ def peak_memory(device: torch.device) -> int:
     return peak_since_restart_mb()
 
 
-def device_name(device: torch.device) -> str:
+def describe_device(device: torch.device) -> str:
     """As records state it."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

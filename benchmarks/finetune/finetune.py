@@ -25,17 +25,16 @@ from benchmarks.encoder import (
     prepare_encoder,
     with_added_tokens,
 )
-from benchmarks.finetune.cost import count_flops, device_name, peak_memory, start_memory
-from benchmarks.finetune.recipe import HyperParameters, options_for, resolve_hyper_parameters
-from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep, Selection, Trainer
+from benchmarks.finetune.cost import count_flops, describe_device, peak_memory, start_memory
+from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
-from benchmarks.tasks.heads.linear import HEAD_DROPOUT, EncoderWithHead
+from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kind import Example, Features, Line, Outputs
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.spans_files import QuestionExample
 from benchmarks.tasks.task import Task
-from electrify.config.evaluate import EvaluateConfig
 from electrify.system.machine import CpuBf16
 
 
@@ -58,7 +57,6 @@ class TaskFeatures:
     task: Task
     train: Split
     predicted: Mapping[str, Split]
-    max_length: int  # of a row, in pieces
     selection: Split | None = None  # rows out of the training split that choose the model
 
 
@@ -68,10 +66,9 @@ class Finetuned:
 
     lines: Mapping[str, list[Line]]  # predictions are None after a failed training
     degenerate: str | None
-    hyper_parameters: HyperParameters
+    hyper_parameters: Mapping[str, Any]  # with the number of steps and of rows at once in the end
     num_train_examples: int
     train_seconds: float
-    micro_batch_size: int  # rows at once, in the end
     selected: Mapping[str, Any] = field(default_factory=dict)  # which model, and how it was found
     train_flops: float | None = None  # as `cost.count_flops`
     inference_flops: float | None = None  # of one reported example
@@ -84,30 +81,22 @@ def finetune(
     model: ModelSource,
     variant: Variant,
     seed: int,
-    options: EvaluateConfig,
+    settings: HyperParameters,
     on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
+    device_name: str = "auto",
 ) -> Finetuned:
     """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     model and its control share all but the last. Global random state is as before afterwards.
     """
-    device, task = choose_device(options.device), data.task
-    given = options_for(task, options)
-    rows = learnt_rows(data, given.max_train_examples, seed, train_fraction)
-    settings = resolve_hyper_parameters(
-        task,
-        options,
-        model.config.hidden_size,
-        len(rows),
-        HEAD_DROPOUT,
-        choose_precision(options.precision, device),
-    )
-    settings = replace(settings, max_sequence_length=data.max_length)
-    selection = _selection(data, options, len(rows) / settings.batch_size)
+    device, task = choose_device(device_name), data.task
+    settings = replace(settings, precision=choose_precision(settings.precision, device))
+    rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
+    selection = _selection(data, settings, len(rows) / settings.batch_size)
     start_memory(device)
-    with _seeded(seed, device):
+    with seeded(seed, device):
         network = build_network(task, model, variant, seed, settings, device)
         trainer = Trainer(
             network,
@@ -115,8 +104,6 @@ def finetune(
             model.tokenizer.pad_token_id,
             settings,
             f"{task.name}, {encoder_label(variant, model.name)}, seed {seed}",
-            given.micro_batch_size or settings.batch_size,
-            PREDICTION_BATCH_FACTOR * settings.batch_size,
         )
         start = time.monotonic()
         failure = trainer.train(data.train.features, rows, seed, on_step, selection)
@@ -133,15 +120,14 @@ def finetune(
     return Finetuned(
         lines,
         degenerate,
-        settings,
+        settings.record(len(rows)) | {"micro_batch_size": trainer.micro_batch_size},
         num_examples,
         train_seconds,
-        trainer.micro_batch_size,
         selection.described() if selection else {},
         train_flops,
         inference_flops,
         memory,
-        device_name(device),
+        describe_device(device),
     )
 
 
@@ -165,19 +151,19 @@ def build_network(
 
 
 def _selection(
-    data: TaskFeatures, options: EvaluateConfig, steps_per_epoch: float
+    data: TaskFeatures, settings: HyperParameters, steps_per_epoch: float
 ) -> Selection | None:
     """What chooses the model; None for that of the last step."""
     task, split = data.task, data.selection
-    if split is None:
+    if split is None or settings.evaluations_per_epoch is None:
         return None
 
     def score(trainer: Trainer) -> float:
         lines, _ = _lines(task, split, trainer.predict(split.features), None)
         return score_lines(task, lines)[task.headline]
 
-    every = max(1, int(steps_per_epoch / options.evaluations_per_epoch))
-    return Selection(score, every, options.patience, task.higher_is_better)
+    every = max(1, int(steps_per_epoch / settings.evaluations_per_epoch))
+    return Selection(score, every, settings.patience, task.higher_is_better)
 
 
 def _lines(
@@ -216,13 +202,13 @@ def _cpu_bf16() -> CpuBf16:
     return CpuBf16.measured(ones, ones.bfloat16())
 
 
-def settle_precision(options: EvaluateConfig, before: str | None) -> EvaluateConfig:
-    """With one precision for all jobs: "auto" is that of the jobs `before`, if there are any."""
-    device, asked = choose_device(options.device), options.precision
+def settle_precision(asked: str, device_name: str, before: str | None) -> str:
+    """One precision for all jobs: "auto" is that of the jobs `before`, if there are any."""
+    device = choose_device(device_name)
     taken = before if asked == "auto" and before else choose_precision(asked, device)
     if device.type == "cpu":
         _cpu_bf16().report("evaluate.precision", asked, taken)
-    return options.model_copy(update={"precision": taken})
+    return taken
 
 
 def learnt_rows(
@@ -255,7 +241,7 @@ def training_rows(split: Split, max_train_examples: int | None, seed: int) -> ND
 
 
 @contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed Python, NumPy and torch, and put their states back afterwards."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
     devices = [device.index or 0] if device.type == "cuda" else []

@@ -1,12 +1,12 @@
 """One job of an evaluation: one task, one model variant, one seed."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource, Variant, fitting_length, with_added_tokens
 from benchmarks.finetune.finetune import (
@@ -17,12 +17,7 @@ from benchmarks.finetune.finetune import (
     learnt_rows,
     sampled_examples,
 )
-from benchmarks.finetune.recipe import (
-    max_sequence_length,
-    options_for,
-    resolve_hyper_parameters,
-    seeds_for,
-)
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
 from benchmarks.results.results import Result, encoder_label
@@ -30,6 +25,7 @@ from benchmarks.tasks.data.load import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.kind import Example
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
+from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
 from electrify.system.progress import warn
 
@@ -42,12 +38,9 @@ class Job:
     variant: Variant
     seed: int
     encoder: str  # its name or path
-    train_fraction: float = 1.0
-
-    @property
-    def key(self) -> tuple[str, str, int, float]:
-        """As `Result.job`."""
-        return self.task.name, self.variant, self.seed, self.train_fraction
+    settings: HyperParameters
+    train_fraction: float
+    key: str  # digest of all of this, the weights and the data: `Result.key`
 
     @property
     def label(self) -> str:
@@ -57,31 +50,48 @@ class Job:
         return f"{self.task.name}, {name}, seed {self.seed}{part}"
 
 
-def plan_jobs(options: EvaluateConfig, tasks: Sequence[Task], encoder: str) -> list[Job]:
+def plan_jobs(
+    options: EvaluateConfig,
+    tasks: Sequence[Task],
+    source: ModelSource,
+    made_from: Mapping[str, object],
+) -> list[Job]:
     """Every job, task by task, the largest part of the training split first, of each part the
-    encoder before its control."""
-    variants: list[Variant] = ["pretrained"]
-    if options.random_init_control:
-        variants.append("random-init")
+    encoder before its floors. `made_from` are digests of weights and data by task."""
+    floors: list[Variant] = ["random-init"] if options.random_init_control else []
     fractions = sorted(set(options.train_fractions), reverse=True)
-    return [
-        Job(task, variant, seed, encoder, fraction)
-        for task in tasks
-        for fraction in fractions
-        for variant in variants
-        for seed in seeds_for(task, options)
-    ]
+    jobs = []
+    for task in tasks:
+        settings = settings_for(task, options, source)
+        for_all = [task.name, task.version, made_from[task.name], asdict(settings)]
+        for fraction, variant, seed in product(
+            fractions, ("pretrained", *floors), seeds_for(task, options)
+        ):
+            key = digest_of([*for_all, fraction, variant, seed])[:16]
+            jobs.append(Job(task, variant, seed, source.name, settings, fraction, key))
+    return jobs
+
+
+def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> HyperParameters:
+    """`hyper_parameters`, with rows as long as the model takes."""
+    settings = hyper_parameters(task, options, source.config.hidden_size)
+    was_given = "max_sequence_length" in options_for(task, options)
+    length = fitting_length(settings.max_sequence_length, source, was_given)
+    return replace(settings, max_sequence_length=length)
 
 
 def prepare(
-    task: Task, data: TaskData, source: ModelSource, options: EvaluateConfig
+    task: Task,
+    data: TaskData,
+    source: ModelSource,
+    settings: HyperParameters,
+    seeds: Sequence[int],
 ) -> TaskFeatures:
-    """The task's splits in pieces, with a warning for each in which something is cut."""
-    length = fitting_length(
-        max_sequence_length(task, options, source.config.hidden_size),
-        source,
-        was_given=options_for(task, options).max_sequence_length is not None,
-    )
+    """The task's splits in pieces, with a warning for each in which something is cut.
+
+    Of the training split the examples that one of `seeds` learns from.
+    """
+    length = settings.max_sequence_length
     tokenizer = with_added_tokens(source.tokenizer, task.kind.added_tokens)
 
     def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
@@ -103,44 +113,36 @@ def prepare(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
         )
-    train, chosen = _held_out(task, data.train, options)
+    train, chosen = _held_out(task, data.train, settings)
     held_out = prepared("selection", chosen, train=False) if chosen else None
     predicted = {name: prepared(name, rows, train=False) for name, rows in data.predicted.items()}
-    positions = _sampled(task, len(train), options)
+    most = settings.max_train_examples
+    positions = np.unique(np.concatenate([sampled_examples(len(train), most, n) for n in seeds]))
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))
-    return TaskFeatures(task, learnt, predicted, length, held_out)
+    return TaskFeatures(task, learnt, predicted, held_out)
 
 
 def _held_out(
-    task: Task, train: tuple[Example, ...], options: EvaluateConfig
+    task: Task, train: tuple[Example, ...], settings: HyperParameters
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """What is learnt from, and what chooses the model: nothing where the last one is taken."""
-    if options.selection == "last":
+    fraction = settings.selection_fraction
+    if fraction is None:
         return train, ()
-    learnt, chosen = split_by_group(task, train, 1 - options.selection_fraction, salt="selection\n")
+    learnt, chosen = split_by_group(task, train, 1 - fraction, salt="selection\n")
     if not learnt or not chosen:
         raise ValueError(
-            f"{task.name}: evaluate.selection_fraction = {options.selection_fraction} leaves "
+            f"{task.name}: evaluate.selection_fraction = {fraction} leaves "
             f"{len(learnt)} rows to learn from and {len(chosen)} to choose the model by"
         )
     return learnt, chosen
 
 
-def _sampled(task: Task, num_examples: int, options: EvaluateConfig) -> NDArray[np.int64]:
-    """Positions of the examples that some seed learns from: no others are worth tokenising."""
-    most = options_for(task, options).max_train_examples
-    seeds = seeds_for(task, options)
-    return np.unique(np.concatenate([sampled_examples(num_examples, most, n) for n in seeds]))
-
-
-def num_rows(job: Job, features: TaskFeatures, source: ModelSource, options: EvaluateConfig) -> int:
+def num_rows(job: Job, features: TaskFeatures) -> int:
     """Rows a job trains on, over all epochs."""
-    given = options_for(job.task, options)
-    rows = learnt_rows(features, given.max_train_examples, job.seed, job.train_fraction)
-    hidden_size = source.config.hidden_size
-    settings = resolve_hyper_parameters(job.task, options, hidden_size, len(rows), 0.0, "fp32")
-    return settings.num_steps * settings.batch_size
+    rows = learnt_rows(features, job.settings.max_train_examples, job.seed, job.train_fraction)
+    return job.settings.num_steps(len(rows)) * job.settings.batch_size
 
 
 def run_job(
@@ -148,21 +150,24 @@ def run_job(
     data: TaskData,
     features: TaskFeatures,
     source: ModelSource,
-    options: EvaluateConfig,
+    device: str,
     on_step: OnStep,
 ) -> tuple[Result, Finetuned]:
-    """Fine-tune, predict and score."""
+    """Fine-tune, predict and score; the record lacks but where its predictions stand."""
     start = time.monotonic()
     task, reported = job.task, features.predicted[data.split]
-    fitted = finetune(features, source, job.variant, job.seed, options, on_step, job.train_fraction)
+    settings = job.settings
+    fitted = finetune(
+        features, source, job.variant, job.seed, settings, on_step, job.train_fraction, device
+    )
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
     doubts = [] if fitted.degenerate else task.kind.doubts(task, data.train, lines)
-    settings = fitted.hyper_parameters
-    planned = options_for(task, options).micro_batch_size or settings.batch_size
-    if fitted.micro_batch_size < min(planned, settings.batch_size):
-        doubts.append(f"out of memory: batches of {fitted.micro_batch_size} rows at once")
+    at_once = fitted.hyper_parameters["micro_batch_size"]
+    if at_once < min(settings.micro_batch_size or settings.batch_size, settings.batch_size):
+        doubts.append(f"out of memory: batches of {at_once} rows at once")
     result = Result(
+        key=job.key,
         suite=task.suite,
         task=task.name,
         task_version=task.version,
@@ -178,11 +183,11 @@ def run_job(
         num_train_examples=fitted.num_train_examples,
         parts=dict(data.parts),
         truncated_fraction=reported.features.num_truncated / len(data.reported),
-        selection=options.selection,
+        selection=settings.selection,
         selected=dict(fitted.selected),
         degenerate=fitted.degenerate,
         notes=doubts,
-        hyper_parameters={**asdict(settings), "micro_batch_size": fitted.micro_batch_size},
+        hyper_parameters=dict(fitted.hyper_parameters),
         versions=versions(),
         data_sha256=data.sha256,
         git_commit=git_commit(),
@@ -211,7 +216,5 @@ def write_lines(folder: Path, result: Result, fitted: Finetuned) -> None:
     }
     for split, lines in fitted.lines.items():
         further = "" if split == result.split else split
-        path = prediction_path(
-            folder, result.task, result.model, result.seed, further, result.train_fraction
-        )
+        path = prediction_path(folder, result, further)
         write_predictions(path, {**about, "split": split}, lines)

@@ -65,14 +65,17 @@ def build_optimizer(
     return torch.optim.AdamW(described, eps=settings.adam_epsilon, fused=True)
 
 
-def set_rates(optimizer: torch.optim.AdamW, settings: HyperParameters, step: int) -> None:
+def set_rates(
+    optimizer: torch.optim.AdamW, settings: HyperParameters, step: int, num_steps: int
+) -> None:
     """Rates of a step counted from 0, by the schedule.
 
     torch's step is rate / c1 * m / (sqrt(v / c2) + epsilon) with c = 1 - beta^t. Without bias
     correction rate, epsilon and decay are such that it is rate * m / (sqrt(v) + epsilon), the step
     of google-research/electra model/optimization.py.
     """
-    share = schedule(settings.schedule, step, settings.num_steps, settings.warmup_steps)
+    warmup_steps = int(num_steps * settings.warmup_fraction)
+    share = schedule(settings.schedule, step, num_steps, warmup_steps)
     scale = root = 1.0
     if not settings.adam_bias_correction:
         first, second = (1 - beta ** (step + 1) for beta in optimizer.defaults["betas"])

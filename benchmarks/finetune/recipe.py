@@ -9,9 +9,10 @@ decay) is that of the recipe asked for, "auto" being the one of the task's autho
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from benchmarks.tasks.heads.linear import HEAD_DROPOUT
 from benchmarks.tasks.task import Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 
@@ -19,49 +20,46 @@ Size = Literal["small", "base", "large"]
 # "product": (1 - t/T) min(1, t/W), the released ELECTRA code; "linear": up to W, then down to T
 Schedule = Literal["product", "linear"]
 
-MAX_GRADIENT_NORM = 1.0  # in all three
-
 
 @dataclass(frozen=True)
-class Recipe:
-    """Settings of one fine-tuning before the user's own are put over them."""
+class HyperParameters:
+    """Everything that shapes one fine-tuning but the seed and the rows; records state it."""
 
+    recipe: str
     learning_rate: float
     layer_lr_decay: float
     schedule: Schedule
     warmup_fraction: float
     weight_decay: float
     adam_epsilon: float
-    num_epochs: float
-    batch_size: int
-    max_sequence_length: int
+    num_epochs: float = 3.0
+    batch_size: int = 32
+    max_sequence_length: int = 128
     adam_bias_correction: bool = True
+    min_steps: int = 1
+    max_train_examples: int | None = None
+    micro_batch_size: int | None = None  # rows at once; None: the whole batch
+    train_both_orders: bool = False
+    pooling: Pooling = "cls"
+    freeze: Literal["none", "encoder"] | int = "none"
+    dropout: float | None = None  # of the encoder; None: as its own config has it
+    head_dropout: float = HEAD_DROPOUT
+    max_gradient_norm: float = 1.0  # in all three recipes
+    precision: str = "fp32"
+    selection: Literal["last", "best-on-a-split-of-train"] = "last"
+    selection_fraction: float | None = None  # of the training groups; None: the last step is taken
+    evaluations_per_epoch: int | None = None
+    patience: int | None = None
 
+    def num_steps(self, num_train_rows: int) -> int:
+        """int(epochs x rows / batch), at least `min_steps`, as in the released code."""
+        return max(self.min_steps, int(self.num_epochs * num_train_rows / self.batch_size))
 
-@dataclass(frozen=True)
-class HyperParameters:
-    """Everything that shaped one fine-tuning, as its record states it."""
-
-    recipe: str
-    learning_rate: float
-    layer_lr_decay: float
-    num_epochs: float
-    num_steps: int
-    warmup_steps: int
-    schedule: Schedule
-    batch_size: int
-    weight_decay: float
-    max_sequence_length: int
-    max_train_examples: int | None
-    train_both_orders: bool
-    pooling: Pooling
-    freeze: Literal["none", "encoder"] | int
-    dropout: float | None
-    head_dropout: float
-    max_gradient_norm: float
-    adam_epsilon: float
-    adam_bias_correction: bool
-    precision: str
+    def record(self, num_train_rows: int) -> dict[str, Any]:
+        """As a result states it, with the number of steps over so many rows."""
+        num_steps = self.num_steps(num_train_rows)
+        warmup_steps = int(num_steps * self.warmup_fraction)
+        return asdict(self) | {"num_steps": num_steps, "warmup_steps": warmup_steps}
 
 
 # Rates of the paper, Table 7; the released code's default for small is 1e-4, and the paper's value
@@ -71,9 +69,13 @@ _ELECTRA_LAYER_DECAY: Mapping[Size, float] = {"small": 0.8, "base": 0.8, "large"
 
 # Its Adam has no bias correction (model/optimization.py), so that steps are larger: by 6.5 at step
 # 10, 3.2 at step 100 and 1.3 at step 1000. Small tasks would learn at a third of the rate with it.
-_OF_ELECTRA = Recipe(3e-4, 0.8, "product", 0.1, 0.0, 1e-6, 3.0, 32, 128, False)
-_OF_KLUE = Recipe(5e-5, 1.0, "linear", 0.1, 0.0, 1e-8, 3.0, 32, 128)
-_OF_KOELECTRA = Recipe(5e-5, 1.0, "linear", 0.0, 0.0, 1e-8, 10.0, 32, 128)
+_RECIPES = {
+    "electra": HyperParameters(
+        "electra", 3e-4, 0.8, "product", 0.1, 0.0, 1e-6, adam_bias_correction=False
+    ),
+    "klue": HyperParameters("klue", 5e-5, 1.0, "linear", 0.1, 0.0, 1e-8),
+    "koelectra": HyperParameters("koelectra", 5e-5, 1.0, "linear", 0.0, 0.0, 1e-8, num_epochs=10.0),
+}
 
 # what differs from the recipe of the suite; a key is a task, or a suite for all of its tasks
 _READING = {"num_epochs": 2.0, "max_sequence_length": 512}
@@ -146,23 +148,18 @@ def recipe_name(task: Task, name: str) -> str:
     return {"klue": "klue", "korean": "koelectra"}.get(task.suite, "electra")
 
 
-def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> Recipe:
+def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> HyperParameters:
     """The published settings of a task for a model of that width."""
     own, size = recipe_name(task, "auto"), size_of(hidden_size)
     chosen = recipe_name(task, name)
     known = {**_entry(_BY_TASK, task), **_entry(_BY_SIZE[size], task)}
-    base = {"electra": _OF_ELECTRA, "klue": _OF_KLUE, "koelectra": _OF_KOELECTRA}
     if chosen != own:  # of another suite's authors: its rates, with the task's own extent
-        extent = {field: getattr(base[own], field) for field in _OF_THE_TASK}
+        extent = {field: getattr(_RECIPES[own], field) for field in _OF_THE_TASK}
         known = extent | {field: known[field] for field in _OF_THE_TASK if field in known}
-    found = replace(base[chosen], **known)
     if chosen == "electra":
-        found = replace(
-            found,
-            learning_rate=_ELECTRA_LEARNING_RATE[size],
-            layer_lr_decay=_ELECTRA_LAYER_DECAY[size],
-        )
-    return found
+        known["learning_rate"] = _ELECTRA_LEARNING_RATE[size]
+        known["layer_lr_decay"] = _ELECTRA_LAYER_DECAY[size]
+    return replace(_RECIPES[chosen], **known)
 
 
 def _entry(table: Mapping[str, Mapping[str, Any]], task: Task) -> Mapping[str, Any]:
@@ -170,70 +167,31 @@ def _entry(table: Mapping[str, Mapping[str, Any]], task: Task) -> Mapping[str, A
     return table.get(task.original, table.get(task.suite, {}))
 
 
-def options_for(task: Task, options: EvaluateConfig) -> FinetuneOptions:
-    """What the user set for a task: its own section first, then that of all tasks."""
-    names = FinetuneOptions.model_fields
-    given = {name: getattr(options, name) for name in names}
-    if task.name in options.tasks_options:
-        own = options.tasks_options[task.name]
-        given |= {name: value for name in names if (value := getattr(own, name)) is not None}
-    return FinetuneOptions(**given)
+def hyper_parameters(task: Task, options: EvaluateConfig, hidden_size: int) -> HyperParameters:
+    """What a job is done with: the task's own options, else those of all tasks, else the recipe's.
+
+    The one place where this is decided.
+    """
+    given = {name: value for name, value in options_for(task, options).items() if name != "seeds"}
+    if options.selection != "last":
+        names = ("selection", "selection_fraction", "evaluations_per_epoch", "patience")
+        given |= {name: getattr(options, name) for name in names}
+    of_task = {"train_both_orders": task.train_both_orders, "pooling": task.pooling}
+    recipe = recipe_for(task, hidden_size, options.recipe)
+    return replace(recipe, **{**of_task, **given, "precision": options.precision})
+
+
+def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:
+    """What the user set for a task: in its own section, else for all tasks."""
+    sections = (options, options.tasks_options.get(task.name, FinetuneOptions()))
+    return {
+        name: value
+        for section in sections
+        for name in FinetuneOptions.model_fields
+        if (value := getattr(section, name)) is not None
+    }
 
 
 def seeds_for(task: Task, options: EvaluateConfig) -> tuple[int, ...]:
     """The task's own seeds, else those of all tasks; each once."""
-    seeds = options_for(task, options).seeds
-    assert seeds is not None, "the options of all tasks have seeds"
-    return tuple(dict.fromkeys(seeds))
-
-
-def max_sequence_length(task: Task, options: EvaluateConfig, hidden_size: int) -> int:
-    """The longest row in pieces, as set or as the recipe has it."""
-    given = options_for(task, options).max_sequence_length
-    return given or recipe_for(task, hidden_size, options.recipe).max_sequence_length
-
-
-def num_training_steps(num_epochs: float, num_train_rows: int, batch_size: int) -> int:
-    """int(epochs x rows / batch), at least one, as in the released code."""
-    return max(1, int(num_epochs * num_train_rows / batch_size))
-
-
-def resolve_hyper_parameters(
-    task: Task,
-    options: EvaluateConfig,
-    hidden_size: int,
-    num_train_rows: int,
-    head_dropout: float,
-    precision: str,
-) -> HyperParameters:
-    """Options as given, else the recipe's."""
-    recipe, given = recipe_for(task, hidden_size, options.recipe), options_for(task, options)
-
-    def chosen(name: str) -> Any:
-        value = getattr(given, name)
-        return getattr(recipe, name) if value is None else value
-
-    num_steps = num_training_steps(chosen("num_epochs"), num_train_rows, chosen("batch_size"))
-    num_steps = max(num_steps, given.min_steps or 1)
-    return HyperParameters(
-        recipe=recipe_name(task, options.recipe),
-        learning_rate=chosen("learning_rate"),
-        layer_lr_decay=chosen("layer_lr_decay"),
-        num_epochs=chosen("num_epochs"),
-        num_steps=num_steps,
-        warmup_steps=int(num_steps * chosen("warmup_fraction")),
-        schedule=recipe.schedule,
-        batch_size=chosen("batch_size"),
-        weight_decay=chosen("weight_decay"),
-        max_sequence_length=chosen("max_sequence_length"),
-        max_train_examples=given.max_train_examples,
-        train_both_orders=task.train_both_orders,
-        pooling=given.pooling or task.pooling,
-        freeze="none" if given.freeze is None else given.freeze,
-        dropout=given.dropout,
-        head_dropout=head_dropout,
-        max_gradient_norm=MAX_GRADIENT_NORM,
-        adam_epsilon=recipe.adam_epsilon,
-        adam_bias_correction=chosen("adam_bias_correction"),
-        precision=precision,
-    )
+    return tuple(dict.fromkeys(options_for(task, options)["seeds"]))

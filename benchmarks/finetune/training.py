@@ -99,17 +99,22 @@ class StateCache:
 
 @dataclass
 class Trainer:
-    """One network on its device; `micro_batch_size` falls where memory does not suffice."""
+    """One network on its device; sizes of batches fall where memory does not suffice."""
 
     network: EncoderWithHead
     kind: Kind
     pad_id: int
     settings: HyperParameters
     label: str  # for messages
-    micro_batch_size: int
-    prediction_batch_size: int
+    micro_batch_size: int = field(init=False)
+    prediction_batch_size: int = field(init=False)
     cache: StateCache | None = None  # of a frozen encoder, of the rows learnt from
     seen: Seen = field(default_factory=Seen)  # rows by length, for what they cost
+
+    def __post_init__(self) -> None:
+        batch_size = self.settings.batch_size
+        self.micro_batch_size = min(self.settings.micro_batch_size or batch_size, batch_size)
+        self.prediction_batch_size = PREDICTION_BATCH_FACTOR * batch_size
 
     def train(
         self,
@@ -127,12 +132,12 @@ class Trainer:
         optimizer = build_optimizer(network.encoder, network.head, settings)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         rng = np.random.default_rng([seed, 2])
-        num_steps = settings.num_steps
+        num_steps = settings.num_steps(len(rows))
         batches = training_batches(features.lengths[rows], settings.batch_size, num_steps, rng)
         self._fill_cache(features, rows)
         network.train()
         for step, batch_rows in enumerate(batches):
-            set_rates(optimizer, settings, step)
+            set_rates(optimizer, settings, step, num_steps)
             loss = self._gradients(features, rows[batch_rows])
             if not math.isfinite(loss):
                 return f"loss is {loss} at step {step} of {num_steps}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.pages.scores import add_differences, against_numbers
+from benchmarks.pages.scores import add_differences
 from benchmarks.pages.sections import curve, final_valid, words
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.run_folder import RunFolder
@@ -46,22 +46,6 @@ def add_comparison(
         title = words(metric).capitalize() + ", held-out text"
         if any(curves.values()):
             document.line_plot(title, curves, "tokens", "nats per token", log_y=True)
-
-
-def comparison_numbers(
-    runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
-) -> list[dict[str, Any]]:
-    """The differences between runs for programs."""
-    return [
-        {
-            "task": a.score.first.task,
-            "metric": a.score.first.metric,
-            "stage": a.score.stage,
-            "run": a.run,
-            **against_numbers(a),
-        }
-        for a in between(runs, names, baseline)
-    ]
 
 
 def _add_scores(

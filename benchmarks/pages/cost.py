@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 from benchmarks.pages.curves import curves_of, figure_until
 from benchmarks.pages.references import differences_to, published_costs, published_scores
-from benchmarks.pages.twin_page import TwinPage, table_lines
+from benchmarks.pages.twin_page import Record, TwinPage, record_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import ELECTRA_AVERAGE, TaskScore, overall, scores_of
@@ -14,16 +14,6 @@ from electrify.system.progress import duration
 
 _GLUE_LABEL = "GLUE dev, mean of 8 tasks"
 _FLOPS_LABEL = "pretraining FLOPs, the paper's count"
-_HEADERS = (
-    "task",
-    "encoder",
-    "score",
-    "fine-tuning FLOPs",
-    "FLOPs an example",
-    "time",
-    "peak memory (MB)",
-    "device",
-)
 _MAX_OPEN_PLOTS = 4
 Marks = list[tuple[float, float, str]]  # FLOPs, score, label
 Lines = dict[str, list[tuple[float, float]]]
@@ -38,11 +28,8 @@ def add_score_cost(document: TwinPage, run: RunFolder) -> None:
     if not scores:
         document.paragraph("Nothing is scored yet, so that no score has a cost.")
         return
-    document.table(
-        _HEADERS,
-        [(score.label, *row) for score in scores for row in _finetuning_rows(score)],
-        "Fine-tuning, the mean of a seed; FLOPs of matrix products",
-    )
+    title = "Fine-tuning, the mean of a seed; FLOPs of matrix products"
+    document.records(_finetuning_rows(scores), title)
     document.paragraph(
         "Fine-tuning FLOPs are those of forward and backward passes, padding included; FLOPs an "
         "example those of one forward pass over it, without padding. Memory is what the process "
@@ -91,13 +78,7 @@ def add_score_against_flops(
 
 def cost_lines(run: RunFolder) -> list[str]:
     """Lines of a Markdown table for the model card: fine-tunings of the run's own export."""
-    rows = [
-        (score.first.task, *row)
-        for score in scores_of(run)
-        if not score.encoder
-        for row in _finetuning_rows(score)
-    ]
-    return table_lines(_HEADERS, rows) if rows else []
+    return record_lines(_finetuning_rows(score for score in scores_of(run) if not score.encoder))
 
 
 def _pretraining_rows(run: RunFolder) -> list[tuple[str, object]]:
@@ -116,22 +97,23 @@ def _pretraining_rows(run: RunFolder) -> list[tuple[str, object]]:
     return [(name, value) for name, value in rows if value is not None]
 
 
-def _finetuning_rows(score: TaskScore) -> list[tuple[object, ...]]:
-    rows: list[tuple[object, ...]] = []
-    for model, records in _by_model(score).items():
-        seconds = _mean(records, "train_seconds")
-        sample = score.pretrained if model == "pretrained" else score.untrained
-        rows.append(
-            (
-                records[0].encoder,
-                sample.text(),
-                _short(_mean(records, "train_flops")),
-                _short(_mean(records, "inference_flops")),
-                None if seconds is None else duration(seconds),
-                _most(records),
-                _device(records),
+def _finetuning_rows(scores: Iterable[TaskScore]) -> list[Record]:
+    rows: list[Record] = []
+    for score in scores:
+        for model, records in _by_model(score).items():
+            seconds = _mean(records, "train_seconds")
+            rows.append(
+                {
+                    "task": score.label,
+                    "encoder": records[0].encoder,
+                    "score": score.arms[model].text(),
+                    "fine-tuning FLOPs": _short(_mean(records, "train_flops")),
+                    "FLOPs an example": _short(_mean(records, "inference_flops")),
+                    "time": None if seconds is None else duration(seconds),
+                    "peak memory (MB)": _most(records),
+                    "device": _device(records),
+                }
             )
-        )
     return rows
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages.twin_page import TwinPage, table_lines
+from benchmarks.pages.twin_page import Record, TwinPage, record_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, encoder_name, sample_of
@@ -16,17 +16,6 @@ _HOW_TO_CURVE = (
     "(pretrain.keep_every_steps has pretraining keep some of them)"
 )
 _MEAN = "mean over seeds"
-_LOW_SHOT_HEADERS = (
-    "task",
-    "metric",
-    "encoder",
-    "share",
-    "trained on",
-    "score",
-    "lowest",
-    "highest",
-    "seeds",
-)
 # what must be the same in all points of a curve; micro-batches change no score
 _PROTOCOL = ("task_version", "metric", "split", "num_examples", "data_sha256", "selection")
 
@@ -91,8 +80,7 @@ def add_curves(document: TwinPage, run: RunFolder) -> None:
 
 def low_shot_lines(run: RunFolder) -> list[str]:
     """Lines of a Markdown table for the model card, of the run's own export."""
-    records = run.low_shot.get("evaluate", ())
-    return table_lines(_LOW_SHOT_HEADERS, _low_shot_rows(records)) if records else []
+    return record_lines(_low_shot_rows(run.low_shot.get("evaluate", ())))
 
 
 def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[CurvePoint]]) -> None:
@@ -122,32 +110,22 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
                 bands={_MEAN: [(float(getattr(p, name)), *p.sample.range) for p in curve]},
             )
     with document.fold("Every point of the learning curves"):
-        document.table(
+        document.records(
             [
-                "task",
-                "metric",
-                "step",
-                "tokens",
-                "FLOPs, the paper's count",
-                "score",
-                "lowest",
-                "highest",
-                "seeds",
-            ],
-            [
-                (
-                    task,
-                    p.sample.metric,
-                    p.step,
-                    _shown(p.tokens),
-                    _shown(p.flops),
-                    p.sample.text(),
-                    *p.sample.range,
-                    p.sample.summary.num_seeds,
-                )
+                {
+                    "task": task,
+                    "metric": p.sample.metric,
+                    "step": p.step,
+                    "tokens": _shown(p.tokens),
+                    "FLOPs, the paper's count": _shown(p.flops),
+                    "score": p.sample.text(),
+                    "lowest": p.sample.range[0],
+                    "highest": p.sample.range[1],
+                    "seeds": p.sample.summary.num_seeds,
+                }
                 for task, curve in curves.items()
                 for p in curve
-            ],
+            ]
         )
 
 
@@ -164,8 +142,7 @@ def _shown(value: float) -> str | None:
 def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -> None:
     parts = _by_part(results)
     of_encoder = f" of {encoder}" if encoder else ""
-    document.table(
-        _LOW_SHOT_HEADERS,
+    document.records(
         _low_shot_rows(results),
         f"Scores{of_encoder} with a part of the training split: mean ± sd over seeds",
     )
@@ -194,18 +171,19 @@ def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -
         )
 
 
-def _low_shot_rows(results: Sequence[Result]) -> list[tuple[object, ...]]:
+def _low_shot_rows(results: Sequence[Result]) -> list[Record]:
     return [
-        (
-            task,
-            records[0].metric,
-            records[0].encoder,
-            f"{100 * fraction:g} %",
-            records[0].num_train_examples,
-            sample.text(),
-            *sample.range,
-            sample.summary.num_seeds,
-        )
+        {
+            "task": task,
+            "metric": records[0].metric,
+            "encoder": records[0].encoder,
+            "share": f"{100 * fraction:g} %",
+            "trained on": records[0].num_train_examples,
+            "score": sample.text(),
+            "lowest": sample.range[0],
+            "highest": sample.range[1],
+            "seeds": sample.summary.num_seeds,
+        }
         for (task, model, fraction), records in _by_part(results).items()
         for sample in [sample_of(records)]
     ]

@@ -1,8 +1,6 @@
 """The report's section on what a model gets wrong: classes, groups of examples, single examples."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.statistics.errors import ClassScore, TaskErrors, Wrong
@@ -38,20 +36,6 @@ def add_errors(document: TwinPage, errors: Sequence[TaskErrors]) -> None:
         seeds = f"{entry.num_seeds} {'seed' if entry.num_seeds == 1 else 'seeds'}"
         with document.fold(f"{entry.label}: {entry.num_examples:,} examples, {seeds}"):
             _add_task(document, entry)
-
-
-def errors_numbers(errors: Sequence[TaskErrors]) -> list[dict[str, Any]]:
-    """The same for programs."""
-    return [
-        asdict(entry)
-        | {
-            "confusions": [
-                {"gold": gold or None, "predicted": predicted or None, "count": count}
-                for (gold, predicted), count in sorted(entry.confusions.items())
-            ]
-        }
-        for entry in errors
-    ]
 
 
 def _add_notes(document: TwinPage, errors: Sequence[TaskErrors]) -> None:

@@ -1,15 +1,12 @@
 """Which rows of the benchmarks stand in the run's own documents, and the scores without them."""
 
-from dataclasses import asdict
-from typing import Any
-
 from benchmarks.leakage.scores import reported_split, scores_without, touched_lines
-from benchmarks.pages.twin_page import TwinPage
-from benchmarks.results.results import RANDOM_WEIGHTS
+from benchmarks.pages.twin_page import Record, TwinPage
+from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import Estimate
-from electrify.stage.leakage_report import LEAKAGE, Chance, LeakageReport, TaskLeakage, TouchedLine
+from electrify.stage.leakage_report import LEAKAGE, LeakageReport, TaskLeakage, TouchedLine
 
 NUM_SHOWN = 8  # rows of a task that are quoted
 _EXCERPT = 160
@@ -20,7 +17,7 @@ _KINDS = {
     "ngram": "in part",
 }
 _SCRIPTS = {"wide": "East Asian", "narrow": "other"}
-_MODELS = {"pretrained": "encoder", "random-init": RANDOM_WEIGHTS}
+_MODELS = {"pretrained": "encoder"} | FLOORS
 
 
 def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> None:
@@ -44,28 +41,15 @@ def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> 
     _add_chance(document, report)
 
 
-def leakage_numbers(run: RunFolder) -> dict[str, Any]:
-    """The same for programs; empty where nothing was looked for."""
+def leakage_rows(run: RunFolder) -> list[Record]:
+    """A short table for a model card: of each scored task the touched rows, and the run's own
+    encoder with all rows and without them. Nothing where nothing is known."""
     if run.leakage is None:
-        return {}
-    scores, notes = scores_without(run)
-    return {
-        **run.leakage.model_dump(mode="json"),
-        "scores": [asdict(score) for score in scores],
-        "notes": list(notes),
-    }
-
-
-def leakage_table(run: RunFolder) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows of a short table for a model card: of each scored task the touched rows,
-    and the run's own encoder with all rows and without them. No rows where nothing is known."""
-    headers = ["task", "rows", "touched", "metric", "all rows", "without the touched ones"]
-    if run.leakage is None:
-        return headers, []
+        return []
     without = {
         score.label: score for score in scores_without(run)[0] if score.model == "pretrained"
     }
-    rows = []
+    rows: list[Record] = []
     for score in scores_of(run):
         split = reported_split(run.leakage, score)
         if split is None or score.encoder:
@@ -73,16 +57,16 @@ def leakage_table(run: RunFolder) -> tuple[list[str], list[list[str]]]:
         found = without.get(score.label)
         rest = f"{found.surely.value:.4f}" if found and found.surely else "–"
         rows.append(
-            [
-                score.label,
-                f"{split.examples:,}",
-                f"{split.touched:,}",
-                score.first.metric,
-                f"{score.pretrained.summary.mean:.4f}",
-                rest if split.touched else "the same",
-            ]
+            {
+                "task": score.label,
+                "rows": f"{split.examples:,}",
+                "touched": f"{split.touched:,}",
+                "metric": score.first.metric,
+                "all rows": f"{score.pretrained.summary.mean:.4f}",
+                "without the touched ones": rest if split.touched else "the same",
+            }
         )
-    return headers, rows
+    return rows
 
 
 def _summary(report: LeakageReport) -> str:
@@ -102,33 +86,25 @@ def _add_found(document: TwinPage, report: LeakageReport) -> None:
     """Splits of which something was found; the others by name; all figures folded away."""
     splits = [(task.task, split) for task in report.tasks for split in task.splits]
     found = [(task, split) for task, split in splits if split.touched + split.possible]
-    if found:
-        rows = [
-            (
-                task,
-                split.split,
-                split.examples,
-                split.touched,
-                f"{100 * split.touched / split.examples:.2g}",
-                split.touched_by_half,
-                _chance(split.expected_touched),
-                split.possible,
-                ", ".join(f"{source} {n:,}" for source, n in split.sources.items()),
-            )
+    document.records(
+        [
+            {
+                "task": task,
+                "split": split.split,
+                "rows": split.examples,
+                "touched": split.touched,
+                "%": f"{100 * split.touched / split.examples:.2g}",
+                "by half": split.touched_by_half,
+                "by chance": _chance(split.expected_touched),
+                "possibly": split.possible,
+                "where the touched ones stand": ", ".join(
+                    f"{source} {n:,}" for source, n in split.sources.items()
+                ),
+            }
             for task, split in found
-        ]
-        headers = [
-            "task",
-            "split",
-            "rows",
-            "touched",
-            "%",
-            "by half",
-            "by chance",
-            "possibly",
-            "where the touched ones stand",
-        ]
-        document.table(headers, rows, "Rows that stand in the run's documents")
+        ],
+        "Rows that stand in the run's documents",
+    )
     if others := [f"{task} {split.split}" for task, split in splits if (task, split) not in found]:
         document.paragraph(f"No row was found of: {', '.join(others)}.")
     with document.fold("What is searched, and what counts as touched"):
@@ -195,34 +171,22 @@ def _add_scores(document: TwinPage, run: RunFolder) -> None:
     scores, notes = scores_without(run)
     if scores:
         rows = [
-            (
-                score.label,
-                score.metric,
-                _MODELS[score.model],
-                score.num_examples,
-                _text(score.all),
-                score.num_touched,
-                _text(score.surely),
-                _text(score.touched),
-                score.num_possible,
-                _text(score.strictly),
-            )
+            {
+                "task": score.label,
+                "metric": score.metric,
+                "weights": _MODELS[score.model],
+                "rows": score.num_examples,
+                "all rows": _text(score.all),
+                "touched": score.num_touched,
+                "without them": _text(score.surely),
+                "these alone": _text(score.touched),
+                "possibly": score.num_possible,
+                "without either": _text(score.strictly),
+            }
             for score in scores
         ]
-        headers = [
-            "task",
-            "metric",
-            "weights",
-            "rows",
-            "all rows",
-            "touched",
-            "without them",
-            "these alone",
-            "possibly",
-            "without either",
-        ]
         title = "Scores with and without the touched rows; in brackets 95 % intervals"
-        document.table(headers, rows, title)
+        document.records(rows, title)
         document.paragraph(
             "The untrained network has seen no documents: where its score changes as much, the "
             "touched rows are easier or harder than others, and nothing was gained by knowing "
@@ -252,29 +216,19 @@ def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage, with_te
     order = sorted(first.values(), key=lambda x: (x.strength != "touched", -x.example_share, x.id))
     with document.fold(f"{task.task}: what was found"):
         rows = [
-            (
-                line.id,
-                line.text,
-                f"{line.strength}, {_KINDS[line.kind]}",
-                line.example_share,
-                line.wanted[:_EXCERPT] if with_texts else None,
-                line.excerpt[:_EXCERPT] if with_texts else None,
-                line.documents,
-                line.source,
-            )
+            {
+                "row": line.id,
+                "text": line.text,
+                "found": f"{line.strength}, {_KINDS[line.kind]}",
+                "share of the row": line.example_share,
+                "looked for": line.wanted[:_EXCERPT] if with_texts else None,
+                "in a document": line.excerpt[:_EXCERPT] if with_texts else None,
+                "documents": line.documents,
+                "source": line.source,
+            }
             for line in order[:NUM_SHOWN]
         ]
-        headers = [
-            "row",
-            "text",
-            "found",
-            "share of the row",
-            "looked for",
-            "in a document",
-            "documents",
-            "source",
-        ]
-        document.table(headers, rows, f"{min(NUM_SHOWN, len(order))} of {len(order)} rows")
+        document.records(rows, f"{min(NUM_SHOWN, len(order))} of {len(order)} rows")
         if task.documents:
             held = [(one.document, one.source, one.examples) for one in task.documents]
             document.table(["document", "source", "rows"], held, "Documents with most touched rows")
@@ -293,25 +247,17 @@ def _add_chance(document: TwinPage, report: LeakageReport) -> None:
             "same way. The corpus has one source, whose documents repeat each other more than a "
             "benchmark repeats them: a rough estimate from above."
         )
-        headers = [
-            "letters",
-            "length from",
-            "sentences",
-            "touched",
-            "found at all",
-            "touched in another source",
-            "found in another source",
-        ]
-        document.table(headers, [_chance_row(one) for one in report.chance])
-
-
-def _chance_row(one: Chance) -> tuple[object, ...]:
-    return (
-        _SCRIPTS[one.script],
-        one.min_letters,
-        one.sentences,
-        one.touched,
-        one.found,
-        one.other_touched,
-        one.other_found,
-    )
+        document.records(
+            [
+                {
+                    "letters": _SCRIPTS[one.script],
+                    "length from": one.min_letters,
+                    "sentences": one.sentences,
+                    "touched": one.touched,
+                    "found at all": one.found,
+                    "touched in another source": one.other_touched,
+                    "found in another source": one.other_found,
+                }
+                for one in report.chance
+            ]
+        )

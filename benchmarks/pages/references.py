@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from benchmarks.pages.twin_page import TwinPage, table_lines
+from benchmarks.pages.twin_page import Record, TwinPage, record_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
@@ -156,7 +156,6 @@ def _scores(folder: Path) -> Iterator[PublishedScore]:
                         )
 
 
-_HEADERS = ("task", "metric", "ours", "published", "rows", "beware")
 _CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named
 
 
@@ -176,10 +175,8 @@ def add_references(document: TwinPage, run: RunFolder) -> None:
         "Published scores are of other protocols than ours and often of one seed: each row below "
         "names its own, and its source. They say where a score lies, not which model is better."
     )
-    document.table(
-        _HEADERS,
-        [_summary_row(score, rows) for score, rows in found],
-        "Ours, and the range of the published",
+    document.records(
+        [_summary_row(score, rows) for score, rows in found], "Ours, and the range of the published"
     )
     for score, rows in found:
         _add_task(document, score, rows)
@@ -194,8 +191,7 @@ def references_lines(run: RunFolder) -> list[str]:
     """Lines of a Markdown table for the model card, of the run's own export; none of no scores."""
     own = [score for score in scores_of(run) if not score.encoder and score.pretrained.values]
     rows = [(score, published_scores(score.first.task)) for score in own]
-    table = [_summary_row(score, found) for score, found in rows if found]
-    return table_lines(_HEADERS, table) if table else []
+    return record_lines([_summary_row(score, found) for score, found in rows if found])
 
 
 def mean_of(score: TaskScore, metric: str) -> float | None:
@@ -238,30 +234,22 @@ def _other_size(ours: Result, metric: str) -> str:
     return ""
 
 
-def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> tuple[object, ...]:
+def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> Record:
     own = [row for row in rows if row.column.metric == score.first.metric]
     own = [row for row in own if row.column.split == score.first.split] or own
     beware = list(dict.fromkeys(d for row in own or rows for d in differences_to(score.first, row)))
     if not own:
         metrics = dict.fromkeys(row.column.metric for row in rows)
         beware.insert(0, f"other metric: published are {', '.join(metrics)}")
-        return (
-            score.label,
-            score.first.metric,
-            score.pretrained.text(),
-            None,
-            len(rows),
-            _sentence(beware),
-        )
     values = [row.value for row in own]
-    return (
-        score.label,
-        score.first.metric,
-        score.pretrained.text(),
-        f"{min(values):.4f} to {max(values):.4f}",
-        len(own),
-        _sentence(beware),
-    )
+    return {
+        "task": score.label,
+        "metric": score.first.metric,
+        "ours": score.pretrained.text(),
+        "published": f"{min(values):.4f} to {max(values):.4f}" if values else None,
+        "rows": len(own or rows),
+        "beware": _sentence(beware),
+    }
 
 
 def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScore]) -> None:
@@ -269,34 +257,33 @@ def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScor
     with document.fold(f"Published scores of {score.label} ({len(rows)})"):
         if general := differences_to(score.first):
             document.paragraph(f"Beware: {_sentence(general)}.")
-        body: list[tuple[object, ...]] = [
-            (
-                "ours",
-                metric,
-                _shown(mean_of(score, metric)),
-                score.first.split,
-                _protocol_of(score),
-                None,
-                None,
-            )
+        body: list[Record] = [
+            {
+                "model": "ours",
+                "metric": metric,
+                "score": _shown(mean_of(score, metric)),
+                "split": score.first.split,
+                "protocol": _protocol_of(score),
+                "beware": None,
+                "source": None,
+            }
             for metric in metrics
         ]
         for row in sorted(rows, key=lambda row: (metrics.index(row.column.metric), -row.value)):
             others = any(d.startswith("other rows") for d in differences_to(score.first, row))
             notes = [*(["OTHER ROWS THAN OURS."] if others else []), row.caution or ""]
             body.append(
-                (
-                    row.model,
-                    row.column.metric,
-                    _shown(row.value),
-                    row.column.split,
-                    row.protocol,
-                    " ".join(notes).strip() or None,
-                    row.source.name,
-                )
+                {
+                    "model": row.model,
+                    "metric": row.column.metric,
+                    "score": _shown(row.value),
+                    "split": row.column.split,
+                    "protocol": row.protocol,
+                    "beware": " ".join(notes).strip() or None,
+                    "source": row.source.name,
+                }
             )
-        headers = ["model", "metric", "score", "split", "protocol", "beware", "source"]
-        document.table(headers, body)
+        document.records(body)
 
 
 def _shown(value: float | None) -> str | None:

@@ -4,23 +4,20 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from benchmarks.pages.sections import missing
 from benchmarks.pages.twin_page import TwinPage
-from benchmarks.results.results import RANDOM_WEIGHTS
+from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import STAGES, RunFolder
 from benchmarks.statistics.comparison import (
     METHOD,
     OWN,
-    TWIN,
     Against,
     Baseline,
-    Comparison,
     verdict_sentence,
     within,
 )
-from benchmarks.statistics.scores import Sample, TaskScore, scores_of
+from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, Estimate, p_text
 from electrify.system.progress import duration
 
@@ -45,25 +42,22 @@ def add_differences(document: TwinPage, compared: Sequence[Against], caption: st
     """A table of differences with their intervals, and how many are better or worse."""
     several = any(against.run for against in compared)
     names, places = _places([against.score for against in compared])
-    headers = [
-        *names,
-        "metric",
-        *(["run"] if several else []),
-        "difference",
-        "95 % interval",
-        "p, corrected",
-        "outcome",
-    ]
-    rows = [
-        (
-            *place,
-            a.score.first.metric,
-            *([a.run] if several else []),
-            *_difference_cells(a.comparison),
+    rows = []
+    for a, place in zip(compared, places, strict=True):
+        found = a.comparison
+        difference = found.difference
+        rows.append(
+            {
+                **dict(zip(names, place, strict=True)),
+                "metric": a.score.first.metric,
+                **({"run": a.run} if several else {}),
+                "difference": found.gain,
+                "95 % interval": difference and _interval(difference.estimate),
+                "p, corrected": difference and p_text(found.p_corrected),
+                "outcome": found.verdict,
+            }
         )
-        for a, place in zip(compared, places, strict=True)
-    ]
-    document.table(headers, rows, caption)
+    document.records(rows, caption)
     counted = Counter(a.comparison.outcome for a in compared)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
     document.paragraph(f"Comparisons: {len(compared)}, of which {outcomes}.")
@@ -156,10 +150,11 @@ def _add_score_tables(
         (
             *place,
             score.first.metric,
-            score.pretrained.text(),
-            _interval(score.pretrained.estimate),
-            score.untrained.text(),
-            _interval(score.untrained.estimate),
+            *(
+                cell
+                for sample in score.arms.values()
+                for cell in (sample.text(), _interval(sample.estimate))
+            ),
             score.pretrained.summary.num_seeds,
             score.first.split,
             score.first.examples,
@@ -172,10 +167,7 @@ def _add_score_tables(
         [
             *names,
             "metric",
-            "score",
-            "95 % interval",
-            TWIN,
-            "95 % interval",
+            *(header for name in ("score", *FLOORS.values()) for header in (name, "95 % interval")),
             "seeds",
             "split",
             "examples",
@@ -225,9 +217,12 @@ def _selection(scores: Sequence[TaskScore]) -> str:
 
 
 def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
-    samples = {"encoder": [score.pretrained for score in scores]}
-    if any(score.untrained.values for score in scores):
-        samples[RANDOM_WEIGHTS] = [score.untrained for score in scores]
+    arms = {"pretrained": "encoder"} | FLOORS
+    samples = {
+        name: [score.arms[variant] for score in scores]
+        for variant, name in arms.items()
+        if any(score.arms[variant].values for score in scores)
+    }
     document.bar_plot(
         "Scores; error bars: half of the 95 % interval",
         [f"{score.label}, {score.first.metric}" for score in scores],
@@ -242,21 +237,23 @@ def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
 
 def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     names, places = _places(scores)
-    over_seeds = [
-        (
-            *place,
-            name,
-            sample.summary.mean,
-            sample.median,
-            sample.summary.sd,
-            *sample.range,
-            sample.summary.num_seeds,
-        )
-        for score, place in zip(scores, places, strict=True)
-        for name, sample in score.samples.items()
-    ]
-    headers = [*names, "weights", "mean", "median", "sd", "lowest", "highest", "seeds"]
-    document.table(headers, over_seeds, "Over seeds")
+    document.records(
+        [
+            {
+                **dict(zip(names, place, strict=True)),
+                "weights": name,
+                "mean": sample.summary.mean,
+                "median": sample.median,
+                "sd": sample.summary.sd,
+                "lowest": sample.range[0],
+                "highest": sample.range[1],
+                "seeds": sample.summary.num_seeds,
+            }
+            for score, place in zip(scores, places, strict=True)
+            for name, sample in score.samples.items()
+        ],
+        "Over seeds",
+    )
     rows = []
     for score, place in zip(scores, places, strict=True):
         # jobs that ran side by side stand in the order they finished
@@ -267,18 +264,17 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
                 if name != result.metric
             )
             rows.append(
-                (
-                    *place,
-                    result.encoder,
-                    result.seed,
-                    result.value,
-                    ", ".join(others),
-                    duration(result.seconds),
-                    result.degenerate,
-                )
+                {
+                    **dict(zip(names, place, strict=True)),
+                    "weights": result.encoder,
+                    "seed": result.seed,
+                    "score": result.value,
+                    "other metrics": ", ".join(others),
+                    "time": duration(result.seconds),
+                    "degenerate": result.degenerate,
+                }
             )
-    headers = [*names, "weights", "seed", "score", "other metrics", "time", "degenerate"]
-    document.table(headers, rows, "Each seed")
+    document.records(rows, "Each seed")
     for score in scores:
         settings = json.dumps(score.first.hyper_parameters, ensure_ascii=False, indent=1)
         document.code(f"How {score.label} was fine-tuned", settings)
@@ -291,93 +287,5 @@ def _places(scores: Sequence[TaskScore]) -> tuple[list[str], list[tuple[str, ...
     return ["task", "encoder"], [(s.first.task, s.encoder or OWN) for s in scores]
 
 
-def _difference_cells(found: Comparison) -> tuple[object, ...]:
-    """Gain, interval, p, outcome."""
-    if found.difference is None:
-        return found.gain, None, None, found.verdict
-    interval = _interval(found.difference.estimate)
-    return found.gain, interval, p_text(found.p_corrected), found.verdict
-
-
 def _interval(found: Estimate) -> str | None:
     return None if math.isnan(found.low) else found.text()
-
-
-def scores_numbers(run: RunFolder, baseline: Baseline) -> list[dict[str, Any]]:
-    """The scores of a run for programs, each with its difference to the baseline."""
-    against = {(a.score.stage, a.score.first.task): a for a in within(run, baseline)}
-    same = (
-        "suite",
-        "task",
-        "task_version",
-        "metric",
-        "higher_is_better",
-        "split",
-        "num_examples",
-        "num_train_examples",
-        "train_fraction",
-        "selection",
-        "hyper_parameters",
-    )
-    rows = []
-    for score in scores_of(run):
-        found = against.get((score.stage, score.first.task))
-        rows.append(
-            {
-                "stage": score.stage,
-                **score.first.model_dump(mode="json", include=set(same)),
-                "pretrained": _sample_numbers(score.pretrained),
-                "random_init": _sample_numbers(score.untrained),
-                "difference": against_numbers(found) if found else None,
-                "note": score.note,
-                "degenerate": [
-                    {"model": r.model, "seed": r.seed, "what": r.degenerate}
-                    for r in score.results
-                    if r.degenerate
-                ],
-            }
-        )
-    return rows
-
-
-def against_numbers(against: Against) -> dict[str, Any]:
-    """A difference for programs."""
-    comparison, found = against.comparison, against.comparison.difference
-    interval = (
-        {}
-        if found is None
-        else {
-            **_interval_numbers(found.estimate),
-            "p": found.p,
-            "paired_by_seed": found.paired_by_seed,
-        }
-    )
-    return {
-        "baseline": against.baseline,
-        "gain": comparison.gain,
-        "outcome": comparison.outcome,
-        "why": comparison.why,
-        "p_corrected": comparison.p_corrected,
-        **interval,
-    }
-
-
-def _interval_numbers(found: Estimate) -> dict[str, Any]:
-    return {
-        "interval": [found.low, found.high],
-        "interval_over": found.over,
-        "undefined_resamples": found.num_undefined,
-    }
-
-
-def _sample_numbers(sample: Sample) -> dict[str, Any]:
-    low, high = sample.range
-    return {
-        "mean": sample.summary.mean,
-        "median": sample.median,
-        "sd": sample.summary.sd,
-        "lowest": low,
-        "highest": high,
-        "by_seed": {str(seed): value for seed, value in sorted(sample.values.items())},
-        **_interval_numbers(sample.estimate),
-    }

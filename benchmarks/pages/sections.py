@@ -60,24 +60,21 @@ def add_example(document: TwinPage, run: RunFolder) -> None:
 def add_cost(document: TwinPage, run: RunFolder) -> None:
     """Time and memory of each stage, what it ran on, and how to run it again."""
     rows = [
-        (
-            stage,
-            duration(made["seconds"]),
-            made["seconds"],
-            made["peak_memory_mb"],
-            sum(entry["bytes"] for entry in made["files"].values()) / 1e6,
-            made["git_commit"],
-            made["finished_at"],
-        )
+        {
+            "stage": stage,
+            "time": duration(made["seconds"]),
+            "seconds": made["seconds"],
+            "peak memory (MB)": made["peak_memory_mb"],
+            "files (MB)": sum(entry["bytes"] for entry in made["files"].values()) / 1e6,
+            "code": made["git_commit"],
+            "finished (UTC)": made["finished_at"],
+        }
         for stage, made in run.manifests.items()
     ]
     if not rows:
         document.paragraph("No stage is finished yet.")
         return
-    document.table(
-        ["stage", "time", "seconds", "peak memory (MB)", "files (MB)", "code", "finished (UTC)"],
-        rows,
-    )
+    document.records(rows)
     used: dict[str, list[str]] = {}
     for made in run.manifests.values():
         for library, version in made["versions"].items():

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from electrify.page.text import format_number, printable
 from electrify.stage.folder import remove_torn, write_json, write_text
 from electrify.stage.lock import stage_lock
 
+Record = Mapping[str, object]
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 
 
@@ -48,6 +49,11 @@ class TwinPage:
         if caption:
             self._blocks.append(f"*{markdown_text(caption)}*")
         self._blocks.append("\n".join(table_lines(headers, rows)))
+
+    def records(self, rows: Sequence[Record], caption: str = "") -> None:
+        """A table of cells by their header, the same in every row; of no rows none."""
+        if rows:
+            self.table(list(rows[0]), [list(row.values()) for row in rows], caption)
 
     def matrix(
         self,
@@ -118,6 +124,11 @@ class TwinPage:
 def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """A table in Markdown, line by line."""
     return [_row(headers), "|" + " --- |" * len(headers), *(_row(row) for row in rows)]
+
+
+def record_lines(rows: Sequence[Record]) -> list[str]:
+    """The same of cells by their header; of no rows nothing."""
+    return table_lines(list(rows[0]), [list(row.values()) for row in rows]) if rows else []
 
 
 def markdown_text(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.results.results import Result
 from benchmarks.tasks.kind import Line
 from benchmarks.tasks.task import Task
 from electrify.stage.folder import write_text
@@ -51,18 +52,10 @@ def undefined(lines: Sequence[Line]) -> list[Line]:
     return [{key: line[key] if key in kept else None for key in line} for line in lines]
 
 
-def prediction_path(
-    folder: Path, task: str, variant: str, seed: int, split: str = "", train_fraction: float = 1.0
-) -> Path:
-    """Where the predictions of one job stand; `split` is empty for the reported one.
-
-    Those of models that learnt from a part of the training split have a folder for each part.
-    """
+def prediction_path(folder: Path, result: Result, split: str = "") -> Path:
+    """Where the predictions of one result stand; `split` is empty for the reported one."""
     suffix = f".{split}" if split else ""
-    place = folder / PREDICTIONS / task
-    if train_fraction != 1.0:
-        place /= f"train-{train_fraction:g}"
-    return place / f"{variant}-{seed}{suffix}.jsonl"
+    return folder / PREDICTIONS / f"{result.predictions or result.slot}{suffix}.jsonl"
 
 
 def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:

@@ -59,9 +59,7 @@ def _scores(folder: Path, result: Result) -> dict[str, float]:
     lines: dict[str, Sequence[Line]] = {}
     for split in (result.split, *task.also_reported):
         further = "" if split == result.split else split
-        path = prediction_path(
-            folder, result.task, result.model, result.seed, further, result.train_fraction
-        )
+        path = prediction_path(folder, result, further)
         if not further and not path.is_file():
             raise ValueError(f"no {path}: the predictions of a result are gone; do the job again")
         if path.is_file():

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from electrify.storage.files import read_json
 from electrify.system.progress import warn
 
 
@@ -20,7 +21,10 @@ def _undefined(value: Any) -> Any:
 
 _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
+JOBS = "jobs.json"  # beside it: keys of the records that the last command asked for
 RANDOM_WEIGHTS = "random weights"
+# what scores stand beside, in every table: variants other than "pretrained", and their columns
+FLOORS = {"random-init": "untrained"}
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
@@ -33,6 +37,8 @@ class Result(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    key: str = ""  # digest of task, version, weights, data, hyper-parameters, part and seed
+    predictions: str = ""  # name of its file; empty: the slot's
     suite: str
     task: str
     task_version: str
@@ -76,9 +82,10 @@ class Result(BaseModel):
         return f"{self.num_examples:,}"
 
     @property
-    def job(self) -> tuple[str, str, int, float]:
-        """What tells a record from the others of one evaluation."""
-        return self.task, self.model, self.seed, self.train_fraction
+    def slot(self) -> str:
+        """What tells a record from the others of one evaluation, as a path without suffix."""
+        part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"
+        return f"{self.task}/{part}{self.model}-{self.seed}"
 
     @property
     def encoder(self) -> str:
@@ -126,6 +133,16 @@ def read_results(path: Path) -> list[Result]:
                 "remove the line to have its job done again"
             ) from None
     return results
+
+
+def current_results(folder: Path) -> list[Result]:
+    """The records that the last `evaluate` asked for, as far as they are there, in its order; of
+    older folders all."""
+    results = read_results(folder / RESULTS)
+    if not (folder / JOBS).exists():
+        return results
+    by_key = {result.key: result for result in results}
+    return [by_key[key] for key in read_json(folder / JOBS) if key in by_key]
 
 
 def _sound(line: bytes) -> bytes:

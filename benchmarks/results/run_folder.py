@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
-from benchmarks.results.results import RESULTS, Result, largest_part, read_results
+from benchmarks.results.results import JOBS, RESULTS, Result, current_results, largest_part
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage
@@ -100,9 +100,7 @@ def read_run(folder: Path) -> RunFolder:
             "Give the output_dir of a run, such as out/demo"
         )
     evaluated = {
-        stage: read_results(_sound(place, RESULTS))
-        for stage, place in present.items()
-        if stage.startswith("evaluate")
+        stage: _current(place) for stage, place in present.items() if stage.startswith("evaluate")
     }
     unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
     return RunFolder(
@@ -132,6 +130,12 @@ def read_run(folder: Path) -> RunFolder:
         },
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
     )
+
+
+def _current(place: Path) -> list[Result]:
+    for name in (RESULTS, JOBS):
+        _sound(place, name)
+    return current_results(place)
 
 
 def _place(folder: Path, stage: str) -> Path | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import evaluation_folders
-from benchmarks.results.results import RESULTS, Result, largest_part, read_results
+from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.tasks.kind import Line
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.regression import Regression
@@ -49,7 +49,7 @@ def write_submissions(place: Path) -> list[Path]:
     written: list[Path] = []
     for folder in evaluation_folders(place):
         runs: dict[tuple[str, int], list[Result]] = {}
-        for result in largest_part(read_results(folder / RESULTS)):
+        for result in largest_part(current_results(folder)):
             if result.task in TASKS and result.model == "pretrained":
                 runs.setdefault((result.model, result.seed), []).append(result)
         for (model, seed), results in runs.items():
@@ -82,9 +82,7 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
 def _splits(folder: Path, task: Task, result: Result) -> Iterator[tuple[str, list[Line]]]:
     for split in (result.split, *task.also_reported, *task.unlabelled):
         further = "" if split == result.split else split
-        path = prediction_path(
-            folder, result.task, result.model, result.seed, further, result.train_fraction
-        )
+        path = prediction_path(folder, result, further)
         if path.is_file():
             yield split, read_predictions(path)[1]
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.results import Result
+from benchmarks.results.results import FLOORS, Result
 from benchmarks.results.run_folder import RunFolder, once_a_run
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import Difference, difference, p_text
 
 ALPHA = 0.05
 UNTRAINED = "random-init"
-TWIN = "untrained"  # names the same network with random weights in tables
+TWIN = FLOORS["random-init"]  # names the same network with random weights in tables
 OWN = "export"  # names the run's own export among the encoders of a run
 SEEDS_RULE = (
     "The interval of a difference is of 95 %, by Student's t over seeds. They are paired: a seed "

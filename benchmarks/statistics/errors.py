@@ -149,9 +149,7 @@ def _runs(folder: Path, results: Sequence[Result], notes: list[str]) -> dict[int
     found: dict[int, list[Line]] = {}
     ids: list[str] = []
     for result in sorted(results, key=lambda result: result.seed):
-        path = prediction_path(
-            folder, result.task, result.model, result.seed, train_fraction=result.train_fraction
-        )
+        path = prediction_path(folder, result)
         if not path.is_file():
             notes.append(f"seed {result.seed}: its predictions are not there ({path.name})")
             continue

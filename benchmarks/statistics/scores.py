@@ -15,7 +15,7 @@ from benchmarks.metrics.glue import (
 )
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import check_header
-from benchmarks.results.results import Result, Summary, summarize
+from benchmarks.results.results import FLOORS, Result, Summary, summarize
 from benchmarks.results.run_folder import RunFolder, once_a_run
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.kind import Line
@@ -74,9 +74,18 @@ class TaskScore:
 
     stage: str
     results: tuple[Result, ...]
-    pretrained: Sample  # the encoder as it was given
-    untrained: Sample  # the same network with random weights
+    arms: Mapping[str, Sample]  # by variant: the encoder as it was given, and its floors
     note: str = ""
+
+    @property
+    def pretrained(self) -> Sample:
+        """The encoder as it was given."""
+        return self.arms["pretrained"]
+
+    @property
+    def untrained(self) -> Sample:
+        """The same network with random weights."""
+        return self.arms["random-init"]
 
     @property
     def first(self) -> Result:
@@ -85,10 +94,9 @@ class TaskScore:
 
     @property
     def samples(self) -> dict[str, Sample]:
-        """Of the encoder and of random weights, by their names, those that are there."""
-        both = {"pretrained": self.pretrained, "random-init": self.untrained}
+        """Of the encoder and its floors, by their names, those that are there."""
         names = {result.model: result.encoder for result in self.results}
-        return {names[model]: sample for model, sample in both.items() if model in names}
+        return {names[model]: sample for model, sample in self.arms.items() if model in names}
 
     @property
     def encoder(self) -> str:
@@ -157,25 +165,25 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
                     f"{stage}: results of {result.task} with {what} {theirs!r} and {ours!r}; they "
                     f"make no mean: evaluate again with --overwrite, or remove the lines of one"
                 )
-        if result.job in seen:
+        if result.slot in seen:
             raise ValueError(
                 f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "
                 "remove one of the lines"
             )
-        seen.add(result.job)
+        seen.add(result.slot)
 
 
 def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
     lines, note = lines_of(results, place)
     samples = {}
-    for variant in ("pretrained", "random-init"):
+    for variant in ("pretrained", *FLOORS):
         records = [result for result in results if result.model == variant]
         draws = None
         if records and not note:
             runs = {r.seed: lines[r.model, r.seed] for r in records}
             draws = resample(TASKS[records[0].task], runs)
         samples[variant] = sample_of(records, draws)
-    return TaskScore(stage, tuple(results), samples["pretrained"], samples["random-init"], note)
+    return TaskScore(stage, tuple(results), samples, note)
 
 
 def lines_of(
@@ -188,9 +196,7 @@ def lines_of(
         return {}, "the task is not known here"
     found: dict[tuple[str, int], Sequence[Line]] = {}
     for result in results:
-        path = prediction_path(
-            place, result.task, result.model, result.seed, "", result.train_fraction
-        )
+        path = prediction_path(place, result)
         if not path.is_file():
             return {}, f"no predictions of {result.encoder}, seed {result.seed}"
         header, found[result.model, result.seed] = read_predictions(path)

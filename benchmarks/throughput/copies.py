@@ -8,12 +8,12 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import orjson
 
+from benchmarks.throughput.report import Row
 from pipeline.documents import document_paths, read_rows
 
 SHINGLE_WORDS = 5
@@ -25,10 +25,7 @@ MIN_WORDS, MAX_WORDS = 100, 3000  # of an original; longer ones would outweigh t
 _TRIES = 4  # of other places in one original before another is taken
 _SPACE = re.compile(r"(\s+)")
 _KEPT = re.compile(r"of (\d{2}-\d{5}-\d{9})")
-CLEANED_BANDS = (0.0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 _DUPLICATE = ("duplicate", "near_duplicate")
-
-Kind = Literal["exact", "words", "block"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,6 @@ class Planted:
 
     original: Text
     text: str
-    kind: Kind
     band: float
     jaccard: float
 
@@ -58,7 +54,6 @@ class Pair:
 
     copy: str
     original: str
-    kind: Kind | Literal["cleaned"]
     band: float
     jaccard: float
 
@@ -82,40 +77,31 @@ def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
 
 
 def plant(texts: Sequence[Text], num_exact: int, num_near: int, seed: int) -> list[Planted]:
-    """`num_exact` exact copies, and `num_near` of each kind and band, each of another original.
+    """`num_exact` exact copies, and `num_near` of each band, each of another original, in which
+    words are replaced by those of another text.
 
     Raises `ValueError` if the corpus has too few documents that can be altered so.
     """
     rng = random.Random(seed)
     originals = [t for t in texts if MIN_WORDS <= len(t.text.split()) <= MAX_WORDS]
     rng.shuffle(originals)
-    needed = num_exact + 2 * len(BANDS) * num_near
+    needed = num_exact + len(BANDS) * num_near
     if len(originals) < needed:
         raise ValueError(
             f"{needed:,} copies need as many documents of {MIN_WORDS} to {MAX_WORDS} words, the "
             f"corpus has {len(originals):,}; give fewer with --exact and --near"
         )
-    made = [Planted(t, t.text, "exact", 1.0, 1.0) for t in originals[:num_exact]]
+    made = [Planted(t, t.text, 1.0, 1.0) for t in originals[:num_exact]]
     left = originals[num_exact:]
     donors = {t.language: [o.text for o in originals if o.language == t.language] for t in left}
     # the narrowest bands first, while there are long originals: in a short one a word is > 0.02
     for band in reversed(BANDS):
-        for kind in _ALTER:
-            made += _take(left, donors, kind, band, num_near, rng)
+        made += _take(left, donors, band, num_near, rng)
     return made
 
 
-# (words and spaces in turn, words of another text, rng) -> change of the first n places of it
-Alter = Callable[[list[str], list[str], random.Random], Callable[[int], str]]
-
-
 def _take(
-    left: list[Text],
-    donors: dict[str, list[str]],
-    kind: Kind,
-    band: float,
-    number: int,
-    rng: random.Random,
+    left: list[Text], donors: dict[str, list[str]], band: float, number: int, rng: random.Random
 ) -> list[Planted]:
     """Copies of the last originals that can be altered to the band; these leave the list."""
     made: list[Planted] = []
@@ -126,15 +112,15 @@ def _take(
         pieces = _SPACE.split(original.text.strip())
         for _ in range(_TRIES):
             donor = rng.choice(donors[original.language]).split()
-            changed = _ALTER[kind](pieces, donor, rng)
+            changed = _replace_words(pieces, donor, rng)
             if copy := _fit(original.text, changed, len(pieces) // 2, band):
                 del left[position]
-                made.append(Planted(original, copy[0], kind, band, copy[1]))
+                made.append(Planted(original, copy[0], band, copy[1]))
                 break
     if len(made) < number:
         raise ValueError(
-            f"only {len(made)} of {number} documents left can be brought to Jaccard {band} by "
-            f"changing {kind}; give fewer copies with --near, or a larger corpus"
+            f"only {len(made)} of {number} documents left can be brought to Jaccard {band}; give "
+            "fewer copies with --near, or a larger corpus"
         )
     return made
 
@@ -157,6 +143,7 @@ def _fit(
 
 
 def _replace_words(pieces: list[str], donor: list[str], rng: random.Random) -> Callable[[int], str]:
+    """How many places to change -> the text; `pieces` are words and spaces in turn."""
     places = list(range(0, len(pieces), 2))
     rng.shuffle(places)
     words = [rng.choice(donor) for _ in places]
@@ -168,25 +155,6 @@ def _replace_words(pieces: list[str], donor: list[str], rng: random.Random) -> C
         return "".join(copy)
 
     return changed
-
-
-def _replace_block(pieces: list[str], donor: list[str], rng: random.Random) -> Callable[[int], str]:
-    num_words = (len(pieces) + 1) // 2
-    start = rng.randrange(num_words)
-    first = rng.randrange(len(donor))
-    # around the end of either text, so that any start leaves room for any block
-    places = [2 * ((start + i) % num_words) for i in range(num_words)]
-
-    def changed(number: int) -> str:
-        copy = pieces.copy()
-        for i, place in enumerate(places[:number]):
-            copy[place] = donor[(first + i) % len(donor)]
-        return "".join(copy)
-
-    return changed
-
-
-_ALTER: dict[Kind, Alter] = {"words": _replace_words, "block": _replace_block}
 
 
 @dataclass(frozen=True)
@@ -206,35 +174,6 @@ class Outcome:
         return document_id
 
 
-@dataclass(frozen=True)
-class BandRecall:
-    """Planted pairs of one kind and band, without those another rule took a text of."""
-
-    system: str
-    kind: str
-    band: float
-    pairs: int
-    together: int  # one stands for the other, or a third document for both
-    resolved: int  # not both are left
-
-    @property
-    def recall(self) -> float | None:
-        """Share of the pairs that ended under one document."""
-        return self.together / self.pairs if self.pairs else None
-
-
-@dataclass(frozen=True)
-class Precision:
-    """True Jaccard of the removed documents with the one kept: shares at least .5, .7, .8."""
-
-    system: str
-    removals: str  # which were looked at
-    number: int
-    at_least_50: float | None
-    at_least_70: float | None
-    at_least_80: float | None
-
-
 def read_outcome(folder: Path) -> Outcome:
     """Of a `clean` folder; `ValueError` for a removal that does not name what was kept."""
     kept = frozenset(row["id"] for row in read_rows(document_paths(folder), ["id"]))
@@ -247,12 +186,6 @@ def read_outcome(folder: Path) -> Outcome:
                 raise ValueError(f"{folder}: {row['id']} {row['reason']}: {row['detail']!r}")
             kept_of[row["id"]] = found[1]
     return Outcome(kept_of, kept)
-
-
-def read_texts(folder: Path, ids: set[str]) -> dict[str, str]:
-    """Texts of a `clean` folder with these ids, as they were compared."""
-    paths = [*document_paths(folder), *sorted(folder.glob("removed-*.parquet"))]
-    return {r["id"]: r["text"] for r in read_rows(paths, ["id", "text"]) if r["id"] in ids}
 
 
 def read_peer_outcome(folders: Iterable[Path]) -> Outcome:
@@ -275,34 +208,26 @@ def _peer_rows(folder: Path) -> Iterable[tuple[str, int]]:
                 yield row["id"], row["metadata"].get("minhash_cluster_id", -1)
 
 
-def measure_recall(system: str, pairs: Sequence[Pair], outcome: Outcome) -> list[BandRecall]:
-    """Pairs found by kind and band, in this order."""
-    counts: dict[tuple[str, float], list[int]] = {}
-    for pair in pairs:
-        ids = (pair.copy, pair.original)
-        count = counts.setdefault((pair.kind, pair.band), [0, 0, 0])
-        if any(i not in outcome.kept and i not in outcome.kept_of for i in ids):
-            continue  # another rule took it
-        count[0] += 1
-        count[1] += outcome.representative(ids[0]) == outcome.representative(ids[1])
-        count[2] += not all(i in outcome.kept for i in ids)
-    return [BandRecall(system, kind, band, *n) for (kind, band), n in sorted(counts.items())]
-
-
-def measure_cleaned_recall(
-    system: str, pairs: Sequence[Pair], outcome: Outcome, texts: Mapping[str, str]
-) -> list[BandRecall]:
-    """The same pairs by the Jaccard that the rules left them: bands start at their number.
-
-    Rules that take markup, code or lines from both texts change how alike the pair is.
-    """
-    again = [
-        replace(pair, kind="cleaned", band=max(b for b in CLEANED_BANDS if b <= found))
-        for pair in pairs
-        if all(i in outcome.kept or i in outcome.kept_of for i in (pair.copy, pair.original))
-        for found in [jaccard(shingles(texts[pair.copy]), shingles(texts[pair.original]))]
+def measure_recall(system: str, pairs: Sequence[Pair], outcome: Outcome) -> list[Row]:
+    """By band: how many pairs there are, of how many one stands for the other or a third document
+    for both, and their share."""
+    return [
+        {
+            "system": system,
+            "band": band,
+            "pairs": len(found),
+            "together": sum(found),
+            "recall": sum(found) / len(found),
+        }
+        for band in sorted({pair.band for pair in pairs})
+        for found in [
+            [
+                outcome.representative(pair.copy) == outcome.representative(pair.original)
+                for pair in pairs
+                if pair.band == band
+            ]
+        ]
     ]
-    return measure_recall(system, again, outcome)
 
 
 def named_ids(outcome: Outcome) -> set[str]:
@@ -310,30 +235,22 @@ def named_ids(outcome: Outcome) -> set[str]:
     return set(outcome.kept_of) | {outcome.representative(i) for i in outcome.kept_of}
 
 
-def measure_precision(system: str, outcome: Outcome, texts: Mapping[str, str]) -> list[Precision]:
-    """For all removals, and for those whose text is not that of the document kept."""
-    by_kept: dict[str, list[str]] = {}
-    for removed in outcome.kept_of:
-        by_kept.setdefault(outcome.representative(removed), []).append(removed)
-    all_found: list[float] = []
-    unequal: list[float] = []
-    for kept, many in sorted(by_kept.items()):
-        text = texts[kept]
-        reference = shingles(text)
-        for removed in many:
-            found = 1.0 if texts[removed] == text else jaccard(reference, shingles(texts[removed]))
-            all_found.append(found)
-            if texts[removed] != text:
-                unequal.append(found)
+def measure_precision(system: str, outcome: Outcome, texts: Mapping[str, str]) -> list[Row]:
+    """Shares of the removals with a Jaccard of at least .5, .7, .8 to the document kept: of all,
+    and of those whose text is not that of the document kept."""
+    found = [
+        (texts[removed] != texts[kept], jaccard(shingles(texts[kept]), shingles(texts[removed])))
+        for removed in outcome.kept_of
+        for kept in [outcome.representative(removed)]
+    ]
+    unequal = [value for differs, value in found if differs]
     return [
-        _precision(system, "all", all_found),
-        _precision(system, "texts that differ", unequal),
+        {"system": system, "removals": name, "number": len(values)}
+        | {
+            f"at_least_{least}": sum(100 * value >= least for value in values) / len(values)
+            if values
+            else None
+            for least in (50, 70, 80)
+        }
+        for name, values in (("all", [v for _, v in found]), ("texts that differ", unequal))
     ]
-
-
-def _precision(system: str, removals: str, found: Sequence[float]) -> Precision:
-    shares = [
-        sum(value >= least for value in found) / len(found) if found else None
-        for least in (0.5, 0.7, 0.8)
-    ]
-    return Precision(system, removals, len(found), *shares)

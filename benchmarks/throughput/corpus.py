@@ -8,40 +8,28 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import electrify
 from benchmarks.throughput.copies import (
-    BandRecall,
     Outcome,
-    measure_cleaned_recall,
     measure_precision,
     measure_recall,
     named_ids,
     read_outcome,
     read_peer_outcome,
-    read_texts,
 )
 from benchmarks.throughput.corpus_peer import NAME, PEER_SETTINGS, install_peer, run_peer
 from benchmarks.throughput.cost import Cost, cost_row, run_measured
 from benchmarks.throughput.report import Report, Row
-from benchmarks.throughput.texts import Corpus, Prepared, find_corpora, prepare
+from benchmarks.throughput.texts import Prepared, find_corpora, prepare
 from electrify.config.clean import CleanRules
 from electrify.system.progress import log, warn
 
 PACKAGES = ("apache-beam", "numpy", "scipy", "pyarrow", "xxhash", "orjson", "ftfy")
 OURS, WHOLE_GRAPH = "electrify", "electrify, whole graph"
-# the quality rules that suit a corpus, by a word of its name
-_PROFILES = {
-    "reviews": "comments",
-    "comments": "comments",
-    "docs": "documentation",
-    "mdn": "documentation",
-    "tutorials": "documentation",
-    "wikitext": "encyclopaedia",
-}
 _NEAR = """
 All runs read the same files and write what is left and what was removed; no other part of the graph
 is on, so that exact copies are found by MinHash too. electrify: defaults of [clean.near_dedup],
@@ -54,14 +42,8 @@ _PEERS = (
 )
 _RECALL = """
 A planted copy has the stated Jaccard of word 5-grams, or up to 0.02 more. Together: in the end one
-document stands for both. Resolved: not both are left, whatever stands for them. Recall: share of
-pairs that are together. Below the similarity of the config, 0.7 by default, electrify means to keep
-both.
-"""
-_CLEANED = """
-The whole graph compares cleaned texts, and cleaning changes how alike two texts are. The same pairs
-by the Jaccard of their cleaned texts, from the stated number to the next; pairs of which a rule
-took a text do not count.
+document stands for both; recall: the share of such pairs. Below the similarity of the config, 0.7
+by default, electrify means to keep both.
 """
 _PRECISION = """
 True Jaccard of word 5-grams between each removed document and the one that was kept for it, natural
@@ -71,24 +53,19 @@ _WHOLE = """
 The whole graph has every rule, exact, line and near deduplication on, no Kiwi and no
 decontamination.
 """
-_SCALE = """
-The whole graph on documents drawn evenly from the corpora of all languages, and on all of them,
-without planted copies.
-"""
 
 
 @dataclass(frozen=True)
-class CorpusSettings:
+class Settings:
     """What the command was asked for."""
 
     data_dir: Path
     work: Path
     languages: tuple[str, ...] | None  # None: all that are there
     num_exact: int
-    num_near: int  # of each kind and band
+    num_near: int  # of each band
     seed: int
     with_peer: bool
-    scale_mb: tuple[float, ...]  # sizes below the whole; empty: no run on all languages
     num_workers: int
 
 
@@ -102,19 +79,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Which parts of the graph are on."""
-
-    rules: bool = False
-    exact: bool = False
-    lines: bool = False
-    near: bool = False
-
-
-WHOLE = Parts(rules=True, exact=True, lines=True, near=True)
-
-
-@dataclass(frozen=True)
 class GraphRun:
     """A finished run and the `clean` folder it wrote."""
 
@@ -122,37 +86,30 @@ class GraphRun:
     folder: Path
 
 
-def measure_corpus(settings: CorpusSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """Run everything asked for; `ValueError` if there are no data or a run fails."""
     corpora = find_corpora(settings.data_dir, settings.languages)
-    if settings.scale_mb:
-        find_corpora(settings.data_dir, None)  # say now what would fail later
     log(f"preparing {len(corpora)} corpora and the planted copies")
     folder = _fresh(settings.work / "input")
     prepared = prepare(folder, corpora, settings.num_exact, settings.num_near, settings.seed)
     report = Report("The corpus stage", PACKAGES, _describe(prepared, settings))
     compared = compare_near(prepared, settings, report.notes)
     recall, precision = _judge_removals(prepared, compared.outcomes)
-    whole, cleaned, more = _measure_whole(prepared, settings)
     title = "Near-duplicate removal alone, on the same documents"
     report.add("near", title, _NEAR, compared.costs)
     report.add("peers", "The peer", _PEERS, compared.peers)
     report.add("recall", "Planted pairs that were found", _RECALL, recall)
-    report.add("cleaned_recall", "The same by the whole graph", _CLEANED, cleaned)
     title = "What was removed, against what was kept"
-    report.add("precision", title, _PRECISION, precision + more)
-    report.add("whole", "The whole graph", _WHOLE, whole)
-    if settings.scale_mb:
-        shutil.rmtree(folder)
-        report.add("scale", "Cost by size, all languages", _SCALE, _measure_scale(settings))
+    report.add("precision", title, _PRECISION, precision)
+    report.add("whole", "The whole graph", _WHOLE, _measure_whole(prepared, settings))
     return report
 
 
-def compare_near(prepared: Prepared, settings: CorpusSettings, notes: list[str]) -> Compared:
+def compare_near(prepared: Prepared, settings: Settings, notes: list[str]) -> Compared:
     """Both on the texts as they are; a peer that fails leaves a note, and the rest goes on."""
     size = prepared.num_documents, prepared.num_bytes
     log("near-duplicate removal alone")
-    run = run_graph(prepared, Parts(near=True), settings.work / "near")
+    run = run_graph(prepared, settings.work / "near", is_whole=False)
     ours = cost_row(OURS, *size, run.cost, "one process")
     compared = Compared([ours], [], {OURS: read_outcome(run.folder)})
     if not settings.with_peer:
@@ -188,60 +145,31 @@ def _noted(name: str, notes: list[str]) -> Iterator[None]:
 def _judge_removals(
     prepared: Prepared, outcomes: dict[str, Outcome]
 ) -> tuple[list[Row], list[Row]]:
-    """Recall, the systems of one kind and Jaccard beside each other, and precision."""
-    ids = set().union(*(named_ids(outcome) for outcome in outcomes.values()))
-    texts = prepared.texts(ids)
-    recall: list[BandRecall] = []
+    """Recall, the systems of one Jaccard beside each other, and precision."""
+    texts = prepared.texts(set().union(*(named_ids(outcome) for outcome in outcomes.values())))
+    recall: list[Row] = []
     precision: list[Row] = []
     for name, outcome in outcomes.items():
         recall += measure_recall(name, prepared.pairs, outcome)
-        precision += [asdict(of) for of in measure_precision(name, outcome, texts)]
-    return [_recall_row(b) for b in sorted(recall, key=lambda b: (b.kind, b.band))], precision
+        precision += measure_precision(name, outcome, texts)
+    return sorted(recall, key=lambda row: float(row["band"])), precision
 
 
-def _recall_row(band: BandRecall) -> Row:
-    return asdict(band) | {"recall": band.recall}
-
-
-def _measure_whole(
-    prepared: Prepared, settings: CorpusSettings
-) -> tuple[list[Row], list[Row], list[Row]]:
-    """Every part of the graph on, in one process and on the workers: costs, recall, precision."""
-    size = prepared.num_documents, prepared.num_bytes
+def _measure_whole(prepared: Prepared, settings: Settings) -> list[Row]:
+    """Every part of the graph on, in one process and on the workers."""
     costs: list[Row] = []
     for workers in sorted({1, settings.num_workers}):
         log(f"whole graph, {workers} process(es)")
-        run = run_graph(prepared, WHOLE, settings.work / "whole", workers)
+        run = run_graph(prepared, settings.work / "whole", True, workers)
         note = f"{workers} processes" if workers > 1 else "one process"
+        size = prepared.num_documents, prepared.num_bytes
         costs.append(cost_row(WHOLE_GRAPH, *size, run.cost, note))
-    outcome = read_outcome(run.folder)
-    planted = {i for pair in prepared.pairs for i in (pair.copy, pair.original)}
-    texts = read_texts(run.folder, named_ids(outcome) | planted)
-    recall = measure_cleaned_recall(WHOLE_GRAPH, prepared.pairs, outcome, texts)
-    precision = measure_precision(WHOLE_GRAPH, outcome, texts)
-    return costs, [_recall_row(band) for band in recall], [asdict(of) for of in precision]
+    return costs
 
 
-def _measure_scale(settings: CorpusSettings) -> list[Row]:
-    """The whole graph on shares of all languages, evenly spread, and on all of them."""
-    corpora = find_corpora(settings.data_dir, None)
-    rows: list[Row] = []
-    for size in [None, *sorted(settings.scale_mb, reverse=True)]:  # None: the whole
-        share = 1.0 if size is None else size / rows[0]["megabytes"]
-        if share > 1 or (size is not None and share == 1):
-            continue
-        part = prepare(_fresh(settings.work / "input"), corpora, share=share)
-        name = f"{part.num_bytes / 1e6:,.0f} MB"
-        log(f"scale: {name} of all languages")
-        run = run_graph(part, WHOLE, settings.work / "scale")
-        rows.append(cost_row(name, part.num_documents, part.num_bytes, run.cost, "one process"))
-    return rows[::-1]
-
-
-def _describe(prepared: Prepared, settings: CorpusSettings) -> dict[str, Any]:
+def _describe(prepared: Prepared, settings: Settings) -> dict[str, Any]:
     return {
         "languages": sorted({c.language for c in prepared.corpora}),
-        "profiles": [f"{c.language}/{c.name}: {profile_of(c)}" for c in prepared.corpora],
         "documents": prepared.num_documents,
         "megabytes": prepared.num_bytes / 1e6,
         "planted_exact": settings.num_exact,
@@ -256,11 +184,10 @@ def _fresh(folder: Path) -> Path:
     return folder
 
 
-def run_graph(prepared: Prepared, parts: Parts, work: Path, num_workers: int = 1) -> GraphRun:
-    """Clean the documents with these parts of the graph; `ValueError` if the command fails."""
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    config = write_config(prepared, parts, work)
+def run_graph(prepared: Prepared, work: Path, is_whole: bool, num_workers: int = 1) -> GraphRun:
+    """Clean the documents by the whole graph, or by near-duplicate removal alone; `ValueError` if
+    the command fails."""
+    config = write_config(prepared, _fresh(work), is_whole)
     mode = "multi_processing" if num_workers > 1 else "in_memory"
     command = [
         sys.executable,
@@ -276,23 +203,26 @@ def run_graph(prepared: Prepared, parts: Parts, work: Path, num_workers: int = 1
     return GraphRun(cost, work / "out" / "clean")
 
 
-def write_config(prepared: Prepared, parts: Parts, work: Path) -> Path:
+def write_config(prepared: Prepared, work: Path, is_whole: bool) -> Path:
     """The TOML of a run into the folder `work`."""
     clean = {
-        "exact_dedup": parts.exact,
-        "line_dedup.enabled": parts.lines,
-        "near_dedup.enabled": parts.near,
-        **({} if parts.rules else _rules_off()),
+        "exact_dedup": is_whole,
+        "line_dedup.enabled": is_whole,
+        "near_dedup.enabled": True,
+        **({} if is_whole else _rules_off()),
     }
-    sources = ",\n".join(
-        _inline(_source(prepared, index, corpus, parts.rules))
+    sources = [
+        f'    {{ kind = "jsonl", language = {json.dumps(corpus.language)}, profile = "none", '
+        f"path = {json.dumps(prepared.pattern(index))}, name = {json.dumps(corpus.name)} }}"
         for index, corpus in enumerate(prepared.corpora)
-    )
+    ]
     lines = [
         'name = "throughput"',
         f"output_dir = {json.dumps(str(work / 'out'))}",
         "[clean]",
-        f"sources = [\n{sources},\n]",
+        "sources = [",
+        ",\n".join(sources),
+        "]",
         *(f"{key} = {json.dumps(value)}" for key, value in clean.items()),
         "[encode]",
         "[pretrain]",
@@ -302,29 +232,10 @@ def write_config(prepared: Prepared, parts: Parts, work: Path) -> Path:
     return path
 
 
-def _source(prepared: Prepared, index: int, corpus: Corpus, with_rules: bool) -> dict[str, str]:
-    return {
-        "kind": "jsonl",
-        "language": corpus.language,
-        "path": prepared.pattern(index),
-        "name": corpus.name,
-        "profile": profile_of(corpus) if with_rules else "none",
-    }
-
-
-def profile_of(corpus: Corpus) -> str:
-    """The quality rules that a corpus is judged by."""
-    return next((value for word, value in _PROFILES.items() if word in corpus.name), "none")
-
-
 def _rules_off() -> dict[str, Any]:
     """Every rule of `[clean]` at the value that does nothing: false, 0, or its default name."""
-    off: dict[str, Any] = {}
-    for name, field in CleanRules.model_fields.items():
-        if isinstance(field.default, bool | int | float):
-            off[name] = type(field.default)(0)
-    return off
-
-
-def _inline(values: dict[str, str]) -> str:
-    return "    { " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in values.items()) + " }"
+    return {
+        name: type(field.default)(0)
+        for name, field in CleanRules.model_fields.items()
+        if isinstance(field.default, bool | int | float)
+    }

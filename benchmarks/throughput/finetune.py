@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,17 +22,16 @@ from benchmarks.finetune.finetune import (
     finetune,
     training_rows,
 )
-from benchmarks.finetune.recipe import HyperParameters, resolve_hyper_parameters
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.finetune.training import OnStep
-from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
-from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
+from benchmarks.statistics.comparison import SEEDS_RULE, compare
 from benchmarks.statistics.scores import Sample
 from benchmarks.tasks.data.load import load_task
-from benchmarks.tasks.heads.linear import HEAD_DROPOUT
 from benchmarks.tasks.kind import Example, Line
-from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Task
 from benchmarks.throughput.report import Report, Row
 from electrify.config.evaluate import EvaluateConfig
@@ -63,88 +62,49 @@ class Run:
     examples_per_cpu_second: float  # by the seconds of all threads of this process
     seconds: float  # of all of it: building, training and predicting
 
-    def rate(self, clock: Literal["wall", "cpu"]) -> float:
-        """Examples a second of that clock."""
-        return self.examples_per_second if clock == "wall" else self.examples_per_cpu_second
+
+def system_rows(metric: str, systems: Mapping[str, Sequence[Run]]) -> list[Row]:
+    """A row a system, of its runs of each seed; ratios are medians over seeds, and scores are
+    compared by the rule of the reports."""
+    return [_system_row(metric, name, runs, systems[OURS]) for name, runs in systems.items()]
 
 
-@dataclass(frozen=True)
-class System:
-    """All fine-tunings of one side on one task, one a seed."""
-
-    name: str
-    runs: Sequence[Run]
-
-    @property
-    def examples_per_second(self) -> float:
-        """The median over runs, by the clock."""
-        return statistics.median(run.examples_per_second for run in self.runs)
-
-    @property
-    def examples_per_cpu_second(self) -> float:
-        """The median over runs, by processor time."""
-        return statistics.median(run.examples_per_cpu_second for run in self.runs)
-
-    @property
-    def spread(self) -> float:
-        """Fastest run less the slowest, over the median."""
-        rates = [run.examples_per_second for run in self.runs]
-        return (max(rates) - min(rates)) / self.examples_per_second
-
-    @property
-    def scores(self) -> Sample:
-        """Headline by seed."""
-        values = {run.seed: run.value for run in self.runs}
-        scores = list(values.values())
-        return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
+def _system_row(metric: str, name: str, runs: Sequence[Run], ours: Sequence[Run]) -> Row:
+    rates = [run.examples_per_second for run in runs]
+    scores = _scores(runs)
+    row = {
+        "system": name,
+        "examples_per_second": statistics.median(rates),
+        "spread": (max(rates) - min(rates)) / statistics.median(rates),
+        "examples_per_cpu_second": statistics.median(r.examples_per_cpu_second for r in runs),
+        "seconds": sum(run.seconds for run in runs) / len(runs),
+        f"mean_{metric}": scores.summary.mean,
+        "sd": scores.summary.sd,
+        **{f"seed_{seed}": value for seed, value in scores.values.items()},
+    }
+    if name == OURS:
+        return row
+    pairs = list(zip(ours, runs, strict=True))
+    found = compare(_scores(ours), scores, higher_is_better=True, shares_seeds=True)
+    return row | {
+        "ours_is_times_as_fast": statistics.median(
+            one.examples_per_second / two.examples_per_second for one, two in pairs
+        ),
+        "by_processor_time": statistics.median(
+            one.examples_per_cpu_second / two.examples_per_cpu_second for one, two in pairs
+        ),
+        "ours_less_it": found.gain,
+        "verdict": found.verdict,
+    }
 
 
-@dataclass(frozen=True)
-class TaskFigures:
-    """One task: what it is, and every system on it."""
-
-    name: str
-    metric: str
-    num_texts: int  # of an example
-    num_train: int
-    num_reported: int
-    num_steps: int
-    median_pieces: float  # of a training row
-    longest: int
-    systems: Sequence[System]
-
-    def about(self) -> str:
-        """What is learnt and scored, in a sentence."""
-        texts = "one text" if self.num_texts == 1 else "two texts"
-        return (
-            f"{self.num_train:,} training rows of {texts}, {self.median_pieces:g} pieces in the "
-            f"median and {self.longest} at most, {self.num_steps:,} steps; {self.metric} on "
-            f"{self.num_reported:,} reported rows."
-        )
-
-    def system(self, name: str) -> System | None:
-        """The system of this name, if it was measured."""
-        return next((system for system in self.systems if system.name == name), None)
-
-    def ratio(self, name: str, clock: Literal["wall", "cpu"] = "wall") -> float | None:
-        """How many times as fast ours is: the median over seeds of the ratio there."""
-        ours, other = self.system(OURS), self.system(name)
-        if ours is None or other is None:
-            return None
-        pairs = zip(ours.runs, other.runs, strict=True)
-        return statistics.median(one.rate(clock) / two.rate(clock) for one, two in pairs)
-
-    def difference(self, name: str) -> Comparison | None:
-        """The scores of ours against those of another, by the rule of the reports."""
-        ours, other = self.system(OURS), self.system(name)
-        if ours is None or other is None:
-            return None
-        return compare(ours.scores, other.scores, higher_is_better=True, shares_seeds=True)
+def _scores(runs: Sequence[Run]) -> Sample:
+    values = {run.seed: run.value for run in runs}
+    scores = list(values.values())
+    return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
 
 
-# What both sides learn from: official files, or texts made here.
-
-TaskRows = tuple[Task, Sequence[Example], Sequence[Example]]  # with training and reported rows
+# What both sides learn from.
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _SHAPE = (
@@ -162,83 +122,15 @@ _TINY = {
     "num_attention_heads": 2,
     "embedding_size": 64,
 }
-_NUM_TOPICS, _NUM_FILLERS = 4, 400
-_DRAWN_LABELS = 0.1
-_SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
-# words of a text: half of the texts have 7 to 22, as Korean headlines and sentences do
-_LOG_MEAN_LENGTH, _LOG_SD_LENGTH, _MOST_WORDS = 2.5, 0.8, 100
 _PIECES = 8_000  # of a tokenizer made here
 
-MADE_UP = tuple(
-    Task(
-        name=f"made-up-{name}",
-        suite="made-up",
-        version="1",
-        kind=Classification(),
-        files={},
-        headline=metric.__name__,
-        labels=tuple(f"topic {number}" for number in range(_NUM_TOPICS)),
-        metrics=(metric,),
-        text_fields=fields,
-    )
-    for name, metric, fields in (
-        ("single", macro_f1, ("text",)),
-        ("pair", accuracy, ("first", "second")),
-    )
-)
 
-
-def made_up_examples(task: Task, count: int, rng: np.random.Generator) -> list[Example]:
-    """Texts with one word of a topic among others; the label is the topic of the last text.
-
-    The first of a pair has another topic, so that the two must be told apart. A tenth of the labels
-    is drawn: no model is right everywhere, and seeds differ.
-    """
-    words = _words()
-    found: list[Example] = []
-    for number in range(count):
-        topics = rng.integers(_NUM_TOPICS, size=len(task.text_fields)).tolist()
-        texts = tuple(_text(words, topic, rng) for topic in topics)
-        is_drawn = rng.random() < _DRAWN_LABELS
-        label = int(rng.integers(_NUM_TOPICS)) if is_drawn else topics[-1]
-        found.append(LabelExample(f"{task.name}-{number}", texts, label))
-    return found
-
-
-def _words() -> list[str]:
-    """Those of the topics first."""
-    rng = np.random.default_rng(0)
-    return ["".join(rng.choice(_SYLLABLES, 3)) for _ in range(_NUM_TOPICS + _NUM_FILLERS)]
-
-
-def _text(words: Sequence[str], topic: int, rng: np.random.Generator) -> str:
-    length = min(_MOST_WORDS, 1 + int(rng.lognormal(_LOG_MEAN_LENGTH, _LOG_SD_LENGTH)))
-    chosen = [words[_NUM_TOPICS + int(n)] for n in rng.integers(0, _NUM_FILLERS, length)]
-    chosen[int(rng.integers(length))] = words[topic]
-    return " ".join(chosen)
-
-
-def tasks_of_files(names: Sequence[str], data_dir: Path) -> list[TaskRows]:
-    """Training and reported rows of each task; `ValueError` for one that is no classification."""
-    from benchmarks.tasks.registry import resolve_tasks
-
-    found: list[TaskRows] = []
-    for task in resolve_tasks((), names):
-        if not isinstance(task.kind, Classification):
-            raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
-        data = load_task(task, data_dir)
-        found.append((task, data.train, data.reported))
-    return found
-
-
-def tasks_made_up(num_train: int, num_reported: int) -> list[TaskRows]:
-    """The same, of texts made here."""
-    found: list[TaskRows] = []
-    for number, task in enumerate(MADE_UP):
-        rng = np.random.default_rng([1, number])
-        rows = made_up_examples(task, num_train + num_reported, rng)
-        found.append((task, rows[:num_train], rows[num_train:]))
-    return found
+def read_task(task: Task, data_dir: Path) -> tuple[Task, Sequence[Example], Sequence[Example]]:
+    """With its training and reported rows; `ValueError` for one that is no classification."""
+    if not isinstance(task.kind, Classification):
+        raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
+    data = load_task(task, data_dir)
+    return task, data.train, data.reported
 
 
 def sample(rows: Sequence[Example], count: int) -> tuple[Example, ...]:
@@ -292,7 +184,7 @@ def tokenized(
         features = task.kind.featurize(task, rows, model.tokenizer, length, is_train)
         return Split(tuple(rows), features)
 
-    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)}, length)
+    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)})
 
 
 _RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
@@ -302,14 +194,14 @@ Work = Callable[[OnStep], list[Line]]  # one fine-tuning to the lines of the rep
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class Settings:
     """What is measured; None is the default of the data or the recipe."""
 
     with_peer: bool = False
     with_lengths: bool = True  # where there is a peer, also its batches of like length
     model: str | None = None  # a folder or hub name; None: random weights of `size`
     size: Literal["tiny", "small", "base", "large"] = "tiny"
-    data_dir: Path | None = None  # None: texts made here
+    data_dir: Path = Path("../shared/data")  # with the files of the tasks
     tasks: tuple[str, ...] = ("klue-ynat", "klue-nli")
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     num_train: int = 2_048  # rows, rounded down to whole batches
@@ -377,7 +269,7 @@ class Clock:
         return self.rows / wall, self.rows / cpu
 
 
-def measure_finetuning(settings: FinetuneSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """Every task: each seed on all systems in turn, in alternating order."""
     if settings.with_peer:
         from benchmarks.throughput.finetune_peer import require_trainer
@@ -385,11 +277,7 @@ def measure_finetuning(settings: FinetuneSettings) -> Report:
         require_trainer()
     _check(settings)
     device = choose_device(settings.device)
-    rows = (
-        tasks_made_up(settings.num_train, settings.num_reported)
-        if settings.data_dir is None
-        else tasks_of_files(settings.tasks, settings.data_dir)
-    )
+    rows = [read_task(task, settings.data_dir) for task in resolve_tasks((), settings.tasks)]
     texts = [text for _, train, _ in rows for row in train for text in row.texts]
     model = (
         random_model(settings.size, texts) if settings.model is None else open_model(settings.model)
@@ -398,13 +286,13 @@ def measure_finetuning(settings: FinetuneSettings) -> Report:
     for task, train, reported in rows:
         chosen = sample(reported, settings.num_reported)
         data = tokenized(task, train, chosen, model, settings.length)
-        figures = _measure_task(settings, data, model, device)
-        systems = [_row(figures, system) for system in figures.systems]
-        report.add(figures.name, figures.name, f"{figures.about()} {_MEANING}", systems)
+        about, systems = _measure_task(settings, data, model, device)
+        rows_of_systems = system_rows(task.headline, systems)
+        report.add(task.name, task.name, f"{about} {_MEANING}", rows_of_systems)
     return report
 
 
-def _check(settings: FinetuneSettings) -> None:
+def _check(settings: Settings) -> None:
     if settings.num_train // settings.batch_size * settings.num_epochs < 2:
         raise ValueError(
             f"--rows {settings.num_train} in batches of {settings.batch_size} for "
@@ -412,9 +300,7 @@ def _check(settings: FinetuneSettings) -> None:
         )
 
 
-def _conditions(
-    settings: FinetuneSettings, model: ModelSource, device: torch.device
-) -> dict[str, Any]:
+def _conditions(settings: Settings, model: ModelSource, device: torch.device) -> dict[str, Any]:
     """What the figures are of; of an absolute path the last parts alone."""
     path = Path(model.path)
     name = "/".join(path.parts[-2:]) if path.is_absolute() else model.path
@@ -423,7 +309,6 @@ def _conditions(
         "num_hidden_layers": model.config.num_hidden_layers,
         "hidden_size": model.config.hidden_size,
         "vocab_size": model.config.vocab_size,
-        "data": "made up" if settings.data_dir is None else "official files",
         "seeds": list(settings.seeds),
         "num_epochs": settings.num_epochs,
         "batch_size": settings.batch_size,
@@ -444,60 +329,56 @@ def _device_name(device: torch.device) -> str:
 
 
 def _measure_task(
-    settings: FinetuneSettings, data: TaskFeatures, model: ModelSource, device: torch.device
-) -> TaskFigures:
-    options = settings.options()
-    rows = training_rows(data.train, options.max_train_examples, settings.seeds[0])
+    settings: Settings, data: TaskFeatures, model: ModelSource, device: torch.device
+) -> tuple[str, dict[str, list[Run]]]:
+    """What is learnt and scored, in a sentence, and the runs of every system by name."""
+    given = hyper_parameters(data.task, settings.options(), model.config.hidden_size)
+    rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
     if len(rows) % settings.batch_size:
         whole = len(rows) // settings.batch_size * settings.batch_size
-        options = options.model_copy(update={"max_train_examples": whole})
+        given = replace(given, max_train_examples=whole)
         rows = rows[:whole]
-    given = resolve_hyper_parameters(
-        data.task, options, model.config.hidden_size, len(rows), HEAD_DROPOUT, "fp32"
-    )
-    runs: dict[str, list[Run]] = {}
+    num_steps = given.num_steps(len(rows))
+    runs: dict[str, list[Run]] = {name: [] for name in _systems(settings, data, model, 0, given)}
     for number, seed in enumerate(settings.seeds):
-        systems = list(_systems(settings, data, model, seed, options).items())
+        systems = list(_systems(settings, data, model, seed, given).items())
         for name, work in systems if number % 2 == 0 else reversed(systems):
-            run = _timed(work, data, seed, given, device)
-            runs.setdefault(name, []).append(run)
+            run = _timed(work, data, seed, num_steps, device)
+            runs[name].append(run)
             log(
                 f"{data.task.name}, seed {seed}, {name}: {run.examples_per_second:,.0f} "
                 f"examples/s, {data.task.headline} {run.value:.4f}"
             )
     lengths = data.train.features.lengths[rows]
-    order = list(_systems(settings, data, model, 0, options))
-    return TaskFigures(
-        data.task.name,
-        data.task.headline,
-        len(data.task.text_fields),
-        len(rows),
-        len(data.predicted["reported"].examples),
-        given.num_steps,
-        float(np.median(lengths)),
-        int(lengths.max()),
-        [System(name, runs[name]) for name in order],
+    texts = "one text" if len(data.task.text_fields) == 1 else "two texts"
+    about = (
+        f"{len(rows):,} training rows of {texts}, {float(np.median(lengths)):g} pieces in the "
+        f"median and {lengths.max()} at most, {num_steps:,} steps; {data.task.headline} on "
+        f"{len(data.predicted['reported'].examples):,} reported rows."
     )
+    return about, runs
 
 
 def _systems(
-    settings: FinetuneSettings,
+    settings: Settings,
     data: TaskFeatures,
     model: ModelSource,
     seed: int,
-    options: EvaluateConfig,
+    given: HyperParameters,
 ) -> dict[str, Work]:
     """Every side by name."""
     variant = settings.variant
 
     def ours(on_step: OnStep) -> list[Line]:
-        return finetune(data, model, variant, seed, options, on_step).lines["reported"]
+        device = settings.device
+        fitted = finetune(data, model, variant, seed, given, on_step, device_name=device)
+        return fitted.lines["reported"]
 
     def peer(by_length: bool) -> Work:
         from benchmarks.throughput.finetune_peer import finetune_with_trainer
 
         return lambda on_step: finetune_with_trainer(
-            data, model, variant, seed, options, on_step, by_length
+            data, model, variant, seed, given, settings.device, on_step, by_length
         )
 
     if not settings.with_peer:
@@ -508,31 +389,10 @@ def _systems(
     return {OURS: ours, **peers}
 
 
-def _timed(
-    work: Work, data: TaskFeatures, seed: int, given: HyperParameters, device: torch.device
-) -> Run:
-    clock = Clock(given.num_steps, device)
+def _timed(work: Work, data: TaskFeatures, seed: int, num_steps: int, device: torch.device) -> Run:
+    clock = Clock(num_steps, device)
     start = time.perf_counter()
     lines = work(clock.tick)
     seconds = time.perf_counter() - start
     value = score_lines(data.task, lines)[data.task.headline]
     return Run(seed, value, *clock.rates(), seconds)
-
-
-def _row(task: TaskFigures, system: System) -> Row:
-    summary = system.scores.summary
-    other = None if system.name == OURS else task.difference(system.name)
-    return {
-        "system": system.name,
-        "examples_per_second": system.examples_per_second,
-        "spread": system.spread,
-        "examples_per_cpu_second": system.examples_per_cpu_second,
-        "ours_is_times_as_fast": other and task.ratio(system.name),
-        "by_processor_time": other and task.ratio(system.name, "cpu"),
-        "seconds": sum(run.seconds for run in system.runs) / len(system.runs),
-        f"mean_{task.metric}": summary.mean,
-        "sd": summary.sd,
-        "ours_less_it": other and other.gain,
-        "verdict": other and other.verdict,
-        **{f"seed_{seed}": value for seed, value in system.scores.values.items()},
-    }

@@ -8,10 +8,9 @@ logging, checkpoints, progress bars and evaluation during training.
 """
 
 import importlib.util
-import random
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,13 @@ from benchmarks.finetune.finetune import (
     build_network,
     choose_device,
     choose_precision,
+    seeded,
     training_rows,
 )
-from benchmarks.finetune.recipe import HyperParameters, resolve_hyper_parameters
+from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep
-from benchmarks.tasks.heads.linear import HEAD_DROPOUT, LinearHead
+from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kind import Features, Line
-from electrify.config.evaluate import EvaluateConfig
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _TRAINER: Any = Trainer
@@ -84,7 +83,8 @@ def finetune_with_trainer(
     model: ModelSource,
     variant: Variant,
     seed: int,
-    options: EvaluateConfig,
+    settings: HyperParameters,
+    device_name: str,
     on_step: OnStep,
     by_length: bool,
 ) -> list[Line]:
@@ -93,24 +93,17 @@ def finetune_with_trainer(
     `by_length` draws batches of rows of like length, which `Trainer` offers and does not do by
     itself. Global random state is as before afterwards.
     """
-    device = choose_device(options.device)
-    rows = training_rows(data.train, options.max_train_examples, seed)
-    settings = resolve_hyper_parameters(
-        data.task,
-        options,
-        model.config.hidden_size,
-        len(rows),
-        HEAD_DROPOUT,
-        choose_precision(options.precision, device),
-    )
+    device = choose_device(device_name)
+    settings = replace(settings, precision=choose_precision(settings.precision, device))
+    rows = training_rows(data.train, settings.max_train_examples, seed)
     reported = next(iter(data.predicted.values()))
-    with _random_state_kept(device), tempfile.TemporaryDirectory() as folder:
+    with seeded(seed, device), tempfile.TemporaryDirectory() as folder:
         network = build_network(data.task, model, variant, seed, settings, device)
         head = network.head
         assert isinstance(head, LinearHead)
         trainer = _TRAINER(
             model=SequenceClassifier(network.encoder, head),
-            args=_arguments(folder, settings, seed, device, by_length),
+            args=_arguments(folder, settings, len(rows), seed, device, by_length),
             train_dataset=_dataset(data.train.features, rows),
             data_collator=DataCollatorWithPadding(model.tokenizer),
             callbacks=[_Steps(on_step, settings.batch_size)],
@@ -126,15 +119,21 @@ def finetune_with_trainer(
 
 
 def _arguments(
-    folder: str, settings: HyperParameters, seed: int, device: torch.device, by_length: bool
+    folder: str,
+    settings: HyperParameters,
+    num_rows: int,
+    seed: int,
+    device: torch.device,
+    by_length: bool,
 ) -> Any:
+    steps = settings.record(num_rows)
     return _ARGUMENTS(
         output_dir=folder,
         per_device_train_batch_size=settings.batch_size,
         per_device_eval_batch_size=PREDICTION_BATCH_FACTOR * settings.batch_size,
-        max_steps=settings.num_steps,
+        max_steps=steps["num_steps"],
         learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
+        warmup_steps=steps["warmup_steps"],
         lr_scheduler_type="linear",
         weight_decay=settings.weight_decay,
         adam_epsilon=settings.adam_epsilon,
@@ -172,14 +171,3 @@ def _dataset(features: Features, rows: NDArray[np.int64]) -> list[dict[str, Any]
         }
         for row in rows
     ]
-
-
-@contextmanager
-def _random_state_kept(device: torch.device) -> Iterator[None]:
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[device.index or 0] if device.type == "cuda" else []):
-        try:
-            yield
-        finally:
-            random.setstate(python_state)
-            np.random.set_state(numpy_state)

@@ -9,23 +9,25 @@ from typing import Any, Literal
 
 import torch
 
-from benchmarks.throughput.pretrain_data import BERT_VOCAB_SIZE, Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_systems import (
     AGAIN,
     AS_WRITTEN,
-    COMPILED_ONLY,
+    BERT_VOCAB_SIZE,
     COMPILED_PEER,
     OURS,
     PADDED,
     PEER,
     PEER_PADDED,
+    Pool,
     Timed,
     Variant,
     make_ours,
     make_peer,
     ratio,
+    shard_pool,
     step_peak_bytes,
     time_in_turn,
+    zipf_pool,
 )
 from benchmarks.throughput.report import Report, Row
 from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, PretrainConfig
@@ -65,7 +67,7 @@ of the first that was a replay. Schedule: hours of the size's whole schedule at 
 _RATIOS = """
 The median over rounds of the ratio within the round. Against peer_hf_eager and peer_hf_compiled:
 the step that a user of transformers writes, as it is and under torch.compile, on the same weights
-and text. Against electrify as written or compiled: what the compiler and the recording gain.
+and text. Against electrify as written: what the compiler and the recording gain.
 Against electrify, again: the noise of this run.
 """
 
@@ -76,7 +78,7 @@ the CPU.
 
 
 @dataclass(frozen=True)
-class PretrainSettings:
+class Settings:
     """What is measured; None is the device's own choice."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -122,7 +124,7 @@ class PretrainSettings:
         return batch_size, length
 
 
-def measure_pretraining(settings: PretrainSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """First steps, losses beside the peer's, then all systems in turn.
 
     Nothing is compiled before the first steps, so that these include all of it.
@@ -145,9 +147,7 @@ def measure_pretraining(settings: PretrainSettings) -> Report:
 class Bench:
     """The systems of one run."""
 
-    def __init__(
-        self, settings: PretrainSettings, config: PretrainConfig, device: torch.device
-    ) -> None:
+    def __init__(self, settings: Settings, config: PretrainConfig, device: torch.device) -> None:
         self.settings, self.config, self.device = settings, config, device
         self.batch_size, self.length = settings.shape(device)
         self.pool = self._pool(packed=True)
@@ -192,8 +192,6 @@ class Bench:
         self._add(OURS, self._ours)
         if self.variants and (step := self.variants[0].fast_step) is not None:
             self.how, self.is_compiled = step.how(), step.is_compiled
-            if step.is_compiled and step.is_recorded:
-                self._add(COMPILED_ONLY, lambda: self._ours(cuda_graph="off"))
             if step.is_compiled or step.is_recorded:
                 self._add(AS_WRITTEN, lambda: self._ours(compile="off", cuda_graph="off"))
         if parts > 1:
@@ -227,9 +225,6 @@ class Bench:
             self.notes.append(f"{name} did not run: {first_line(error)[:200]}")
         else:
             self.variants.append(variant)
-            if variant.num_cached:
-                found = f"{variant.num_cached} pieces of code that had been compiled before"
-                self.notes.append(f"{name}: its first step found {found}")
             return
         gc.collect()  # what failed refers to itself, and would keep its memory
 
@@ -290,7 +285,7 @@ def ratio_rows(timed: list[Timed]) -> list[Row]:
             "by_the_clock": ratio(other, ours),
             "by_processor_time": ratio(other, ours, "cpu"),
         }
-        for name in (PEER, COMPILED_PEER, AS_WRITTEN, COMPILED_ONLY, AGAIN)
+        for name in (PEER, COMPILED_PEER, AS_WRITTEN, AGAIN)
         if (other := by_name.get(name)) is not None
     ]
 

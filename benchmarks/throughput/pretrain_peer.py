@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from benchmarks.throughput.pretrain_data import Pool, make_model
+from benchmarks.throughput.pretrain_systems import Pool, make_model
 from electrify.config.pretrain import PretrainConfig
 from model.batch import Counts, Masked, SpecialTokens
 from model.devices.device import autocast

@@ -101,9 +101,7 @@ def prepare(
                     texts.append(written)
         for planted in plant(texts, num_exact, num_near, seed) if texts else ():
             copy = files.write(planted.original.source, planted.text)
-            pairs.append(
-                Pair(copy, planted.original.id, planted.kind, planted.band, planted.jaccard)
-            )
+            pairs.append(Pair(copy, planted.original.id, planted.band, planted.jaccard))
         if not files.num_documents:
             raise ValueError(f"no document in {', '.join(str(c.path) for c in corpora)}")
         count, size = files.num_documents, files.num_bytes

@@ -44,7 +44,7 @@ cannot score above it in exact match. Pieces a word: as spaces part words. `nomi
 
 
 @dataclass(frozen=True)
-class VocabSettings:
+class Settings:
     """What the command was asked for."""
 
     data_dir: Path
@@ -55,7 +55,7 @@ class VocabSettings:
     vocab_size: int
 
 
-def measure_vocab(settings: VocabSettings) -> Report:
+def measure(settings: Settings) -> Report:
     """Run everything asked for; `ValueError` if there are no data or a run fails."""
     log("preparing the documents")
     whole = prepare_documents(settings.work / "all", find_corpora(settings.data_dir, None))
@@ -79,7 +79,7 @@ def measure_vocab(settings: VocabSettings) -> Report:
     return report
 
 
-def _korean(settings: VocabSettings) -> list[Documents]:
+def _korean(settings: Settings) -> list[Documents]:
     """The texts of the asked sizes, as far as there is text; the smallest first."""
     corpora = find_corpora(settings.data_dir, ["ko"])
     full = prepare_documents(settings.work / "ko", corpora)
@@ -93,14 +93,14 @@ def _korean(settings: VocabSettings) -> list[Documents]:
     return found
 
 
-def _train(documents: Documents, text: str, settings: VocabSettings) -> list[Row]:
+def _train(documents: Documents, text: str, settings: Settings) -> list[Row]:
     """Plain words, as the peer has it, by both."""
     log(f"training on {documents.num_bytes / 1e6:,.1f} MB, {text}")
     size = documents.num_documents, documents.num_bytes
     ours = {"text": text} | cost_row(OURS, *size, _train_ours(documents, "none", settings))
     if not settings.with_peer:
         return [ours]
-    config = VocabConfig()
+    config = VocabConfig.model_validate({"size": settings.vocab_size})
     task = {
         "size": settings.vocab_size,
         "min_frequency": config.min_frequency,
@@ -114,14 +114,14 @@ def _train(documents: Documents, text: str, settings: VocabSettings) -> list[Row
     return [ours, peer]
 
 
-def _train_on_morphemes(documents: Documents, cuts: str, settings: VocabSettings) -> Row:
+def _train_on_morphemes(documents: Documents, cuts: str, settings: Settings) -> Row:
     log(f"training on morphemes: {cuts}")
     cost = _train_ours(documents, cuts, settings)
     size = documents.num_documents, documents.num_bytes
     return {"text": "ko"} | cost_row(f"{OURS}, morphemes: {cuts}", *size, cost)
 
 
-def _train_ours(documents: Documents, cuts: str, settings: VocabSettings) -> Cost:
+def _train_ours(documents: Documents, cuts: str, settings: Settings) -> Cost:
     task = {
         "config": _config(documents, cuts, settings),
         "documents": _names(documents),
@@ -131,7 +131,7 @@ def _train_ours(documents: Documents, cuts: str, settings: VocabSettings) -> Cos
     return _run("train", task, documents.folder)
 
 
-def _measure_encoding(documents: Documents, settings: VocabSettings) -> list[Row]:
+def _measure_encoding(documents: Documents, settings: Settings) -> list[Row]:
     log("encoding")
     size = documents.num_documents, documents.num_bytes
     vocab = _vocab(documents, "none")
@@ -156,7 +156,7 @@ def _measure_encoding(documents: Documents, settings: VocabSettings) -> list[Row
     return list(rows)
 
 
-def _measure_borders(documents: Documents, folder: Path, settings: VocabSettings) -> list[Row]:
+def _measure_borders(documents: Documents, folder: Path, settings: Settings) -> list[Row]:
     """Every vocabulary learnt on the largest Korean text, on every file of answers or entities."""
     named = {PEER: documents.folder / "vocab-peer"} if settings.with_peer else {}
     named["whitespace"] = _vocab(documents, "none")
@@ -171,7 +171,7 @@ def _measure_borders(documents: Documents, folder: Path, settings: VocabSettings
     return [{"name": row["name"], "data": row["data"]} | row for row in rows]
 
 
-def _config(documents: Documents, cuts: str, settings: VocabSettings) -> dict[str, Any]:
+def _config(documents: Documents, cuts: str, settings: Settings) -> dict[str, Any]:
     """A run's config whose `clean` and `vocab` are the documents' and those of plain words."""
     vocab: dict[str, Any] = {"size": settings.vocab_size}
     if cuts == "none":

@@ -4,6 +4,7 @@ An unknown key, a wrong type or an impossible combination fails before any work,
 value, what is allowed and the nearest known name.
 """
 
+import copy
 import json
 import re
 import tomllib
@@ -25,9 +26,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
     Raises `ValueError` naming file, key, value and what would be right.
     """
-    path = Path(path)
+    return override_config(read_config(Path(path)), overrides, str(path))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A TOML config as it stands; `ValueError` if it cannot be read."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
     except IsADirectoryError:
@@ -36,9 +41,14 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         ) from None
     except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
         raise ValueError(f"{path} is not valid TOML: {error}") from None
+
+
+def override_config(raw: dict[str, Any], overrides: Sequence[str], where: str) -> RunConfig:
+    """`load_config` of what `read_config` gave, which stays as it is."""
+    raw = copy.deepcopy(raw)
     for override in overrides:
         _apply_override(raw, override)
-    return parse_config(raw, where=str(path))
+    return parse_config(raw, where)
 
 
 def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:

@@ -50,6 +50,7 @@ class Stage:
     volatile: tuple[str, ...] = ()  # patterns of files with clock times, left out of the digest
     rewritten: tuple[str, ...] = ()  # patterns of files that later verbs write anew: not compared
     reads: Mapping[str, Path] = field(default_factory=dict)  # by verb: folders of stages before it
+    keyed: bool = False  # its records say what made each: work of other plans is continued, too
 
     @property
     def partial(self) -> Path:
@@ -276,8 +277,9 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
     if stage.partial.exists():
         if stage.resumable and plan_path.exists():
             change = plan_difference(plan_path.read_bytes(), stage)
-            if change is None:  # with overwrite too: it drops the work of other plans alone
+            if change is None or (stage.keyed and not overwrite):  # overwrite drops other plans'
                 log(f"{stage.name}: continuing {stage.partial}")
+                write_json(plan_path, canonical(stage.plan))
                 remove_torn(stage.partial.rglob("*.tmp"))
                 return
             if not overwrite:

@@ -210,6 +210,7 @@ def evaluate_stage(
             True,
             _EVALUATE_VOLATILE,
             reads=reads,
+            keyed=True,
         )
     if step is None:
         label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
@@ -218,7 +219,7 @@ def evaluate_stage(
         label = f"checkpoint-{step}"
         inputs = {"checkpoint": _initial_digest(model), "data": data}
     target = folder / f"evaluate-{label}"
-    return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE)
+    return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE, keyed=True)
 
 
 def _leave_out_defaults(options: dict[str, Any]) -> None:

@@ -212,7 +212,8 @@ def pull_partial(stage: Stage) -> None:
         ):
             return
         plan = partial / PLAN
-        if plan.exists() and remote.place.read(f"{partial.name}/{PLAN}") != plan.read_bytes():
+        theirs = remote.place.read(f"{partial.name}/{PLAN}")
+        if plan.exists() and theirs != plan.read_bytes() and not stage.keyed:
             return
         log(f"{stage.name}: copying unfinished work from {remote.place.url(partial.name)}")
         temporary = partial.with_name(partial.name + FETCHED)
@@ -337,9 +338,9 @@ def push_plan(stage: Stage, overwrite: bool) -> None:
             change = plan_difference(remote.place.read(f"{below}/{PLAN}"), stage)
             if change is None:
                 return
-            if not overwrite:
+            if not overwrite and not stage.keyed:
                 raise other_work(remote.place.url(below), change)
-        if there:
+        if there and (overwrite or not stage.keyed):
             remote.place.remove_folder(below, first=PLAN)
         remote.place.put(stage.partial / PLAN, f"{below}/{PLAN}")
 

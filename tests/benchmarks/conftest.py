@@ -11,6 +11,9 @@ from scipy import stats
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import ElectraConfig, ElectraForPreTraining, PreTrainedTokenizerFast
 
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
+from benchmarks.results.predictions import plain, prediction_path, write_predictions
+from benchmarks.results.results import Result
 from benchmarks.tasks.klue import YNAT
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
@@ -18,6 +21,42 @@ from electrify.config.run import RunConfig
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
+
+
+def make_result(**changes: Any) -> Result:
+    """A record of the development rows of YNAT."""
+    value = changes.get("value", 0.5)
+    fields: dict[str, Any] = {
+        "suite": "klue",
+        "task": "klue-ynat",
+        "task_version": "1.1",
+        "model": "pretrained",
+        "model_path": "export/discriminator",
+        "seed": 0,
+        "metric": "macro_f1",
+        "value": value,
+        "higher_is_better": True,
+        "metrics": {changes.get("metric", "macro_f1"): value},
+        "split": "dev",
+        "num_examples": 140,
+        "num_train_examples": 560,
+        "truncated_fraction": 0.0,
+        "selection": "last",
+        "degenerate": None,
+        "hyper_parameters": {"learning_rate": 3e-4},
+        "versions": {},
+        "data_sha256": {"dev.json": "00"},
+        "git_commit": None,
+        "seconds": 12.5,
+    }
+    return Result.model_validate(fields | changes)
+
+
+def put_predictions(folder: Path, result: Result, lines: Sequence[Any]) -> None:
+    """The file of predictions of a result."""
+    about = {"variant": result.model, "data_sha256": result.data_sha256}
+    about |= {name: getattr(result, name) for name in ("task", "task_version", "seed", "split")}
+    write_predictions(prediction_path(folder, result), about, plain(lines))
 
 
 def t_half_width(values: Sequence[float]) -> float:
@@ -115,3 +154,9 @@ def make_config(tmp_path: Path, ynat_folder: Path) -> Callable[..., RunConfig]:
         )
 
     return make
+
+
+@pytest.fixture
+def make_settings(make_config: Callable[..., RunConfig]) -> Callable[..., HyperParameters]:
+    """The hyper-parameters of YNAT under these options."""
+    return lambda **evaluate: hyper_parameters(YNAT, make_config(**evaluate).evaluate, 32)

@@ -1,22 +1,29 @@
+"""Jobs are done once, whatever stops them and whatever else is asked for between."""
+
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 import benchmarks.finetune.jobs
-from benchmarks.evaluate import evaluate
+from benchmarks.encoder import open_model
+from benchmarks.evaluate import evaluate, score_table
 from benchmarks.finetune.jobs import plan_jobs
-from benchmarks.results.predictions import read_predictions
-from benchmarks.results.results import MEASURED, read_results
+from benchmarks.report import report
+from benchmarks.results.predictions import prediction_path, read_predictions
+from benchmarks.results.rescore import rescore
+from benchmarks.results.results import MEASURED, current_results, largest_part, read_results
+from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.config.run import RunConfig
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 
 
-def evaluation_folder(config: RunConfig) -> Path:
+def folder_of(config: RunConfig) -> Path:
     """The one stage folder of the run, finished or partial."""
     (folder,) = Path(config.output_dir).glob("evaluate-*")
     return folder
@@ -24,24 +31,57 @@ def evaluation_folder(config: RunConfig) -> Path:
 
 @pytest.fixture
 def started(monkeypatch):
-    """Jobs in the order they were started."""
+    """Tasks, variants and seeds of jobs in the order they were started."""
     seen = []
     real = benchmarks.finetune.jobs.finetune
 
     def finetune(features, model, variant, seed, *rest):
-        seen.append((variant, seed))
+        seen.append((features.task.name, variant, seed))
         return real(features, model, variant, seed, *rest)
 
     monkeypatch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
     return seen
 
 
+@pytest.fixture
+def stopping(monkeypatch):
+    """Runs `work`, which is sent SIGTERM at the start of its n-th job."""
+
+    def run(number, work):
+        real, count = benchmarks.finetune.jobs.finetune, []
+
+        def finetune(*arguments):
+            count.append(1)
+            if len(count) == number:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return real(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
+            with pytest.raises(Stopped, match="jobs are saved"):
+                work()
+
+    return run
+
+
+def timeless(folder):
+    return [r.model_copy(update=dict.fromkeys(MEASURED, 0)) for r in current_results(folder)]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("manifest.json", "results.jsonl")
+    }
+
+
 def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder, started):
     config = make_config(seeds=[0, 1], random_init_control=True, num_epochs=2)
     evaluate(config, str(model_folder), overwrite=False)
     jobs = [("pretrained", 0), ("pretrained", 1), ("random-init", 0), ("random-init", 1)]
-    assert started == jobs
-    folder = evaluation_folder(config)
+    assert [job[1:] for job in started] == jobs
+    folder = folder_of(config)
     results = read_results(folder / "results.jsonl")
     assert [(r.model, r.seed) for r in results] == jobs
     for record in results:
@@ -56,57 +96,18 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
         assert right == pytest.approx(record.metrics["accuracy"])
         assert all(len(row["probabilities"]) == 7 for row in rows)
     evaluate(config, str(model_folder), overwrite=False)
-    assert started == jobs  # done already
+    assert len(started) == 4  # done already
 
 
 def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
     """Its later jobs are computed as the first ones, wherever it is continued."""
-    config = make_config(seeds=[0], num_epochs=1)
-    assert config.evaluate.precision == "auto"
-    seeds = {"seeds": (0, 1)}
-    more = config.model_copy(update={"evaluate": config.evaluate.model_copy(update=seeds)})
-    for config_now, found in ((config, CpuBf16("amx_bf16", 4.0)), (more, CpuBf16(None, 0.1))):
+    for seeds, found in (([0], CpuBf16("amx_bf16", 4.0)), ([0, 1], CpuBf16(None, 0.1))):
         monkeypatch.setattr("benchmarks.finetune.finetune._cpu_bf16", lambda found=found: found)
-        evaluate(config_now, str(model_folder), overwrite=False)
-    results = read_results(evaluation_folder(config) / "results.jsonl")
+        config = make_config(seeds=seeds, num_epochs=1)
+        assert config.evaluate.precision == "auto"
+        evaluate(config, str(model_folder), overwrite=False)
+    results = read_results(folder_of(config) / "results.jsonl")
     assert {r.seed: r.hyper_parameters["precision"] for r in results} == {0: "bf16", 1: "bf16"}
-
-
-def test_stopped_and_continued_equals_never_stopped(
-    make_config, model_folder, started, monkeypatch, tmp_path
-):
-    config = make_config(seeds=[0, 1, 2], num_epochs=1)
-    evaluate(config, str(model_folder), overwrite=False)
-    whole = evaluation_folder(config)
-    stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
-    counting = benchmarks.finetune.jobs.finetune
-
-    def killed_in_the_second_job(*arguments):
-        if arguments[3] == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return counting(*arguments)
-
-    started.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(benchmarks.finetune.jobs, "finetune", killed_in_the_second_job)
-        with pytest.raises(Stopped, match="1 of 3 jobs are saved"):
-            evaluate(stopped, str(model_folder), overwrite=False)
-    path = evaluation_folder(stopped) / "results.jsonl"
-    path.write_bytes(path.read_bytes() + b'{"suite": "kl')  # as a kill may leave it
-    evaluate(stopped, str(model_folder), overwrite=False)
-    assert [seed for _, seed in started] == [0, 1, 1, 2]
-    continued = evaluation_folder(stopped)
-    assert timeless(continued) == timeless(whole)
-    for name in ("pretrained-0", "pretrained-1", "pretrained-2"):
-        file = f"predictions/klue-ynat/{name}.jsonl"
-        assert (continued / file).read_bytes() == (whole / file).read_bytes()
-
-
-def timeless(folder):
-    return [
-        record.model_copy(update=dict.fromkeys(MEASURED, 0))
-        for record in read_results(folder / "results.jsonl")
-    ]
 
 
 def write_rows(folder: Path) -> None:
@@ -129,16 +130,8 @@ def write_rows(folder: Path) -> None:
             path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("manifest.json", "results.jsonl")
-    }
-
-
 def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
-    make_config, model_folder, started, monkeypatch, tmp_path
+    make_config, model_folder, started, stopping, tmp_path
 ):
     write_rows(tmp_path / "data")
     config = make_config(
@@ -148,34 +141,145 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
         max_sequence_length=8,
     )
     evaluate(config, str(model_folder), overwrite=False)
-    whole = evaluation_folder(config)
-    assert len(started) == 3
+    whole = folder_of(config)
     stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
-    started.clear()
-    counting = benchmarks.finetune.jobs.finetune
-
-    def killed_in_its_second_job(*arguments):
-        if len(started) % 2 == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return counting(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(benchmarks.finetune.jobs, "finetune", killed_in_its_second_job)
-        for saved in (1, 2):
-            with pytest.raises(Stopped, match=f"{saved} of 3 jobs are saved"):
-                evaluate(stopped, str(model_folder), overwrite=False)
+    for _ in range(2):
+        stopping(2, lambda: evaluate(stopped, str(model_folder), overwrite=False))
+    path = folder_of(stopped) / "results.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"suite": "kl')  # as a kill may leave it
     evaluate(stopped, str(model_folder), overwrite=False)
-    assert timeless(evaluation_folder(stopped)) == timeless(whole)
-    found = files_of(evaluation_folder(stopped))
+    assert len(started) == 3 + 5  # two of the five were stopped
+    assert timeless(folder_of(stopped)) == timeless(whole)
+    found = files_of(folder_of(stopped))
     assert found == files_of(whole)
     assert "submission/pretrained-0/glue.zip" in found
     assert "predictions/glue-mnli/pretrained-0.dev_mismatched.jsonl" in found
 
 
+@pytest.fixture
+def data(ynat_folder, tmp_path) -> Path:
+    """YNAT, and NSMC of the same words."""
+    shutil.copytree(ynat_folder, tmp_path / "data")
+    folder = tmp_path / "data" / "nsmc"
+    folder.mkdir()
+    for split in ("train", "test"):
+        rows = [f"{n}\t{'국회' if n % 2 else '증시'} 오늘\t{n % 2}" for n in range(40)]
+        path = folder / f"ratings_{split}.txt"
+        path.write_text("\n".join(["id\tdocument\tlabel", *rows]), encoding="utf-8")
+    return tmp_path / "data"
+
+
+def test_seeds_parts_tasks_and_the_control_are_added(
+    make_config, model_folder, started, data, tmp_path
+):
+    small = {"num_epochs": 1, "max_train_examples": 14, "data_dir": str(data)}
+    first = make_config(seeds=[0, 1], **small)
+    more = make_config(
+        seeds=[0, 1],
+        **small,
+        tasks=["klue-ynat", "korean-nsmc"],
+        random_init_control=True,
+        train_fractions=[1.0, 0.5],
+        tasks_options={"klue-ynat": {"seeds": [1, 0, 2]}, "korean-nsmc": {"batch_size": 4}},
+    )
+    evaluate(first, str(model_folder), overwrite=False)
+    assert set(started) == {("klue-ynat", "pretrained", 0), ("klue-ynat", "pretrained", 1)}
+    started.clear()
+    evaluate(more, str(model_folder), overwrite=False)
+    assert len(started) == 18  # (3 + 2 seeds) x 2 parts x 2 models, but for two
+    at_once = more.model_copy(update={"output_dir": str(tmp_path / "at once")})
+    evaluate(at_once, str(model_folder), overwrite=False)
+    assert timeless(folder_of(more)) == timeless(folder_of(at_once))
+    assert files_of(folder_of(more)) == files_of(folder_of(at_once))
+    started.clear()
+    evaluate(more, str(model_folder), overwrite=False)
+    assert not started
+
+
+def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
+    make_config, model_folder, started, stopping, data, capsys
+):
+    def run(overwrite=False, stop_at=None, **options):
+        config = make_config(num_epochs=1, data_dir=str(data), **options)
+        started.clear()
+
+        def work():
+            evaluate(config, str(model_folder), overwrite)
+
+        if stop_at:
+            return stopping(stop_at, work)
+        work()
+        return {r.seed: r.value for r in current_results(folder_of(config))}
+
+    run(seeds=[0, 1])
+    folder = folder_of(make_config())
+    before = files_of(folder), timeless(folder)
+    other = {"seeds": [0, 1, 2], "learning_rate": 3e-3}
+    run(stop_at=2, **other)
+    assert (files_of(folder), timeless(folder)) == before  # the finished one while others run
+    found = run(**other)
+    assert [seed for _, _, seed in started] == [1, 2]
+    assert found.keys() == {0, 1, 2}
+    assert {r.hyper_parameters["learning_rate"] for r in current_results(folder)} == {3e-3}
+    assert len(read_results(folder / "results.jsonl")) == 5
+    kept = {name: content for name, content in before[0].items() if name != "jobs.json"}
+    assert kept.items() <= files_of(folder).items()
+    assert rescore(folder) == 0
+    assert "3 seeds" in report([folder.parent]).with_suffix(".md").read_text()
+    run(seeds=[1])  # of those before
+    assert not started
+    assert timeless(folder) == before[1][1:]
+    dev = data / "ynat" / "ynat-v1.1_dev.json"
+    dev.write_text(dev.read_text(encoding="utf-8").replace("오늘", "내일"), encoding="utf-8")
+    run(seeds=[1])  # of other rows
+    assert len(started) == 1
+    run(seeds=[0], learning_rate=1e-3, overwrite=True)
+    assert len(read_results(folder / "results.jsonl")) == 1
+    (path,) = (folder / "predictions").rglob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(ValueError, match="has changed since it was made"):
+        run(seeds=[0, 1])
+    assert not folder.with_name(f"{folder.name}.partial").exists()
+
+
+def test_other_weights_are_other_jobs(make_config, model_folder, started, tmp_path):
+    model = tmp_path / "encoder"
+    shutil.copytree(model_folder, model)
+    for _ in range(2):
+        evaluate(make_config(num_epochs=1), str(model), overwrite=False)
+        (model / "config.json").write_text((model / "config.json").read_text() + "\n")
+    assert len(started) == 2
+
+
+def test_what_is_refused_leaves_nothing_in_the_way(make_config, model_folder, tmp_path):
+    with pytest.raises(ValueError, match=r"--data-dir FOLDER .*ynat-v1\.1_dev\.json"):
+        evaluate(make_config(data_dir=None), str(model_folder), overwrite=False)
+    with pytest.raises(ValueError, match="unknown task 'ynat'"):
+        make_config(tasks=["ynat"])
+    with pytest.raises(ValueError, match="unknown task 'klue-ynta'; did you mean klue-ynat"):
+        make_config(tasks_options={"klue-ynta": {}})
+    with pytest.raises(ValueError, match="run first: electrify export CONFIG"):
+        evaluate(make_config(), None, overwrite=False)
+    for options, reason in (
+        ({"max_sequence_length": 64}, "more than the 32 positions"),
+        (
+            {"selection": "best-on-a-split-of-train", "selection_fraction": 0.001},
+            r"selection_fraction = 0\.001 leaves 140 rows",
+        ),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            evaluate(make_config(**options), str(model_folder), overwrite=False)
+        assert not list((tmp_path / "out").glob("evaluate*"))
+    evaluate(make_config(num_epochs=1), str(model_folder), overwrite=False)
+    assert folder_of(make_config()).suffix != ".partial"
+
+
 def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
     evaluate(config, str(model_folder), overwrite=False)
-    folder = evaluation_folder(config)
+    folder = folder_of(config)
+    assert rescore(folder) == 0
+    assert write_submissions(folder) == []
     record = json.loads((folder / "results.jsonl").read_text())
     assert record["value"] is None
     assert record["degenerate"].startswith("loss is nan")
@@ -184,49 +288,54 @@ def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     assert json.loads((folder / "manifest.json").read_text())["counts"]["degenerate"] == 1
 
 
-def test_what_is_missing_is_named_before_any_work(make_config, model_folder, tmp_path):
-    with pytest.raises(ValueError, match=r"--data-dir FOLDER .*ynat-v1\.1_dev\.json"):
-        evaluate(make_config(data_dir=None), str(model_folder), overwrite=False)
-    with pytest.raises(ValueError, match="unknown task 'ynat'"):
-        make_config(tasks=["ynat"])
-    with pytest.raises(ValueError, match="run first: electrify export CONFIG"):
-        evaluate(make_config(), None, overwrite=False)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_tasks_own_options_shape_its_jobs(make_config, model_folder):
-    config = make_config(num_epochs=2, tasks_options={"klue-ynat": {"num_epochs": 1.0}})
-    evaluate(config, str(model_folder), overwrite=False)
-    (result,) = read_results(evaluation_folder(config) / "results.jsonl")
-    assert result.hyper_parameters["num_steps"] == 10
-    with pytest.raises(ValueError, match="unknown task 'klue-ynta'; did you mean klue-ynat"):
-        make_config(tasks_options={"klue-ynta": {}})
-
-
 def test_the_protocol_stands_in_the_record(make_config, model_folder):
-    config = make_config(selection="best-on-a-split-of-train", num_epochs=2, micro_batch_size=7)
+    config = make_config(
+        selection="best-on-a-split-of-train",
+        micro_batch_size=7,
+        tasks_options={"klue-ynat": {"num_epochs": 2.0}},
+    )
     evaluate(config, str(model_folder), overwrite=False)
-    (result,) = read_results(evaluation_folder(config) / "results.jsonl")
+    (result,) = read_results(folder_of(config) / "results.jsonl")
     assert result.selection == "best-on-a-split-of-train"
     assert set(result.selected) == {"step", "value", "num_evaluations", "last_step"}
     assert result.num_train_examples < 140  # a part of them chose the step
     assert result.num_examples == 42
-    assert result.hyper_parameters["micro_batch_size"] == 7
-    with pytest.raises(ValueError, match=r"selection_fraction = 0\.001 leaves 140 rows"):
-        evaluate(
-            make_config(selection="best-on-a-split-of-train", selection_fraction=0.001),
-            str(model_folder),
-            overwrite=True,
-        )
+    settings = result.hyper_parameters
+    assert (settings["micro_batch_size"], settings["num_epochs"]) == (7, 2.0)
+    assert settings["num_steps"] == 2 * result.num_train_examples // 14
 
 
-def test_jobs_are_task_by_task_without_doubles(make_config):
-    options = make_config(seeds=[2, 0, 2], random_init_control=True).evaluate
-    jobs = plan_jobs(options, resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"]), "bert")
-    assert [job.key for job in jobs[:4]] == [
-        ("klue-ynat", "pretrained", 2, 1.0),
-        ("klue-ynat", "pretrained", 0, 1.0),
-        ("klue-ynat", "random-init", 2, 1.0),
-        ("klue-ynat", "random-init", 0, 1.0),
+def test_jobs_are_task_by_task_without_doubles_parts_after_the_whole(make_config, model_folder):
+    options = make_config(
+        seeds=[2, 0, 2], random_init_control=True, train_fractions=[0.1, 1.0, 0.1]
+    ).evaluate
+    tasks = resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"])
+    source = open_model(str(model_folder))
+    jobs = plan_jobs(options, tasks, source, {task.name: "" for task in tasks})
+    assert [(job.task.name, job.variant, job.seed, job.train_fraction) for job in jobs[:8]] == [
+        ("klue-ynat", variant, seed, fraction)
+        for fraction in (1.0, 0.1)
+        for variant in ("pretrained", "random-init")
+        for seed in (2, 0)
     ]
-    assert len(jobs) == 3 * 2 * 2
+    assert len(jobs) == len({job.key for job in jobs}) == 3 * 2 * 2 * 2
+    assert jobs[4].label == "klue-ynat, discriminator, seed 2 on 10 %"
+
+
+def test_every_part_of_the_training_rows_is_a_job_and_the_largest_the_headline(
+    make_config, model_folder, capsys
+):
+    config = make_config(train_fractions=[0.1, 1.0], seeds=[0, 1], num_epochs=1, min_steps=3)
+    evaluate(config, str(model_folder), overwrite=False)
+    folder = folder_of(config)
+    results = current_results(folder)
+    found = [(r.train_fraction, r.seed, r.num_train_examples) for r in results]
+    assert found == [(1.0, 0, 140), (1.0, 1, 140), (0.1, 0, 14), (0.1, 1, 14)]
+    assert [r.hyper_parameters["num_steps"] for r in results] == [10, 10, 3, 3]
+    for record in results:
+        header, _ = read_predictions(prediction_path(folder, record))
+        assert header["train_fraction"] == record.train_fraction
+    assert (folder / "predictions/klue-ynat/train-0.1/pretrained-1.jsonl").is_file()
+    assert rescore(folder) == 0
+    assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
+    assert score_table(results, folder) == score_table(results[:2], folder)

@@ -44,15 +44,6 @@ def test_the_rest_is_that_of_the_two_way_analysis_of_variance():
     assert [fit.mean(v) for v in values] == pytest.approx(scores.mean(1))
 
 
-def test_what_seeds_do_to_all_alike_changes_no_difference():
-    quiet, loud = table(4, 3, of_seeds=0.0), table(4, 3, of_seeds=0.0)
-    for of_seeds in loud.values():
-        of_seeds[1] += 0.3
-    first, second = Fit(quiet).difference("2", "0"), Fit(loud).difference("2", "0")
-    assert second.value == pytest.approx(first.value)
-    assert second.half_width == pytest.approx(first.half_width)
-
-
 def test_a_variant_that_lacks_a_seed_is_not_judged_by_the_luck_of_those_it_has():
     values = {"a": {0: 0.5, 1: 0.9}, "b": {0: 0.5, 1: 0.9}, "c": {0: 0.51}}
     fit = Fit(values)
@@ -132,14 +123,6 @@ def test_where_nothing_varies_nothing_is_said(gap: float):
     assert math.isnan(found.p)
 
 
-def test_an_undefined_score_is_no_score():
-    values = table(3, 3)
-    values["0"][2] = math.nan
-    without = {v: {s: x for s, x in of.items() if (v, s) != ("0", 2)} for v, of in values.items()}
-    assert Fit(values).difference("0", "1") == Fit(without).difference("0", "1")
-    assert Fit(values).counts["0"] == 2
-
-
 def test_variants_without_a_seed_in_common_are_not_compared():
     """Unless another variant links them: their seeds may be harder."""
     values = {"a": {0: 0.5, 1: 0.6}, "b": {0: 0.7, 1: 0.81}, "c": {2: 0.9, 3: 0.8}}
@@ -151,11 +134,3 @@ def test_variants_without_a_seed_in_common_are_not_compared():
     assert linked.difference("c", "a").value == pytest.approx(0.2, abs=0.01)
     (found,) = judge([Claim("c", "a", False)], {"score": apart})
     assert found.outcome == "too few seeds to tell"
-
-
-def test_what_is_not_run_yet_counts_in_the_correction():
-    fit = Fit(table(2, 3))
-    claims = [Claim("1", "0", False), Claim("2", "0", False), Claim("3", "0", False)]
-    alone, *_ = judge(claims[:1], {"score": fit})
-    among, *_ = judge(claims, {"score": fit})
-    assert among.p_corrected == pytest.approx(min(1.0, 3 * alone.p_corrected))

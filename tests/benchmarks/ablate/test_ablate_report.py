@@ -10,7 +10,7 @@ import pytest
 from benchmarks.ablate.grid import MEAN, UNTRAINED, load_grid
 from benchmarks.ablate.report import write_report
 from benchmarks.ablate.scores import GridScores, RunFigures
-from benchmarks.results.results import Result
+from tests.benchmarks.conftest import make_result
 
 DEMO = Path("configs/demo.toml").absolute()
 GRID = (
@@ -22,32 +22,7 @@ GRID = (
 )
 TASKS = {"klue-ner": "entity_macro_f1", "klue-ynat": "macro_f1", "glue-sst2": "accuracy"}
 PLANNED = [f"{variant}, seed {seed}" for variant in ("a", "b|<i>", "c") for seed in (0, 1)]
-RECORDS = {
-    task: Result(
-        suite="klue",
-        task=task,
-        task_version="1",
-        model="pretrained",
-        model_path="m",
-        seed=0,
-        metric=metric,
-        value=0.5,
-        higher_is_better=True,
-        metrics={},
-        split="dev",
-        num_examples=90,
-        num_train_examples=300,
-        truncated_fraction=0.0,
-        selection="last",
-        degenerate=None,
-        hyper_parameters={},
-        versions={},
-        data_sha256={"dev": "1"},
-        git_commit=None,
-        seconds=1.0,
-    )
-    for task, metric in TASKS.items()
-}
+RECORDS = {task: make_result(task=task, metric=metric) for task, metric in TASKS.items()}
 
 
 def figures(variant: str, seed: int, score: float, **changes) -> RunFigures:
@@ -188,39 +163,3 @@ def test_the_control_is_that_of_one_variant(grid, tmp_path):
     gain = GridScores(runs).control_fits["klue-ner"].difference("a", UNTRAINED)
     (row,) = [line for line in page.splitlines() if line.startswith(f"| a \\> {UNTRAINED} |")]
     assert row.split(" | ")[3] == f"{0.61 - 0.15:+.4f} ± {gain.half_width:.4f}"
-
-
-def test_variants_with_other_tasks_stand_beside_each_other(grid, tmp_path):
-    first, second = figures("a", 0, 0.5), figures("b|<i>", 0, 0.6)
-    del first.scores["klue-ner"], second.scores["klue-ynat"]
-    write_report(grid, PLANNED, [first, second], tmp_path / "out")
-    record = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
-    assert record["means"] == {
-        "klue-ner": {"b|<i>": pytest.approx(0.6)},
-        "klue-ynat": {"a": pytest.approx(0.5)},
-        "glue-sst2": {"a": pytest.approx(0.8), "b|<i>": pytest.approx(0.9)},
-    }
-
-
-def test_of_no_finished_run_the_page_says_so(grid, tmp_path):
-    assert "no run of tiny is finished" in write_report(grid, PLANNED, [], tmp_path / "out")
-    assert "No run is finished" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-
-
-def test_runs_without_scores_still_have_their_losses(grid, tmp_path):
-    runs = [figures("a", 0, 0.5, scores={}), figures("b|<i>", 0, 0.5, scores={})]
-    text = write_report(grid, PLANNED, runs, tmp_path / "out")
-    assert "MLM loss" in text
-    assert "claim" not in json.dumps(
-        json.loads((tmp_path / "out" / "report.json").read_text())["claims"]
-    )
-
-
-def test_checkpoints_make_a_curve_with_a_band(grid, tmp_path):
-    points = ((1e9, dict.fromkeys(TASKS, 0.3)), (2e9, dict.fromkeys(TASKS, 0.5)))
-    runs = [figures("a", 0, 0.5, on_the_way=points), figures("a", 1, 0.52)]  # nothing of a spread
-    write_report(grid, ["a, seed 0", "a, seed 1"], runs, tmp_path / "out")
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "| a | 1e+09 | 0.3 | 0.3 | 0.3 | 0.3 | 0.3 |" in page  # of all, ko, each task
-    assert "<svg" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert math.isnan(GridScores(runs).fits[MEAN].sd)

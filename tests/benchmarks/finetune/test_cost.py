@@ -29,14 +29,14 @@ HEAD = 2 * HIDDEN * len(YNAT.labels)
 
 
 @pytest.fixture
-def fit(make_config, model_folder, ynat_folder):
+def fit(make_settings, model_folder, ynat_folder):
     """Fine-tunes YNAT with these options; the result and the tokenised rows."""
 
     def run(**options):
         source = open_model(str(model_folder))
-        config = make_config(num_epochs=2, **options).evaluate
-        features = prepare(YNAT, load_task(YNAT, ynat_folder), source, config)
-        return finetune(features, source, "pretrained", 0, config), features
+        settings = make_settings(num_epochs=2, **options)
+        features = prepare(YNAT, load_task(YNAT, ynat_folder), source, settings, [0])
+        return finetune(features, source, "pretrained", 0, settings), features
 
     return run
 
@@ -71,12 +71,6 @@ def test_a_frozen_encoder_is_run_once(fit):
     assert fitted_model.train_flops < fit()[0].train_flops / 3
 
 
-def test_micro_batches_cost_no_more_than_their_padding(fit):
-    whole, _ = fit()
-    parts, _ = fit(micro_batch_size=5)
-    assert 0.8 * whole.train_flops < parts.train_flops <= whole.train_flops
-
-
 def test_counting_changes_no_prediction(fit, monkeypatch):
     counted, _ = fit()
     monkeypatch.setattr("benchmarks.finetune.finetune.count_flops", lambda *_: (None, None))
@@ -89,7 +83,7 @@ def test_counting_changes_no_prediction(fit, monkeypatch):
     [(DebertaModel, DebertaConfig, "c2p|p2c"), (DebertaV2Model, DebertaV2Config, ["c2p", "p2c"])],
 )
 def test_weights_that_are_inputs_are_counted(
-    make_config, ynat_folder, tokenizer, tmp_path, monkeypatch, kind, settings, pos_att_type
+    make_settings, ynat_folder, tokenizer, tmp_path, monkeypatch, kind, settings, pos_att_type
 ):
     """DeBERTa's relative positions come on top of the products of BERT's layers."""
     monkeypatch.setattr("benchmarks.finetune.cost.warn", pytest.fail)
@@ -106,8 +100,8 @@ def test_weights_that_are_inputs_are_counted(
     kind(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     source = open_model(str(tmp_path))
-    options = make_config(num_epochs=1, max_train_examples=14).evaluate
-    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options)
+    options = make_settings(num_epochs=1, max_train_examples=14)
+    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options, [0])
     found = finetune(features, source, "pretrained", 0, options)
     lengths = features.predicted["dev-part"].features.lengths
     products = np.mean([encoder_flops(int(length)) for length in lengths])
@@ -115,10 +109,9 @@ def test_weights_that_are_inputs_are_counted(
     assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
 
 
-@pytest.mark.parametrize("sort", [NotImplementedError, AssertionError, TypeError])
-def test_what_cannot_be_counted_is_said(fit, monkeypatch, sort):
+def test_what_cannot_be_counted_is_said(fit, monkeypatch):
     def refuse(*_):
-        raise sort("no formula")
+        raise NotImplementedError("no formula")
 
     warnings: list[str] = []
     monkeypatch.setattr("benchmarks.finetune.cost.fitted", refuse)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import ElectraConfig, ElectraModel, RobertaConfig, RobertaModel
+from transformers import ElectraConfig, ElectraModel
 
 from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
-from benchmarks.finetune.finetune import Split, TaskFeatures, choose_device, finetune, training_rows
+from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, training_rows
 from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data.load import load_task
@@ -40,20 +40,20 @@ def features(ynat_folder, tokenizer):
         Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
         for rows in (data.train, data.reported)
     )
-    return TaskFeatures(YNAT, train, {"dev": reported}, 16)
+    return TaskFeatures(YNAT, train, {"dev": reported})
 
 
 @pytest.mark.parametrize("variant", ["pretrained", "random-init"])
-def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_config, variant):
-    fitted = finetune(features, model, variant, 0, make_config(num_epochs=20).evaluate)
+def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_settings, variant):
+    fitted = finetune(features, model, variant, 0, make_settings(num_epochs=20))
     assert scores(fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
     assert fitted.degenerate is None
     assert fitted.num_train_examples == 140
     np.testing.assert_allclose(probabilities(fitted).sum(axis=1), 1.0, atol=1e-5)
 
 
-def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_config):
-    options = make_config(num_epochs=2, max_train_examples=70).evaluate
+def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_settings):
+    options = make_settings(num_epochs=2, max_train_examples=70)
     states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()
     first = finetune(features, model, "random-init", 3, options)
     assert random.getstate() == states[0]
@@ -66,14 +66,8 @@ def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_c
     assert (probabilities(first) != probabilities(other)).any()
 
 
-def test_steps_are_reported_as_they_finish(features, model, make_config):
-    seen = []
-    finetune(features, model, "pretrained", 0, make_config(num_epochs=2).evaluate, seen.append)
-    assert seen == [14] * 20
-
-
-def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, make_config):
-    options = make_config(learning_rate=1e30, warmup_fraction=0.0).evaluate
+def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, make_settings):
+    options = make_settings(learning_rate=1e30, warmup_fraction=0.0)
     fitted = finetune(features, model, "pretrained", 0, options)
     assert fitted.degenerate is not None
     assert fitted.degenerate.startswith("loss is nan at step")
@@ -81,12 +75,10 @@ def test_a_loss_that_is_not_a_number_is_flagged_and_never_zero(features, model, 
     assert all(math.isnan(value) for value in values.values())
 
 
-def test_constant_predictions_are_flagged(features, model, make_config):
+def test_constant_predictions_are_flagged(features, model, make_settings):
     labels = replace(features.train.features, labels={"labels": [5] * 140})
     train = replace(features.train, features=labels)
-    fitted = finetune(
-        replace(features, train=train), model, "pretrained", 0, make_config().evaluate
-    )
+    fitted = finetune(replace(features, train=train), model, "pretrained", 0, make_settings())
     assert fitted.degenerate == "constant predictions: IT과학"
     assert scores(fitted)["accuracy"] == pytest.approx(1 / 7)
 
@@ -102,13 +94,12 @@ def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
     assert training_rows(split, 4, seed=1).tolist() != rows.tolist()
 
 
-def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_config):
+def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_settings):
     """And each seed learns from the same ones as if all had been."""
     data = load_task(YNAT, ynat_folder)
-    config = make_config(max_train_examples=10, seeds=[3, 5])
-    prepared = prepare(YNAT, data, model, config.evaluate)
+    prepared = prepare(YNAT, data, model, make_settings(max_train_examples=10), [3, 5])
     assert 10 <= len(prepared.train.examples) <= 20
-    everything = prepare(YNAT, data, model, make_config().evaluate).train
+    everything = prepare(YNAT, data, model, make_settings(), [0]).train
     assert everything.examples == data.train
     for seed in (3, 5):
         learnt = [
@@ -128,31 +119,6 @@ def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_
     assert torch.equal(pretrained.embeddings.word_embeddings.weight, saved)
     assert not torch.equal(control.embeddings.word_embeddings.weight, saved)
     assert {p.dtype for p in control.parameters()} == {torch.float32}
-
-
-def test_the_head_is_one_linear_layer_of_small_weights(model):
-    encoder = load_encoder(model, "random-init", 0)
-    head = LinearHead(encoder, 4096, torch.Generator().manual_seed(0)).linear
-    assert head.weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert not head.bias.any()
-    assert (head.in_features, head.out_features) == (32, 4096)
-
-
-def test_a_model_of_one_token_type_is_not_given_two():
-    config = RobertaConfig(
-        vocab_size=20,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        type_vocab_size=1,
-        max_position_embeddings=16,
-    )
-    encoder = RobertaModel(config)
-    classifier = EncoderWithHead(encoder, LinearHead(encoder, 2, torch.Generator()))
-    inputs = {"input_ids": torch.tensor([[2, 5, 6]]), "attention_mask": torch.ones(1, 3).long()}
-    inputs["token_type_ids"] = torch.tensor([[0, 0, 1]])
-    assert classifier(inputs)["logits"].shape == (1, 2)
 
 
 def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
@@ -181,13 +147,6 @@ def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
     with pytest.raises(ValueError, match="has 18 ids, the model 9 embeddings"):
         open_model(str(tmp_path))
-
-
-def test_a_missing_gpu_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto").type == "cpu"
-    with pytest.raises(ValueError, match="torch sees no GPU"):
-        choose_device("cuda")
 
 
 def test_mean_pooling_is_the_mean_over_real_tokens():

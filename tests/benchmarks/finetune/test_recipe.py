@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, BertConfig, ElectraConfig, get_linear_schedule_with_warmup
+from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
 from benchmarks.finetune import optim
-from benchmarks.finetune.recipe import recipe_for, resolve_hyper_parameters
+from benchmarks.finetune.recipe import hyper_parameters, recipe_for
 from benchmarks.tasks.glue import COLA, RTE
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
@@ -38,25 +38,17 @@ def test_layer_decay_of_three_layers_is_the_papers():
     assert scales["embeddings.word_embeddings.weight"] == pytest.approx(0.4096)
     assert scales["embeddings_project.weight"] == pytest.approx(0.4096)
     assert len(set(scales.values())) == 4
-
-
-def test_what_stands_on_top_of_the_layers_has_the_top_layers_rate():
-    scales = optim.learning_rate_scales(
-        [
-            "tok_embeddings.weight",
-            "layers.0.mlp.weight",
-            "layers.1.mlp.weight",
-            "final_norm.weight",
-        ],
-        0.5,
-    )
-    assert list(scales.values()) == [0.125, 0.25, 0.5, 0.5]
+    # what stands on top of the layers has the top layer's rate, a pooler too
+    names = ["tok_embeddings.weight", "layers.0.mlp.weight", "layers.1.mlp.weight"]
+    names += ["final_norm.weight", "pooler.dense.weight"]
+    found = optim.learning_rate_scales(names, 0.5)
+    assert list(found.values()) == [0.125, 0.25, 0.5, 0.5, 0.5]
 
 
 def test_optimizer_groups_cover_every_parameter_once_and_spare_biases_from_decay():
     model, head = electra_names(), nn.Linear(16, 3)
     options = EvaluateConfig(weight_decay=0.01, learning_rate=1e-3, layer_lr_decay=0.5)
-    settings = resolve_hyper_parameters(COLA, options, 16, 100, 0.1, "fp32")
+    settings = hyper_parameters(COLA, options, 16)
     groups = optim.build_optimizer(model, head, settings).param_groups
     rates = {id(p): (g["lr"], g["weight_decay"]) for g in groups for p in g["params"]}
     assert len(rates) == sum(len(g["params"]) for g in groups)
@@ -67,17 +59,14 @@ def test_optimizer_groups_cover_every_parameter_once_and_spare_biases_from_decay
     assert rates[id(model.embeddings.word_embeddings.weight)] == (6.25e-5, 0.01)
 
 
-@pytest.mark.parametrize(
-    ("hidden_size", "learning_rate", "decay"),
-    [(128, 3e-4, 0.8), (256, 3e-4, 0.8), (768, 1e-4, 0.8), (1024, 5e-5, 0.9)],
-)
-def test_defaults_follow_the_size(hidden_size, learning_rate, decay):
-    settings = resolve_hyper_parameters(RTE, EvaluateConfig(), hidden_size, 2490, 0.1, "fp32")
-    assert (settings.learning_rate, settings.layer_lr_decay) == (learning_rate, decay)
-    assert (settings.num_steps, settings.warmup_steps) == (778, 77)  # int(10 x 2490 / 32)
+def test_steps_and_warm_up_are_counted_as_in_the_released_code():
+    settings = hyper_parameters(RTE, EvaluateConfig(), 1024)
+    record = settings.record(2490)
+    assert (record["num_steps"], record["warmup_steps"]) == (778, 77)  # int(10 x 2490 / 32)
 
 
 TABLE = [  # task, width, recipe: rate, layer decay, schedule, warm-up, epochs, batch, length
+    ("glue-rte", 128, "auto", (3e-4, 0.8, "product", 0.1, 10, 32, 128)),
     ("glue-stsb", 768, "auto", (1e-4, 0.8, "product", 0.1, 10, 32, 128)),
     ("squad-2.0", 256, "auto", (3e-4, 0.8, "product", 0.1, 2, 32, 512)),
     ("squad-2.0-span", 1024, "auto", (5e-5, 0.9, "product", 0.1, 2, 32, 512)),
@@ -113,6 +102,7 @@ def test_recipes_are_the_published_ones(name, width, recipe, expected):
         found.batch_size,
         found.max_sequence_length,
     ) == expected
+    assert found.adam_bias_correction == (found.schedule != "product")  # ELECTRA's alone is without
 
 
 def test_the_linear_schedule_is_that_of_transformers():
@@ -127,35 +117,17 @@ def test_the_linear_schedule_is_that_of_transformers():
         theirs.step()
 
 
-def test_a_tasks_own_options_win_over_those_of_all_tasks():
+def test_a_tasks_own_options_win_over_those_of_all_tasks_and_these_over_the_recipe():
     options = EvaluateConfig(
-        learning_rate=1e-3, batch_size=8, tasks_options={"glue-cola": {"batch_size": 4}}
+        learning_rate=1e-3,
+        batch_size=8,
+        num_epochs=0.5,
+        tasks_options={"glue-cola": {"batch_size": 4}},
     )
-    cola, rte = (
-        resolve_hyper_parameters(task, options, 256, 100, 0.1, "fp32") for task in (COLA, RTE)
-    )
-    assert (cola.learning_rate, cola.batch_size, cola.num_steps) == (1e-3, 4, 75)
-    assert (rte.learning_rate, rte.batch_size) == (1e-3, 8)
-
-
-def test_given_options_win_over_defaults():
-    options = EvaluateConfig(learning_rate=1e-5, num_epochs=0.5, layer_lr_decay=1.0, batch_size=10)
-    settings = resolve_hyper_parameters(COLA, options, 256, 100, 0.1, "fp32")
-    assert (settings.learning_rate, settings.layer_lr_decay, settings.num_steps) == (1e-5, 1.0, 5)
-    assert resolve_hyper_parameters(COLA, options, 256, 1, 0.1, "fp32").num_steps == 1
-
-
-def test_a_pooler_is_no_embedding():
-    config = BertConfig(
-        vocab_size=20,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-    )
-    with torch.device("meta"):
-        names = [name for name, _ in AutoModel.from_config(config).named_parameters()]
-    assert optim.learning_rate_scales(names, 0.5)["pooler.dense.weight"] == 0.5
+    cola, rte = (hyper_parameters(task, options, 256) for task in (COLA, RTE))
+    assert (cola.learning_rate, cola.batch_size) == (1e-3, 4)
+    assert [cola.num_steps(rows) for rows in (100, 1)] == [12, 1]
+    assert (rte.learning_rate, rte.batch_size, rte.layer_lr_decay) == (1e-3, 8, 0.8)
 
 
 def released_adam(start, gradients, rates, decay):
@@ -169,21 +141,13 @@ def released_adam(start, gradients, rates, decay):
 
 @pytest.mark.parametrize("is_corrected", [False, True])
 def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
-    settings = resolve_hyper_parameters(
-        COLA,
-        EvaluateConfig(
-            weight_decay=0.01,
-            learning_rate=1e-2,
-            num_epochs=1.0,
-            batch_size=1,
-            layer_lr_decay=0.5,
-            adam_bias_correction=is_corrected or None,
-        ),
-        256,
-        40,
-        0.1,
-        "fp32",
+    options = EvaluateConfig(
+        weight_decay=0.01,
+        learning_rate=1e-2,
+        layer_lr_decay=0.5,
+        adam_bias_correction=is_corrected or None,
     )
+    settings = hyper_parameters(COLA, options, 256)
     assert settings.adam_bias_correction == is_corrected
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=(3, 2)), rng.normal(size=(40, 3, 2)) * 1e-3
@@ -191,7 +155,7 @@ def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
     head.weight.data = torch.tensor(start, dtype=torch.float32)
     optimizer = optim.build_optimizer(nn.Identity(), head, settings)
     for step, gradient in enumerate(gradients):
-        optim.set_rates(optimizer, settings, step)
+        optim.set_rates(optimizer, settings, step, 40)
         head.weight.grad = torch.tensor(gradient, dtype=torch.float32)
         optimizer.step()
     rates = [1e-2 * optim.schedule("product", step, 40, 4) for step in range(40)]
@@ -201,11 +165,3 @@ def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
         assert np.abs(found - expected).max() > 0.1  # the corrected steps are much smaller
     else:
         np.testing.assert_allclose(found, expected, atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_corrected"), [("glue-rte", False), ("klue-nli", True), ("korean-nsmc", True)]
-)
-def test_only_electras_recipe_is_without_bias_correction(name, is_corrected):
-    assert recipe_for(TASKS[name], 256).adam_bias_correction == is_corrected
-    assert not recipe_for(TASKS[name], 256, "electra").adam_bias_correction

@@ -14,7 +14,6 @@ from benchmarks.finetune.finetune import (
     TaskFeatures,
     build_network,
     finetune,
-    resolve_hyper_parameters,
 )
 from benchmarks.finetune.training import Selection, Trainer, in_fitting_parts, is_out_of_memory
 from benchmarks.tasks.data.load import load_task, split_by_group
@@ -38,15 +37,14 @@ def features(ynat_folder, tokenizer):
         Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
         for rows in (train, data.reported, chosen)
     ]
-    return TaskFeatures(YNAT, splits[0], {"dev": splits[1]}, 16, splits[2])
+    return TaskFeatures(YNAT, splits[0], {"dev": splits[1]}, splits[2])
 
 
-def make_trainer(task, model, options, micro_batch_size=10**6, **settings):
-    found = resolve_hyper_parameters(task, options, 32, 140, 0.1, "fp32")
-    found = replace(found, dropout=0.0, **settings)
+def make_trainer(task, model, options, micro_batch_size=None, **settings):
+    found = replace(options, dropout=0.0, micro_batch_size=micro_batch_size, **settings)
     network = build_network(task, model, "pretrained", 0, found, torch.device("cpu"))
     network.head.dropout.p = 0.0
-    return Trainer(network, task.kind, 0, found, "test", micro_batch_size, 32)
+    return Trainer(network, task.kind, 0, found, "test")
 
 
 def gradients(trainer, features, rows):
@@ -56,7 +54,7 @@ def gradients(trainer, features, rows):
 
 @pytest.mark.parametrize("micro_batch_size", [1, 3, 4])
 def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
-    model, tokenizer, make_config, micro_batch_size
+    model, tokenizer, make_settings, micro_batch_size
 ):
     """Of tags too, where rows have different numbers of labels."""
     sentences = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일", "증시"]
@@ -66,7 +64,7 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
     ]
     features = NER.kind.featurize(NER, examples, tokenizer, 16, train=True)
     rows = np.arange(4)
-    options = make_config().evaluate
+    options = make_settings()
     whole = gradients(make_trainer(NER, model, options), features, rows)
     parts = gradients(make_trainer(NER, model, options, micro_batch_size), features, rows)
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-7)
@@ -75,7 +73,7 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
 
 @pytest.mark.parametrize("micro_batch_size", [1, 2])
 def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
-    model, tokenizer, make_config, monkeypatch, micro_batch_size
+    model, tokenizer, make_settings, monkeypatch, micro_batch_size
 ):
     """Pieces of values and gates are two means, over different numbers."""
     monkeypatch.setattr("benchmarks.tasks.heads.dialogue.TEACHER_FORCING", 1.0)
@@ -85,7 +83,7 @@ def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
         TurnExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
     ]
     features = WOS.kind.featurize(task, examples, tokenizer, 16, train=True)
-    rows, options = np.arange(4), make_config().evaluate
+    rows, options = np.arange(4), make_settings()
     trainers = [make_trainer(task, model, options, size) for size in (4, micro_batch_size)]
     for trainer in trainers:
         trainer.network.eval()  # no dropout in the head's own layers either
@@ -112,11 +110,11 @@ def little_memory(monkeypatch):
 
 
 def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
-    model, features, make_config, little_memory, monkeypatch
+    model, features, make_settings, little_memory, monkeypatch
 ):
     warnings: list[str] = []
     monkeypatch.setattr("benchmarks.finetune.training.warn", warnings.append)
-    options, rows = make_config().evaluate, np.arange(14)
+    options, rows = make_settings(), np.arange(14)
     trainer = make_trainer(YNAT, model, options)
     halved = gradients(trainer, features.train.features, rows)
     assert trainer.micro_batch_size == 2  # of 14, 7, 4, 2
@@ -129,23 +127,15 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
 
 
 def test_a_whole_fine_tuning_goes_on_with_little_memory(
-    model, features, make_config, little_memory
+    model, features, make_settings, little_memory
 ):
-    options = make_config(num_epochs=1).evaluate
+    options = make_settings(num_epochs=1)
     fitted = finetune(features, model, "pretrained", 0, options)
-    assert fitted.micro_batch_size == 2
+    assert fitted.hyper_parameters["micro_batch_size"] == 2
     assert fitted.degenerate is None or fitted.degenerate.startswith("constant")
     assert len(fitted.lines["dev"]) == 42
     # not tried again at every step; the second time it is the size of a batch to predict
     assert little_memory.count(14) == 2
-
-
-def test_a_probe_goes_on_with_little_memory(model, features, make_config, little_memory):
-    options = make_config(num_epochs=1, freeze="encoder").evaluate
-    fitted = finetune(features, model, "pretrained", 0, options)
-    assert fitted.hyper_parameters.freeze == "encoder"
-    assert max(little_memory) == 4 * 14  # the cache is tried at the size of predictions
-    assert len(fitted.lines["dev"]) == 42
 
 
 def test_one_row_that_does_not_fit_is_refused():
@@ -212,11 +202,11 @@ def test_patience_ends_the_training():
     assert (found, selection.last_step) == (2, 6)
 
 
-def test_reported_rows_choose_nothing(model, features, make_config):
+def test_reported_rows_choose_nothing(model, features, make_settings):
     """The same model is chosen whatever the reported rows are."""
-    options = make_config(
+    options = make_settings(
         num_epochs=4, selection="best-on-a-split-of-train", evaluations_per_epoch=2
-    ).evaluate
+    )
     first = finetune(features, model, "pretrained", 0, options)
     wrong = [replace(e, label=(e.label + 1) % 7) for e in features.predicted["dev"].examples]
     other = replace(features.predicted["dev"], examples=tuple(wrong))
@@ -226,21 +216,7 @@ def test_reported_rows_choose_nothing(model, features, make_config):
         b["prediction"] for b in second.lines["dev"]
     ]
     assert first.selected["num_evaluations"] >= 8
-    assert 0 < first.selected["step"] <= first.hyper_parameters.num_steps
-
-
-def test_an_epoch_is_once_through_the_rows_however_many_steps_there_are(
-    model, features, make_config
-):
-    options = make_config(
-        num_epochs=1, min_steps=40, selection="best-on-a-split-of-train", evaluations_per_epoch=2
-    ).evaluate
-    found = finetune(features, model, "pretrained", 0, options)
-    settings = found.hyper_parameters
-    every = int(found.num_train_examples / settings.batch_size / 2)
-    assert settings.num_steps == 40
-    assert every > 1
-    assert found.selected["num_evaluations"] == math.ceil(40 / every)
+    assert 0 < first.selected["step"] <= first.hyper_parameters["num_steps"]
 
 
 def changed(model, before, options, features):
@@ -259,23 +235,23 @@ def changed(model, before, options, features):
     return {name for name, p in kept.items() if not torch.equal(p, before[name])}
 
 
-def test_frozen_weights_do_not_move(model, features, make_config):
+def test_frozen_weights_do_not_move(model, features, make_settings):
     before = dict(load_encoder(model, "pretrained", 0).named_parameters())
-    options = make_config(num_epochs=1)
-    everything = changed(model, before, options.evaluate, features)
+    options = make_settings(num_epochs=1)
+    everything = changed(model, before, options, features)
     assert everything == set(before)
-    last = changed(model, before, make_config(num_epochs=1, freeze=1).evaluate, features)
+    last = changed(model, before, make_settings(num_epochs=1, freeze=1), features)
     assert last == {name for name in before if name.startswith("encoder.layer.1.")}
-    probe = make_config(num_epochs=1, freeze="encoder").evaluate
+    probe = make_settings(num_epochs=1, freeze="encoder")
     assert not changed(model, before, probe, features)
     with pytest.raises(ValueError, match=r"evaluate\.freeze = 3: the encoder has 2 layers"):
         freeze(load_encoder(model, "pretrained", 0), 3)
 
 
 def test_a_probe_on_cached_states_learns_as_one_that_encodes_each_time(
-    model, features, make_config, monkeypatch
+    model, features, make_settings, monkeypatch
 ):
-    options = make_config(num_epochs=3, freeze="encoder", pooling="mean").evaluate
+    options = make_settings(num_epochs=3, freeze="encoder", pooling="mean")
     cached = finetune(features, model, "pretrained", 0, options)
     monkeypatch.setattr("benchmarks.finetune.training.MAX_BYTES", 0)
     encoded = finetune(features, model, "pretrained", 0, options)

@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.leakage.examples import tasks_in_use, write_items
+from benchmarks.leakage.examples import write_items
 from benchmarks.leakage.scores import scores_without
-from benchmarks.pages.leakage import leakage_numbers, leakage_table
+from benchmarks.pages.leakage import leakage_rows
 from benchmarks.report import report
-from benchmarks.results.predictions import prediction_path, score_lines, write_predictions
-from benchmarks.results.results import RESULTS, Result, append_result
+from benchmarks.results.predictions import score_lines
+from benchmarks.results.results import RESULTS, append_result
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.klue import YNAT
 from electrify.stage.folder import Stage, write_json, write_text
@@ -29,6 +30,7 @@ from electrify.stage.leakage_report import (
 )
 from electrify.stage.report_file import REPORT
 from electrify.stage.run import run_stage
+from tests.benchmarks.conftest import make_result, put_predictions
 
 NUM_ROWS = 60
 TOUCHED = {f"dev-{number}" for number in range(0, NUM_ROWS, 5)}
@@ -62,45 +64,24 @@ def _lines(seed: int, is_pretrained: bool) -> list[dict[str, object]]:
     return lines
 
 
-def _write_evaluation(folder: Path, **changes: object) -> None:
+def _write_evaluation(folder: Path, **changes: Any) -> None:
     def work(partial: Path) -> dict[str, int]:
         for variant in ("pretrained", "random-init"):
             for seed in (0, 1):
                 lines = _lines(seed, variant == "pretrained")
                 metrics = score_lines(YNAT, lines)
-                fields = {
-                    "suite": "klue",
-                    "task": YNAT.name,
-                    "task_version": YNAT.version,
-                    "model": variant,
-                    "model_path": "m",
-                    "seed": seed,
-                    "metric": YNAT.headline,
-                    "value": metrics[YNAT.headline],
-                    "higher_is_better": True,
-                    "metrics": metrics,
-                    "split": "dev",
-                    "num_examples": NUM_ROWS,
-                    "num_train_examples": 9,
-                    "truncated_fraction": 0.0,
-                    "selection": "last",
-                    "degenerate": None,
-                    "hyper_parameters": {},
-                    "versions": {},
-                    "data_sha256": DATA,
-                    "git_commit": None,
-                    "seconds": 1.0,
-                }
-                result = Result.model_validate(fields | changes)
-                about = {
-                    "task": result.task,
-                    "task_version": result.task_version,
-                    "variant": variant,
-                    "seed": seed,
-                    "data_sha256": result.data_sha256,
-                }
-                path = prediction_path(partial, result.task, variant, seed)
-                write_predictions(path, about, lines)
+                result = make_result(
+                    **{
+                        "model": variant,
+                        "seed": seed,
+                        "value": metrics[YNAT.headline],
+                        "metrics": metrics,
+                        "num_examples": NUM_ROWS,
+                        "data_sha256": DATA,
+                        **changes,
+                    }
+                )
+                put_predictions(partial, result, lines)
                 append_result(partial / RESULTS, result)
         return {}
 
@@ -222,22 +203,17 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     assert "12 of 60 rows are touched" in markdown
     assert "for want of data: klue-nli" in markdown
     assert "8 of 14 rows" in markdown
-    numbers = json.loads((run / "report.json").read_text(encoding="utf-8"))["runs"][0]["leakage"]
-    assert numbers["tasks"][0]["splits"][0]["touched"] == len(TOUCHED)
     surely = scores_without(read_run(run))[0][0].surely
-    assert numbers["scores"][0]["surely"]["value"] == surely.value
-    headers, rows = leakage_table(read_run(run))
-    assert len(rows[0]) == len(headers)
-    assert rows[0][:3] == ["klue-ynat", "60", "12"]
-    assert rows[0][-1] == f"{surely.value:.4f}"
+    (row,) = leakage_rows(read_run(run))
+    assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
+    assert row["without the touched ones"] == f"{surely.value:.4f}"
 
 
 def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
     _write_evaluation(tmp_path)
     report([tmp_path])
     assert "electrify leakage CONFIG" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert leakage_numbers(read_run(tmp_path)) == {}
-    assert leakage_table(read_run(tmp_path))[1] == []
+    assert leakage_rows(read_run(tmp_path)) == []
 
 
 def test_where_nothing_was_found_scores_are_the_same(tmp_path):
@@ -246,16 +222,8 @@ def test_where_nothing_was_found_scores_are_the_same(tmp_path):
     assert scores_without(read_run(tmp_path)) == ((), ())
     report([tmp_path])
     assert "scores without touched rows are the same" in (tmp_path / "report.md").read_text("utf-8")
-    assert leakage_table(read_run(tmp_path))[1][0][-1] == "the same"
-
-
-def test_where_all_was_found_nothing_is_left_to_score(tmp_path):
-    _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, {f"dev-{number}" for number in range(NUM_ROWS)}, set())
-    scores, _ = scores_without(read_run(tmp_path))
-    assert {(score.surely, score.strictly) for score in scores} == {(None, None)}
-    assert scores[0].touched.value == scores[0].all.value
-    report([tmp_path])
+    (row,) = leakage_rows(read_run(tmp_path))
+    assert row["without the touched ones"] == "the same"
 
 
 def test_scores_of_other_data_are_left_alone(tmp_path):
@@ -266,12 +234,6 @@ def test_scores_of_other_data_are_left_alone(tmp_path):
     assert notes == ("klue-ynat: scored on other data than were looked for",)
     report([tmp_path])
     assert "None of the scores is of rows" in (tmp_path / "report.md").read_text("utf-8")
-
-
-def test_documents_made_again_are_told(run):
-    run_stage(Stage("clean", run / "clean", {}), lambda partial: {})
-    report([run])
-    assert "made again since" in (run / "report.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("content", ["{", '{"format_version": 2}', '{"documents": []}'])
@@ -307,12 +269,6 @@ def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tm
     assert header["header"]["text_names"] == ["title"]
     assert [row["id"] for row in rows] == [f"dev-{number}" for number in range(42)]
     assert {row["split"] for row in rows} == {"dev-part"}
-
-
-def test_tasks_in_use_are_those_named_and_those_scored(make_config):
-    config = make_config(tasks=["klue-nli"])
-    _write_evaluation(Path(config.output_dir))
-    assert [task.name for task in tasks_in_use(config)] == ["klue-nli", "klue-ynat"]
 
 
 def test_bad_data_are_not_taken_for_missing(make_config, tmp_path):

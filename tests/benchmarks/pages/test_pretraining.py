@@ -28,20 +28,7 @@ OBJECTIVES = {
             "Replaced tokens",
         ],
     ),
-    "electra-15": (
-        GENERATOR | DETECTION | {"discriminator_loss": 0.52},
-        [
-            "Generator loss",
-            "Discriminator loss",
-            "Replaced token detection, held-out text",
-            "Replaced tokens",
-        ],
-    ),
     "mlm": (LANGUAGE | {"discriminator_loss": 3.9}, ["Main network, MLM loss"]),
-    "replace-mlm": (
-        GENERATOR | LANGUAGE | {"discriminator_loss": 3.9},
-        ["Generator loss", "Main network, MLM loss", "Replaced tokens"],
-    ),
     "all-tokens-mlm": (
         GENERATOR | LANGUAGE | DETECTION | {"discriminator_loss": 0.7},
         [
@@ -163,8 +150,3 @@ def test_alarms_stand_with_their_end_and_their_meaning():
     assert "| loss-jump | 20 | – | it \\| jumped |" in text
     assert "No alarm" not in text
     assert "No alarm was raised." in shown(*records(OBJECTIVES["mlm"][0])).markdown()
-
-
-def test_the_devices_share_is_drawn_where_it_is_known():
-    metrics = [r | {"mfu": 0.31} for r in records(OBJECTIVES["mlm"][0])]
-    assert list(shown(*metrics).plots)[-1] == "Model FLOPs utilisation (MFU)"

@@ -1,17 +1,12 @@
 """Task files, predictions, grids and golden values by hand: refused, with file and row named."""
 
-import json
-from dataclasses import replace
-
 import pytest
 
 from benchmarks.ablate.grid import load_grid
 from benchmarks.encoder import open_model
-from benchmarks.golden.check import check_file, find_adapter, read_golden
 from benchmarks.results.predictions import read_predictions, write_predictions
 from benchmarks.results.rescore import scores_of
 from benchmarks.results.run_folder import read_run
-from benchmarks.tasks.data.texts import dump_texts
 from benchmarks.tasks.registry import TASKS
 
 GRID = """name = "grid"
@@ -47,42 +42,6 @@ def test_a_grid_of_another_form_is_refused(tmp_path, old, new, message):
     path.write_text(GRID.replace(old, new))
     with pytest.raises(ValueError, match=f"(?s)grid.toml.*{message}"):
         load_grid(path)
-
-
-def _examples(name, path):
-    return list(TASKS[name].kind.read(TASKS[name], "train", path))
-
-
-def test_half_a_surrogate_pair_in_a_task_file_is_refused(tmp_path):
-    """No tokenizer takes it."""
-    path = tmp_path / "a.json"
-    row = {"guid": "a", "title": "국회 \ud800", "label": "정치"}
-    path.write_text(json.dumps([row]))
-    with pytest.raises(ValueError, match=r"a\.json holds '\\ud800'"):
-        _examples("klue-ynat", path)
-
-
-def test_a_csv_cell_beyond_the_limit_is_refused(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("id,question1,question2,is_duplicate\n" + "a" * 200_000)
-    with pytest.raises(ValueError, match=r"a\.csv is not valid CSV"):
-        _examples("korean-question-pair", path)
-    with pytest.raises(ValueError, match=r"a\.csv is not valid CSV"):
-        dump_texts([str(path)], None, tmp_path / "out")
-
-
-def test_texts_to_decontaminate_by_are_text(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('["a", "\\ud800"]')
-    with pytest.raises(ValueError, match=r"a\.json holds '\\ud800'"):
-        dump_texts([str(path)], None, tmp_path / "out")
-
-
-def test_a_head_of_thousands_of_digits_is_no_word(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text(f"## a\tx\n1\tx\tx\tSL\t{'1' * 5000}\tNP\n\n")
-    with pytest.raises(ValueError, match=r"a\.tsv line 2: HEAD is"):
-        _examples("klue-dp", path)
 
 
 LINES = [{"id": "a", "gold": "정치", "prediction": "경제"}]
@@ -128,47 +87,6 @@ def test_a_record_that_is_no_object_names_its_line(tmp_path):
         read_run(tmp_path)
 
 
-def _golden(tmp_path, **changes):
-    path = tmp_path / "a.json"
-    content = {
-        "task": "glue/qqp",
-        "references": {"default": [0, 1]},
-        "predictions": {"a": {"ref": "default", "pred": [0, 1]}},
-        "expected": {"a": {"accuracy": 100.0}},
-    }
-    path.write_text(json.dumps(content | changes))
-    golden = read_golden(path)
-    return check_file(path, golden, find_adapter(golden["task"]))
-
-
-def test_an_expected_number_beyond_floats_differs(tmp_path):
-    check = _golden(tmp_path, expected={"a": {"accuracy": 10**400}})
-    assert list(check.differ) == ["a"]
-
-
-def test_a_golden_number_beyond_floats_names_the_file(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.json is not a golden file"):
-        _golden(
-            tmp_path,
-            task="confidence intervals and significance",
-            references={},
-            predictions={"items/a": [0, 10**400]},
-            expected={"items/a": {"mean_stderr": 1.0}},
-        )
-
-
-@pytest.mark.parametrize("iters", [2**31, -1, "many", [1]])
-def test_resamples_without_end_are_not_drawn(tmp_path, iters):
-    check = _golden(
-        tmp_path,
-        task="confidence intervals and significance",
-        references={},
-        predictions={"bootstrap/a": [[0, 1], [1, 1]]},
-        expected={"bootstrap/a": {"iters": iters, "f1_stderr": 0.1}},
-    )
-    assert list(check.differ) == ["bootstrap/a"]
-
-
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 @pytest.mark.parametrize("content", ["[]", "{", '{"model_type": "electra", "hidden_size": [1]}'])
 def test_a_model_folder_with_a_damaged_file_is_named(model_folder, tmp_path, name, content):
@@ -177,13 +95,3 @@ def test_a_model_folder_with_a_damaged_file_is_named(model_folder, tmp_path, nam
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=f"cannot read a model at {tmp_path}"):
         open_model(str(tmp_path))
-
-
-def test_the_harness_finds_files_inside_the_data_folder_alone(tmp_path):
-    """Names of tasks are those of the registry; a name of a file does not lead out."""
-    from benchmarks.tasks.data.load import find_files
-
-    (tmp_path / "data").mkdir()
-    (tmp_path / "secret.tsv").write_text("x")
-    task = replace(TASKS["glue-cola"], files={"train": ("../secret.tsv",)})
-    assert find_files(task, "train", tmp_path / "data") == []

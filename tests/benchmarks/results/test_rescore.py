@@ -15,7 +15,6 @@ from benchmarks.results.submission import (
     glue_table,
     write_glue_zip,
     write_klue_rows,
-    write_submissions,
 )
 from benchmarks.tasks.glue import MNLI, RTE, STSB
 from benchmarks.tasks.klue import NER, NLI, STS, YNAT
@@ -206,10 +205,3 @@ def test_klue_rows_have_the_columns_of_the_official_files(copied, tmp_path):
     assert json.loads(written[1].read_text("utf-8")) == [{"guid": "a", "labels": labels}]
     assert written[2].read_text("utf-8") == "## a\n국\tB-LC\n \tO\n회\tO\n"
     assert written[2].suffix == ".tsv"
-
-
-def test_a_failed_training_is_rescored_as_undefined(make_config, model_folder):
-    config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
-    evaluate(config, str(model_folder), overwrite=False)
-    assert rescore(Path(config.output_dir)) == 0
-    assert write_submissions(Path(config.output_dir)) == []

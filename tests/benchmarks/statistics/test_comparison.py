@@ -1,24 +1,18 @@
 """What is called better, worse and not to be told apart; and what is not compared."""
 
-import gc
 import itertools
 import json
 import math
 import random
-import weakref
-from collections import Counter
-from dataclasses import replace
 
 import pytest
 
 from benchmarks.evaluate import score_table
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.predictions import plain, write_predictions
-from benchmarks.results.results import Result, append_result, read_results
+from benchmarks.results.results import append_result, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
     Baseline,
-    Comparison,
     between,
     compare,
     corrected,
@@ -28,37 +22,15 @@ from benchmarks.statistics.comparison import (
     within,
 )
 from benchmarks.statistics.scores import sample_of, scores_of, task_scores
-from benchmarks.statistics.uncertainty import Difference, Estimate, resample
-from benchmarks.tasks.glue import SST2
+from tests.benchmarks.conftest import make_result, put_predictions
 
 NUM_EXAMPLES = 200
 
 
 def result(model="pretrained", seed=0, value=0.5, **changes):
-    record = {
-        "suite": "glue",
-        "task": "glue-sst2",
-        "task_version": "1.0",
-        "model": model,
-        "model_path": "x",
-        "seed": seed,
-        "metric": "accuracy",
-        "value": value,
-        "higher_is_better": True,
-        "metrics": {"accuracy": value},
-        "split": "dev",
-        "num_examples": NUM_EXAMPLES,
-        "num_train_examples": 560,
-        "truncated_fraction": 0.0,
-        "selection": "last",
-        "degenerate": None,
-        "hyper_parameters": {},
-        "versions": {},
-        "data_sha256": {"dev.tsv": "a"},
-        "git_commit": None,
-        "seconds": 1.0,
-    } | changes
-    return Result.model_validate(record)
+    fields = {"suite": "glue", "task": "glue-sst2", "task_version": "1.0", "metric": "accuracy"}
+    fields |= {"model": model, "model_path": "x", "seed": seed, "value": value}
+    return make_result(**{**fields, "num_examples": NUM_EXAMPLES, **changes})
 
 
 def lines(num_right, prefix="dev", seed=0):
@@ -88,15 +60,7 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
             record = result(model, seed, right / NUM_EXAMPLES, **changes)
             append_result(place / "results.jsonl", record)
             if with_lines:
-                about = {
-                    "task": "glue-sst2",
-                    "task_version": record.task_version,
-                    "variant": model,
-                    "seed": seed,
-                    "data_sha256": record.data_sha256,
-                }
-                path = place / "predictions" / "glue-sst2" / f"{model}-{seed}.jsonl"
-                write_predictions(path, about, plain(lines(right, seed=seed)))
+                put_predictions(place, record, lines(right, seed=seed))
     return folder
 
 
@@ -136,29 +100,6 @@ def test_a_family_asks_more_of_each_member():
     assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
 
 
-def test_a_large_family_can_still_be_decided():
-    """Five seeds at 0.9 and 0.6 are apart among however many comparisons."""
-    sides = []
-    for right in (180, 120):
-        runs = {seed: lines(right + seed, seed=seed) for seed in range(5)}
-        records = [result(seed=n, value=(right + n) / NUM_EXAMPLES) for n in runs]
-        sides.append(sample_of(records, resample(SST2, runs)))
-    found = compare(*sides, True)
-    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
-    for decided in (found, compare(sample(*[0.9] * 5), sample(*[0.6] * 5), True)):
-        family = corrected([decided, *[even] * 500])
-        assert family[0].outcome == "better"
-        assert {member.outcome for member in family[1:]} == {"cannot tell apart"}
-
-
-def test_what_cannot_be_told_is_no_member_of_the_family():
-    found = compare(sample(0.8, 0.81, 0.82), sample(0.5, 0.51, 0.52), True)
-    one = compare(sample(0.8), sample(0.5), True)
-    missing = compare(sample(0.8), sample(), True)
-    assert corrected([one, found, missing]) == [one, found, missing]
-    assert found.p_corrected == found.difference.p
-
-
 # --- outcomes -------------------------------------------------------------------------------------
 
 
@@ -187,17 +128,6 @@ def test_outcomes_of_seeds_alone(a, b, higher, gain, verdict):
     assert found.can_tell == (len(a) > 1 and len(b) > 1 and math.isfinite(gain or 0.0))
 
 
-def test_one_seed_is_not_called_better_whatever_the_examples_say():
-    sides = [
-        sample_of([result(value=right / NUM_EXAMPLES)], resample(SST2, {0: lines(right)}))
-        for right in (190, 20)
-    ]
-    found = compare(*sides, True)
-    assert found.difference.estimate.over == "examples"
-    assert found.difference.estimate.low > 0.5
-    assert found.verdict == "cannot tell apart: fewer than two seeds"
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -215,13 +145,6 @@ def test_other_data_are_not_compared(changes):
     assert incomparable(result(), result(seed=3, value=0.1)) is None
 
 
-def test_other_examples_are_not_compared():
-    sides = [
-        sample_of([result()], resample(SST2, {0: lines(100, prefix)})) for prefix in ("a", "b")
-    ]
-    assert compare(*sides, True).verdict == "not comparable: ids of the examples differ"
-
-
 # --- records --------------------------------------------------------------------------------------
 
 
@@ -234,32 +157,6 @@ def test_scores_have_draws_where_their_predictions_stand(tmp_path):
     [bare] = scores_of(read_run(write_evaluation(tmp_path / "b", with_lines=False)))
     assert bare.note == "no predictions of x, seed 0"
     assert bare.pretrained.estimate.over == "seeds"
-
-
-def test_resamples_of_a_run_are_scored_once_however_many_runs_there_are(tmp_path, monkeypatch):
-    num_resampled = Counter()
-
-    def counting(task, of_seeds):
-        num_resampled[task.name] += 1
-        return resample(task, of_seeds)
-
-    monkeypatch.setattr("benchmarks.statistics.scores.resample", counting)
-    folders = [write_evaluation(tmp_path / f"run-{n}") for n in range(12)]
-    runs = [read_run(folder) for folder in folders]
-    for _ in range(2):
-        for run in runs:
-            within(run, Baseline())
-        between(runs, [run.name for run in runs], Baseline())
-    assert num_resampled["glue-sst2"] == 2 * len(folders)  # an encoder and its twin each
-
-
-def test_what_a_run_scored_goes_with_it(tmp_path):
-    run = read_run(write_evaluation(tmp_path / "a"))
-    within(run, Baseline())
-    gone = weakref.ref(run)
-    del run
-    gc.collect()
-    assert gone() is None
 
 
 def test_predictions_cut_in_half_are_named(tmp_path):
@@ -279,11 +176,6 @@ def test_records_of_two_protocols_make_no_mean():
         task_scores("evaluate", [result(), result(seed=1, task_version="1.1")])
     with pytest.raises(ValueError, match="two results of glue-sst2, pretrained, seed 0; remove"):
         task_scores("evaluate", [result(), result()])
-
-
-def test_results_of_an_unknown_task_are_compared_by_seed():
-    [score] = task_scores("evaluate", [result(task="glue-new", seed=n) for n in range(2)])
-    assert score.pretrained.estimate.over == "seeds"
 
 
 @pytest.mark.parametrize(
@@ -312,17 +204,6 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
         ["random", "weights"],
     ]
     assert "pretrained" not in "".join(table)
-
-
-def test_the_last_table_of_one_seed_says_why_it_cannot_tell(tmp_path):
-    records = [result(model, value=0.8) for model in ("pretrained", "random-init")]
-    *table, sentence = score_table(records, tmp_path)
-    assert sentence == (
-        "glue-sst2: cannot tell apart from the same network with random weights: "
-        "fewer than two seeds."
-    )
-    assert [line.split()[-2:] for line in table[1:]] == [["–", "1"]] * 2
-    assert score_table(records[:1], tmp_path)[-1].startswith("nothing to compare with")
 
 
 # --- baselines ------------------------------------------------------------------------------------
@@ -378,16 +259,3 @@ def test_runs_against_the_first_or_the_one_that_is_named(runs):
     assert found.comparison.outcome == "better"
     [back] = between(runs, ["a", "b"], Baseline(run=1))
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
-
-
-def test_runs_of_two_task_versions_are_not_compared(tmp_path, runs):
-    other = read_run(write_evaluation(tmp_path / "c", task_version="1.1"))
-    [found] = between([runs[0], other], ["a", "c"], Baseline())
-    assert found.comparison.verdict == "not comparable: task version differs"
-
-
-def test_a_verdict_names_its_reason():
-    estimate = Estimate(0.1, -0.1, 0.3, "seeds")
-    found = Comparison(0.1, "cannot tell apart", "", Difference(estimate, 0.3, True))
-    assert found.verdict == "cannot tell apart"
-    assert replace(found, why="x").verdict == "cannot tell apart: x"

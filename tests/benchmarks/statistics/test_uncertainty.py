@@ -1,7 +1,6 @@
 """Intervals are those of the formulas that hold at either end, and hold in between."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from scipy import stats
 
 from benchmarks.statistics.uncertainty import (
     NUM_RESAMPLES,
-    Estimate,
     difference,
     estimate,
     estimate_lines,
@@ -124,14 +122,6 @@ def test_unrelated_seeds_are_those_of_welch_whatever_their_numbers(second):
     assert found.p == pytest.approx(expected.pvalue)
 
 
-def test_p_is_as_small_as_the_scores_say():
-    """No number of resamples bounds it from below."""
-    first, second = (0.90, 0.91, 0.89, 0.90, 0.90), (0.60, 0.61, 0.60, 0.59, 0.61)
-    found = difference(by_seed(first), None, by_seed(second), None)
-    assert found.p == pytest.approx(stats.ttest_ind(first, second, equal_var=False).pvalue)
-    assert found.p < 1e-8
-
-
 def test_seeds_that_differ_by_the_same_by_chance_are_apart():
     found = difference({0: 0.80, 1: 0.82}, None, {0: 0.81, 1: 0.83}, None, shares_seeds=True)
     assert not found.paired_by_seed
@@ -156,13 +146,7 @@ def test_both_levels_add_up():
     assert (found.high - found.low) / 2 == pytest.approx(half)
 
 
-def test_equal_seeds_are_as_one():
-    one = estimate_lines(SST2, {0: first_right(100, 70)})
-    three = estimate_lines(SST2, dict.fromkeys(range(3), first_right(100, 70)))
-    assert (three.low, three.high) == pytest.approx((one.low, one.high))
-
-
-LEVELS = [(0.0, 3), (0.02, 3), (0.1, 3), (0.1, 5)]
+LEVELS = [(0.0, 3), (0.1, 5)]
 
 
 def models(rng, sd, num_seeds, num_examples=100):
@@ -214,14 +198,6 @@ def test_a_difference_on_the_same_examples_is_paired():
     assert found.estimate.high - found.estimate.low < (alone.high - alone.low) / 2
 
 
-def test_equal_models_cannot_be_told_apart():
-    values, draws = two_level({seed: first_right(60, 40 + seed) for seed in range(3)})
-    found = difference(values, draws, values, draws)
-    assert found.estimate.value == 0
-    assert found.estimate.low <= 0 <= found.estimate.high
-    assert found.p == pytest.approx(1.0, abs=0.05)
-
-
 # --- resamples ------------------------------------------------------------------------------------
 
 
@@ -255,18 +231,3 @@ def test_resamples_without_a_score_are_counted():
     draws = resample(STSB, {0: many})
     equal = difference({0: 0.1}, draws, {0: 0.1}, draws)
     assert equal.estimate.num_undefined == found.num_undefined
-
-
-def test_resamples_without_a_score_are_left_out_of_a_difference():
-    draws, other = (resample(SST2, {0: first_right(50, right)}) for right in (45, 30))
-    holed = draws.scores[0].copy()
-    holed[:60] = math.nan
-    found = difference({0: 0.9}, replace(draws, scores={0: holed}), {0: 0.6}, other)
-    error = np.std((draws.scores[0] - other.scores[0])[60:])
-    assert found.estimate.num_undefined == 60
-    assert found.p == pytest.approx(2 * stats.t.sf(0.3 / error, 49))
-
-
-def test_an_estimate_as_text():
-    assert Estimate(0.5, 0.4, 0.61234, "examples and seeds").text() == "0.4000 to 0.6123"
-    assert Estimate(0.5, 0.4, 0.61234, "seeds").text() == "0.4000 to 0.6123 (seeds)"

@@ -12,6 +12,7 @@ from transformers import ElectraConfig, PreTrainedTokenizerFast
 
 from benchmarks.encoder import ModelSource
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.tasks.kind import Outputs
 from benchmarks.tasks.kinds.spans_files import GoldAnswer, QuestionExample, write_squad_files
@@ -257,11 +258,11 @@ def test_a_small_encoder_learns_to_answer(words_tokenizer, task: Task):
         layer_lr_decay=1.0,
     )
     fitted = finetune(
-        TaskFeatures(task, splits[0], {"dev": splits[1]}, 32),
+        TaskFeatures(task, splits[0], {"dev": splits[1]}),
         ModelSource("random", config, words_tokenizer),
         "random-init",
         0,
-        options,
+        hyper_parameters(task, options, config.hidden_size),
     )
     assert fitted.degenerate is None
     scores = task.kind.score(task, fitted.lines["dev"])

@@ -11,6 +11,7 @@ from transformers import ElectraConfig, PreTrainedTokenizerFast
 
 from benchmarks.encoder import ModelSource, with_added_tokens
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.tasks.heads import parsing as parsing_head
 from benchmarks.tasks.kind import Example
 from benchmarks.tasks.kinds.dialogue import TurnExample
@@ -82,12 +83,13 @@ def learn(
         Split(tuple(rows), task.kind.featurize(task, rows, own, 32, train=rows is train))
         for rows in (train, dev)
     ]
+    given = EvaluateConfig(warmup_fraction=0.05, layer_lr_decay=1.0, **options)  # type: ignore[arg-type]
     finetuned = finetune(
-        TaskFeatures(task, splits[0], {"dev": splits[1]}, 32),
+        TaskFeatures(task, splits[0], {"dev": splits[1]}),
         ModelSource("random", config, tokenizer),
         "random-init",
         0,
-        EvaluateConfig(device="cpu", warmup_fraction=0.05, layer_lr_decay=1.0, **options),  # type: ignore[arg-type]
+        hyper_parameters(task, given, config.hidden_size),
     )
     assert finetuned.degenerate is None
     return task.kind.score(task, finetuned.lines["dev"])

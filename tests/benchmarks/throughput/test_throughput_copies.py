@@ -12,11 +12,9 @@ from benchmarks.throughput.copies import (
     BAND_WIDTH,
     BANDS,
     Outcome,
-    Pair,
     Text,
     jaccard,
     measure_precision,
-    measure_recall,
     plant,
     read_peer_outcome,
     shingles,
@@ -45,23 +43,12 @@ def _true_jaccard(one: str, other: str) -> Fraction:
 
 def test_every_copy_is_in_its_band_and_originals_differ() -> None:
     planted = plant(_texts(120), num_exact=20, num_near=3, seed=1)
-    assert len({p.original.id for p in planted}) == len(planted) == 20 + 2 * len(BANDS) * 3
+    assert len({p.original.id for p in planted}) == len(planted) == 20 + len(BANDS) * 3
     for copy in planted:
         true = _true_jaccard(copy.original.text, copy.text)
         assert float(true) == pytest.approx(copy.jaccard)
-        assert copy.band <= true <= copy.band + BAND_WIDTH + 1e-9 or copy.kind == "exact"
-        assert (copy.text == copy.original.text) == (copy.kind == "exact")
-
-
-def test_the_seed_decides() -> None:
-    texts = _texts(60)
-    assert plant(texts, 4, 1, seed=7) == plant(texts, 4, 1, seed=7)
-    assert plant(texts, 4, 1, seed=7) != plant(texts, 4, 1, seed=8)
-
-
-def test_a_small_corpus_is_refused_with_its_size() -> None:
-    with pytest.raises(ValueError, match=r"27 copies need .* has 10; give fewer"):
-        plant(_texts(10), num_exact=11, num_near=1, seed=0)
+        assert copy.band <= true <= copy.band + BAND_WIDTH + 1e-9 or copy.band == 1.0
+        assert (copy.text == copy.original.text) == (copy.band == 1.0)
 
 
 def test_jaccard_of_short_texts_is_that_of_all_their_words() -> None:
@@ -91,7 +78,7 @@ def test_ids_name_source_file_and_row_and_nothing_is_lost(tmp_path: Path, monkey
                 assert document["id"] == f"{index:02d}-{number:05d}-{row:09d}"
                 found[document["id"]] = document["text"]
     assert number > 1
-    assert len(found) == prepared.num_documents == 120 + 3 + 2 * len(BANDS)
+    assert len(found) == prepared.num_documents == 120 + 3 + len(BANDS)
     assert sum(len(text.encode()) for text in found.values()) == prepared.num_bytes
     for pair in prepared.pairs:
         assert float(_true_jaccard(found[pair.original], found[pair.copy])) == pytest.approx(
@@ -101,18 +88,6 @@ def test_ids_name_source_file_and_row_and_nothing_is_lost(tmp_path: Path, monkey
     assert prepared.texts(some) == {i: found[i] for i in some}
 
 
-def test_a_share_is_part_of_a_larger_share(tmp_path: Path) -> None:
-    corpora = _corpora(tmp_path, 100)
-    texts = []
-    for share in (0.2, 0.6, 1.0):
-        prepare(tmp_path / f"{share}", corpora, share=share)
-        lines = [p.read_bytes().splitlines() for p in (tmp_path / f"{share}").glob("*/*")]
-        texts.append({orjson.loads(line)["text"] for part in lines for line in part})
-    assert texts[0] < texts[1] < texts[2]
-    assert 20 <= len(texts[0]) <= 60
-    assert len(texts[2]) == 200
-
-
 @pytest.mark.parametrize("languages", [None, ("ko",)])
 def test_missing_data_are_named(tmp_path: Path, languages) -> None:
     with pytest.raises(ValueError, match=r"no folder .*corpora; give --data-dir"):
@@ -120,14 +95,6 @@ def test_missing_data_are_named(tmp_path: Path, languages) -> None:
     (tmp_path / "corpora" / "ko").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"no \*.jsonl .* languages there: ko"):
         find_corpora(tmp_path, languages)
-
-
-def test_what_another_rule_took_does_not_count() -> None:
-    pairs = [Pair("a2", "a", "words", 0.8, 0.81), Pair("b2", "b", "words", 0.8, 0.81)]
-    # a2 -> c <- a: a third stands for both; b2 was dropped by a rule
-    outcome = Outcome({"a": "c", "a2": "a"}, frozenset({"b", "c"}))
-    (band,) = measure_recall("x", pairs, outcome)
-    assert (band.pairs, band.together, band.resolved, band.recall) == (1, 1, 1, 1.0)
 
 
 def test_precision_looks_at_the_document_that_is_left() -> None:
@@ -140,11 +107,11 @@ def test_precision_looks_at_the_document_that_is_left() -> None:
     outcome = Outcome({"chained": "equal", "equal": "kept"}, frozenset({"kept"}))
     both, unequal = measure_precision("x", outcome, texts)
     # 90 of 100 shingles are common; of the copy's others "x x x x x" stands once, and 4 reach over
-    assert (both.number, unequal.number) == (2, 1)
-    assert (both.at_least_80, unequal.at_least_80) == (1.0, 1.0)
+    assert (both["number"], unequal["number"]) == (2, 1)
+    assert (both["at_least_80"], unequal["at_least_80"]) == (1.0, 1.0)
     texts["chained"] = " ".join(words[:40] + ["x"] * 64)
     both, unequal = measure_precision("x", outcome, texts)
-    assert (both.at_least_50, unequal.at_least_50) == (0.5, 0.0)
+    assert (both["at_least_50"], unequal["at_least_50"]) == (0.5, 0.0)
 
 
 def test_the_kept_document_of_a_cluster_stands_for_the_removed(tmp_path: Path) -> None:

@@ -14,10 +14,8 @@ from benchmarks.throughput.__main__ import main
 from benchmarks.throughput.copies import Outcome
 from benchmarks.throughput.corpus import (
     OURS,
-    WHOLE,
-    CorpusSettings,
     GraphRun,
-    Parts,
+    Settings,
     compare_near,
     write_config,
 )
@@ -55,8 +53,6 @@ def done(tmp_path_factory) -> SimpleNamespace:
             "--work",
             str(folder / "work"),
             *_OPTIONS,
-            "--scale",
-            "none",
             "--workers",
             "1",
             "--json",
@@ -81,38 +77,23 @@ def _components(edges: list[tuple[str, str]]) -> dict[str, set[str]]:
     return component
 
 
-@pytest.mark.parametrize(
-    ("run", "system"), [("near", "electrify"), ("whole", "electrify, whole graph")]
-)
-def test_recall_and_precision_equal_brute_force(done, run: str, system: str) -> None:
-    clean = done.folder / "work" / run / "out" / "clean"
+def test_recall_and_precision_equal_brute_force(done) -> None:
+    clean = done.folder / "work" / "near" / "out" / "clean"
     removed = [r for r in _rows(clean, "removed") if r["reason"].endswith("duplicate")]
     component = _components([(r["id"], r["detail"].split()[1].rstrip(",")) for r in removed])
     kept = {row["id"]: row["text"] for row in _rows(clean, "documents")}
-    texts = kept | {row["id"]: row["text"] for row in removed}
-    by_band: dict[tuple[str, float], list[tuple[str, str]]] = {}
-    for pair in done.prepared.pairs:
-        if run == "near":
-            key = pair.kind, pair.band
-        else:
-            key = "cleaned", _band(_jaccard(texts[pair.copy], texts[pair.original]))
-        by_band.setdefault(key, []).append((pair.copy, pair.original))
-    rows = done.figures["recall" if run == "near" else "cleaned_recall"]
-    assert {(row["kind"], row["band"]) for row in rows} == set(by_band)
+    rows = done.figures["recall"]
+    assert [row["band"] for row in rows] == sorted({pair.band for pair in done.prepared.pairs})
     for row in rows:
-        pairs = by_band[row["kind"], row["band"]]
-        assert row["pairs"] == len(pairs)
-        assert row["together"] == sum(b in component.get(a, ()) for a, b in pairs)
-        assert row["resolved"] == sum(a not in kept or b not in kept for a, b in pairs)
+        pairs = [p for p in done.prepared.pairs if p.band == row["band"]]
+        together = sum(p.original in component.get(p.copy, ()) for p in pairs)
+        assert (row["pairs"], row["together"]) == (len(pairs), together)
+        assert row["recall"] == together / len(pairs)
     similar = [_jaccard(r["text"], _kept_text(component[r["id"]], kept)) for r in removed]
-    found = [p for p in done.figures["precision"] if p["system"] == system]
-    assert found[0]["number"] == len(removed) > 5
-    assert found[0]["at_least_70"] == pytest.approx(sum(j >= 0.7 for j in similar) / len(similar))
-    assert found[0]["at_least_80"] == pytest.approx(sum(j >= 0.8 for j in similar) / len(similar))
-
-
-def _band(jaccard: float) -> float:
-    return max(b for b in (0, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1) if b <= jaccard)
+    found = done.figures["precision"][0]
+    assert found["number"] == len(removed) > 5
+    assert found["at_least_70"] == pytest.approx(sum(j >= 0.7 for j in similar) / len(similar))
+    assert found["at_least_80"] == pytest.approx(sum(j >= 0.8 for j in similar) / len(similar))
 
 
 def _kept_text(component: set[str], kept: dict[str, str]) -> str:
@@ -129,32 +110,13 @@ def _jaccard(one: str, other: str) -> float:
 
 
 def test_copies_that_are_plain_are_found_and_costs_are_measured(done) -> None:
-    found = {
-        (r["kind"], r["band"]): r["recall"]
-        for r in done.figures["recall"]
-        if r["system"] == "electrify"
-    }
-    assert found["exact", 1.0] == found["words", 0.95] == found["block", 0.95] == 1.0
-    assert found["words", 0.5] == found["block", 0.5] == 0.0
+    found = {r["band"]: r["recall"] for r in done.figures["recall"]}
+    assert (found[1.0], found[0.95], found[0.5]) == (1.0, 1.0, 0.0)
     (near,) = done.figures["near"]
     assert near["documents"] == done.prepared.num_documents
     assert near["megabytes"] == pytest.approx(done.prepared.num_bytes / 1e6)
     assert 0.5 < near["cpu_seconds"] < 60
     assert 50 < near["peak_mb"] < 2000
-
-
-def test_no_data_is_refused(tmp_path: Path, capsys) -> None:
-    assert main(["corpus", "--data-dir", str(tmp_path / "none"), "--work", str(tmp_path)]) == 1
-    assert "give --data-dir DIR" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["--scale", "10,many"], "--scale '10,many'"), (["--workers", "0"], "--workers 0: at least")],
-)
-def test_options_that_make_no_sense_are_named(words, said, capsys) -> None:
-    assert main(["corpus", *words]) == 1
-    assert said in capsys.readouterr().err
 
 
 def test_a_peer_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path, monkeypatch) -> None:
@@ -163,10 +125,10 @@ def test_a_peer_that_fails_is_said_and_the_rest_goes_on(tmp_path: Path, monkeypa
 
     done = GraphRun(Cost(1.0, 1.0, 1.0, 1.0), tmp_path)
     monkeypatch.setattr(corpus, "install_peer", refuse)
-    monkeypatch.setattr(corpus, "run_graph", lambda *_: done)
+    monkeypatch.setattr(corpus, "run_graph", lambda *_, **__: done)
     monkeypatch.setattr(corpus, "read_outcome", lambda _: Outcome({}, frozenset()))
     prepared = Prepared(tmp_path, (), 5, 1000, ())
-    settings = CorpusSettings(tmp_path, tmp_path, ("ko",), 0, 0, 0, True, (), num_workers=1)
+    settings = Settings(tmp_path, tmp_path, ("ko",), 0, 0, 0, True, num_workers=1)
     notes: list[str] = []
     found = compare_near(prepared, settings, notes)
     assert [row["name"] for row in found.costs] == [OURS]
@@ -183,11 +145,11 @@ def test_the_peer_is_compared_by_its_own_clocks(tmp_path: Path, monkeypatch) -> 
         return corpus_peer.PeerRun(next(peers), {"signatures": 1.25}, ())
 
     monkeypatch.setattr(corpus, "install_peer", lambda *_: Path("python"))
-    monkeypatch.setattr(corpus, "run_graph", lambda *_: ours)
+    monkeypatch.setattr(corpus, "run_graph", lambda *_, **__: ours)
     monkeypatch.setattr(corpus, "run_peer", run)
     monkeypatch.setattr(corpus, "read_outcome", lambda _: Outcome({}, frozenset()))
     prepared = Prepared(tmp_path, (), 5, 1000, ())
-    settings = CorpusSettings(tmp_path, tmp_path, ("ko",), 0, 0, 0, True, (), num_workers=1)
+    settings = Settings(tmp_path, tmp_path, ("ko",), 0, 0, 0, True, num_workers=1)
     found = compare_near(prepared, settings, [])
     assert [row.get("ratio_of_cpu_seconds") for row in found.costs] == [None, 9.0, 0.5, 1.0]
     assert [row.get("ratio_of_wall_seconds") for row in found.costs] == [None, 2.5, 0.5, 1.0]
@@ -231,13 +193,11 @@ def test_the_peer_has_our_bands_and_words_by_language_beside_its_example(
 
 def test_what_is_off_is_off_in_the_config(tmp_path: Path) -> None:
     prepared = Prepared(tmp_path, (Corpus("ko", "cpp-docs", tmp_path),), 1, 1, ())
-    off = load_config(write_config(prepared, Parts(lines=True), tmp_path)).clean
-    assert (off.exact_dedup, off.line_dedup.enabled, off.near_dedup.enabled) == (False, True, False)
+    off = load_config(write_config(prepared, tmp_path, is_whole=False)).clean
+    assert (off.exact_dedup, off.line_dedup.enabled, off.near_dedup.enabled) == (False, False, True)
     assert not any((off.remove_html, off.mask_pii, off.repair_mojibake, off.max_repeats))
     assert (off.min_characters, off.min_language_fraction) == (0, 0.0)
-    assert off.sources[0].profile == "none"
-    whole = load_config(write_config(prepared, WHOLE, tmp_path)).clean
+    whole = load_config(write_config(prepared, tmp_path, is_whole=True)).clean
     assert whole.exact_dedup
     assert whole.near_dedup.enabled
     assert whole.remove_html
-    assert whole.sources[0].profile == "documentation"

@@ -3,28 +3,26 @@
 import importlib.util
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.klue import NLI, YNAT
 from benchmarks.throughput import finetune as bench
 from benchmarks.throughput.__main__ import main
 from benchmarks.throughput.finetune import (
-    MADE_UP,
     OURS,
     PEER,
     PEER_BY_LENGTH,
-    Clock,
-    FinetuneSettings,
     Run,
-    System,
-    TaskFigures,
-    made_up_examples,
-    measure_finetuning,
+    Settings,
+    measure,
     random_model,
-    sample,
+    system_rows,
     tokenized,
 )
 from benchmarks.throughput.finetune_peer import finetune_with_trainer, require_trainer
@@ -36,79 +34,45 @@ needs_trainer = pytest.mark.skipif(
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("task", MADE_UP, ids=lambda task: task.name)
-def test_the_label_is_nine_times_of_ten_the_topic_of_the_last_text(task):
-    examples = made_up_examples(task, 2000, np.random.default_rng(0))
-    topics = {}
-    for example in examples:  # a topic's word is the one that its label has most often
-        assert isinstance(example, LabelExample)
-        assert len(example.texts) == len(task.text_fields)
-        for word in set(example.texts[-1].split()):
-            topics.setdefault(word, [0] * 4)[example.label] += 1
-    share = {
-        word: max(counts) / sum(counts) for word, counts in topics.items() if sum(counts) > 300
-    }
-    # .9 and a quarter of the drawn tenth
-    assert sorted(share.values()) == pytest.approx([0.925] * 4, abs=0.035)
+def examples_of(task, count):
+    """Rows of twenty words each, by another label in turn."""
+    rng = np.random.default_rng(3)
+    words = [f"{a}{b}" for a in "가나다라" for b in "국물산길"]
+    return [
+        LabelExample(
+            str(n), tuple(" ".join(rng.choice(words, 20)) for _ in task.text_fields), n % 3
+        )
+        for n in range(count)
+    ]
 
 
-def test_a_made_tokenizer_knows_its_texts_and_frames_pairs():
-    examples = made_up_examples(MADE_UP[1], 100, np.random.default_rng(0))
-    model = random_model("tiny", [text for example in examples for text in example.texts])
-    data = tokenized(MADE_UP[1], examples[:90], examples[90:], model, 64)
-    tokenizer = model.tokenizer
-    for ids, types in zip(
-        data.train.features.input_ids, data.train.features.token_type_ids, strict=True
-    ):
-        assert tokenizer.unk_token_id not in ids
-        assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-        assert len(ids) <= 64
-        assert (types[0], types[-1]) == (0, 1)
-    assert model.config.vocab_size == len(tokenizer)
+@pytest.fixture
+def small(ynat_folder):
+    def make(with_peer=False, **more):
+        chosen = {"seeds": (0, 1), "num_train": 70, "num_reported": 30, "num_epochs": 2.0}
+        chosen |= {"data_dir": ynat_folder, "tasks": ("klue-ynat",), "device": "cpu"}
+        return Settings(with_peer=with_peer, **(chosen | more))
+
+    return make
 
 
-def test_a_sample_keeps_the_order_and_is_the_same_again():
-    rows = made_up_examples(MADE_UP[0], 50, np.random.default_rng(0))
-    chosen = sample(rows, 20)
-    assert chosen == sample(rows, 20)
-    assert [row for row in rows if row in chosen] == list(chosen)
-    assert sample(rows, 50) == tuple(rows)
-
-
-def test_the_clock_leaves_out_the_first_tenth(monkeypatch):
-    wall, cpu = iter([100.0, 109.0]), iter([10.0, 16.0])
-    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(wall))
-    monkeypatch.setattr(bench.time, "process_time", lambda: next(cpu))
-    clock = Clock(20, CPU)
-    for _ in range(20):
-        clock.tick(6)
-    assert clock.rates() == (18 * 6 / 9.0, 18 * 6 / 6.0)
-
-
-def small(with_peer=False, **more):
-    chosen = {"seeds": (0, 1), "num_train": 70, "num_reported": 30, "num_epochs": 2.0}
-    return FinetuneSettings(with_peer=with_peer, device="cpu", **(chosen | more))
-
-
-def test_ours_alone_is_measured():
-    report = measure_finetuning(small())
-    assert list(report.tables) == ["made-up-single", "made-up-pair"]
-    for table in report.tables.values():
-        assert table.meaning.startswith("64 training rows of")  # whole batches
-        assert ", 4 steps;" in table.meaning
-        (ours,) = table.rows
-        assert ours["system"] == OURS
-        assert ours["examples_per_second"] > 0
-        assert all(0 <= ours[f"seed_{seed}"] <= 1 for seed in (0, 1))
-        assert ours["ours_is_times_as_fast"] is None
+def test_ours_alone_is_measured(small):
+    report = measure(small())
+    (table,) = report.tables.values()
+    assert table.meaning.startswith("64 training rows of one text")  # whole batches
+    assert ", 4 steps;" in table.meaning
+    (ours,) = table.rows
+    assert ours["system"] == OURS
+    assert ours["examples_per_second"] > 0
+    assert all(0 <= ours[f"seed_{seed}"] <= 1 for seed in (0, 1))
+    assert "ours_is_times_as_fast" not in ours
     json.dumps(report.as_json(), allow_nan=False)
-    assert "64 training rows of two texts" in report.markdown()
+    assert "64 training rows" in report.markdown()
 
 
 @needs_trainer
-def test_every_system_is_measured_on_every_seed(monkeypatch):
-    monkeypatch.setattr("benchmarks.throughput.finetune.MADE_UP", MADE_UP[1:])
-    report = measure_finetuning(small(with_peer=True, num_train=64, num_epochs=1.0))
+def test_every_system_is_measured_on_every_seed(small):
+    report = measure(small(with_peer=True, num_train=64, num_epochs=1.0))
     for table in report.tables.values():
         assert [row["system"] for row in table.rows] == [OURS, PEER, PEER_BY_LENGTH]
         assert all({"seed_0", "seed_1"} < row.keys() for row in table.rows)
@@ -116,30 +80,36 @@ def test_every_system_is_measured_on_every_seed(monkeypatch):
 
 
 @needs_trainer
-@pytest.mark.parametrize(("task", "by_length"), [(MADE_UP[0], True), (MADE_UP[1], False)])
-def test_the_peer_ends_where_ours_does_if_a_batch_is_all_rows(task, by_length, monkeypatch):
+@pytest.mark.parametrize(("task", "by_length"), [(YNAT, True), (NLI, False)])
+def test_the_peer_ends_where_ours_does_if_a_batch_is_all_rows(task, by_length, small, monkeypatch):
     """Then neither order nor dropout parts them: schedule, clipping and AdamW are the same.
 
     All rows are cut to one length, since ours sorts by length over epochs.
     """
     monkeypatch.setattr("benchmarks.tasks.heads.linear.HEAD_DROPOUT", 0.0)
     settings = small(num_train=32, num_epochs=20.0, learning_rate=1e-3)
-    options = settings.options().model_copy(update={"dropout": 0.0})
-    rows = made_up_examples(task, 400, np.random.default_rng(3))
-    long = [row for row in rows if len(row.texts[0].split()) >= 12][:32]
+    rows = examples_of(task, 40)
+    long = rows[:32]
+    reported = [
+        replace(row, texts=tuple(text[: 4 * n + 4] for text in row.texts))
+        for n, row in enumerate(rows)
+    ]
     model = random_model("tiny", [text for row in rows for text in row.texts])
-    data = tokenized(task, long, rows[:40], model, 12)
+    data = tokenized(task, long, reported, model, 12)
+    given = replace(hyper_parameters(task, settings.options(), 64), dropout=0.0)
     assert set(data.train.features.lengths.tolist()) == {12}
     lengths = data.predicted["reported"].features.lengths
     assert not by_length or len(set(lengths.tolist())) > 3
     state = torch.random.get_rng_state()
-    ours = bench.finetune(data, model, "random-init", 5, options).lines["reported"]
+    ours = bench.finetune(data, model, "random-init", 5, given).lines["reported"]
     steps = []
-    peers = finetune_with_trainer(data, model, "random-init", 5, options, steps.append, by_length)
+    peers = finetune_with_trainer(
+        data, model, "random-init", 5, given, "cpu", steps.append, by_length
+    )
     assert steps == [32] * 20
     assert torch.equal(torch.random.get_rng_state(), state)
     untrained = bench.finetune(
-        data, model, "random-init", 5, options.model_copy(update={"learning_rate": 1e-12})
+        data, model, "random-init", 5, replace(given, learning_rate=1e-12)
     ).lines["reported"]
     probabilities = [
         np.array([line["probabilities"] for line in lines]) for lines in (ours, peers, untrained)
@@ -156,35 +126,28 @@ def test_the_peer_is_refused_where_its_package_is_missing(monkeypatch, capsys):
     assert "pip install accelerate" in capsys.readouterr().err
 
 
-def figures_of(ours, peer, rates=((100.0, 120.0), (50.0, 80.0))):
-    def system(name, values, of):
-        runs = [
-            Run(n, value, rate, rate, 1.0)
-            for n, (value, rate) in enumerate(zip(values, of, strict=True))
-        ]
-        return System(name, runs)
+def rows_of(ours, peer, rates=((100.0, 120.0), (50.0, 80.0))):
+    def runs(values, of):
+        pairs = enumerate(zip(values, of, strict=True))
+        return [Run(n, value, rate, rate, 1.0) for n, (value, rate) in pairs]
 
-    systems = [system(OURS, ours, rates[0]), system(PEER, peer, rates[1])]
-    return TaskFigures("task", "accuracy", 1, 64, 30, 4, 12.0, 20, systems)
+    return system_rows("accuracy", {OURS: runs(ours, rates[0]), PEER: runs(peer, rates[1])})
 
 
 def test_ratios_are_medians_over_seeds_and_scores_are_paired_by_seed():
-    task = figures_of((0.80, 0.82), (0.81, 0.83))
-    assert task.ratio(PEER) == (100 / 50 + 120 / 80) / 2
-    assert task.difference(PEER).gain == pytest.approx(-0.01)
-    assert task.difference(PEER).outcome == "cannot tell apart"
-    far = figures_of((0.8, 0.81), (0.9, 0.91)).difference(PEER)
-    assert far.outcome != "cannot tell apart"
-    assert not figures_of((0.8,), (0.8,), ((1.0,), (1.0,))).difference(PEER).can_tell
-    assert not figures_of((0.8, math.nan), (0.8, 0.8)).difference(PEER).can_tell
+    ours, peer = rows_of((0.80, 0.82), (0.81, 0.83))
+    assert peer["ours_is_times_as_fast"] == (100 / 50 + 120 / 80) / 2
+    assert peer["ours_less_it"] == pytest.approx(-0.01)
+    assert peer["verdict"] == "cannot tell apart"
+    assert (ours["mean_accuracy"], ours["seed_1"]) == (pytest.approx(0.81), 0.82)
+    assert rows_of((0.8, 0.81), (0.9, 0.91))[1]["verdict"] != "cannot tell apart"
+    assert "two seeds" in rows_of((0.8,), (0.8,), ((1.0,), (1.0,)))[1]["verdict"]
+    assert "undefined" in rows_of((0.8, math.nan), (0.8, 0.8))[1]["verdict"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--seeds", "a"], "--seeds 'a': give numbers"),
-        (["--rows", "0"], "--rows 0: at least 1"),
-        (["--epochs", "0"], "--epochs 0: above 0"),
         (["--rows", "31"], "fewer than two steps"),
         (["--data-dir", ".", "--tasks", "klue-ner"], "compares classification alone"),
         (["--data-dir", ".", "--tasks", "klue-nlj"], "did you mean klue-nli"),

@@ -1,40 +1,32 @@
 """The pretraining benchmark at a tiny size, and the counts that a step of ours is held to."""
 
 import json
-import sys
-from collections import Counter
 from dataclasses import replace
-from functools import partial
-from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.throughput import pretrain, pretrain_systems
+from benchmarks.throughput import pretrain
 from benchmarks.throughput.__main__ import main
 from benchmarks.throughput.pretrain import (
-    SHAPES,
-    PretrainSettings,
-    measure_pretraining,
-    ratio_rows,
+    Settings,
+    measure,
 )
-from benchmarks.throughput.pretrain_data import BERT_SPECIAL, Pool, shard_pool, zipf_pool
 from benchmarks.throughput.pretrain_systems import (
     AGAIN,
-    AS_WRITTEN,
     COMPILED_PEER,
     OURS,
     PADDED,
     PEER,
     PEER_PADDED,
+    Pool,
     Timed,
     Variant,
     make_ours,
     make_peer,
-    step_peak_bytes,
-    time_in_turn,
+    shard_pool,
+    zipf_pool,
 )
 from model import vocabulary_head as head_loss
 from model.batch import SpecialTokens
@@ -46,7 +38,7 @@ CPU = torch.device("cpu")
 VOCAB_SIZE, BATCH_SIZE, LENGTH = 300, 4, 32
 NUM_SLOTS = 4  # int(0.155 x 32)
 SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
-SETTINGS = PretrainSettings(device="cpu", size="tiny", rounds=2, steps=1, vocab_size=VOCAB_SIZE)
+SETTINGS = Settings(device="cpu", size="tiny", rounds=2, steps=1, vocab_size=VOCAB_SIZE)
 
 
 def tiny_pool(packed: bool = True, vocab_size: int = VOCAB_SIZE) -> Pool:
@@ -118,17 +110,6 @@ def test_a_step_of_ours_dispatches_no_more_operators(precision: str, most: int):
     assert (ours_1 - layer) - (peer_1 - peer_layer) <= 110
 
 
-def test_the_recorder_tells_views_from_work_and_in_place_from_new():
-    matrix = torch.ones(3, 5)
-    found = record(lambda: (matrix.t(), matrix.add_(1), matrix + 1))
-    assert found.operators == {"t": 1, "add_": 1, "add": 1}
-    assert found.working == 2
-    assert found.made == {((3, 5), torch.float32): 1}
-    backward = torch.ones(3, 5, requires_grad=True)
-    grown = record(lambda: (backward * 2).sum().backward())
-    assert grown.operators["mul"] == 2  # once in each direction
-
-
 @pytest.mark.parametrize("packed", [True, False])
 def test_sequences_have_the_layout_of_a_run(packed: bool):
     pool = tiny_pool(packed)
@@ -151,28 +132,6 @@ def test_sequences_have_the_layout_of_a_run(packed: bool):
     assert (pool.tokens(0) == BATCH_SIZE * LENGTH) == packed
 
 
-def test_tokens_follow_zipfs_law():
-    config = SETTINGS.config()
-    pool = zipf_pool(config, 256, 128, packed=True)
-    counts = torch.cat(pool.input_ids).flatten().bincount(minlength=pool.vocab_size)
-    counts[[BERT_SPECIAL.cls, BERT_SPECIAL.sep]] = 0
-    ranked = counts[999:].double()
-    # of rank 1, 10 and 100, each a tenth as often as the one before
-    for common, rare in pairwise((0, 9, 99)):
-        assert float(ranked[common] / ranked[rare]) == pytest.approx(10, rel=0.15)
-    assert int(counts[:999].sum()) == 0
-
-
-def test_draws_differ_by_step_and_not_by_call():
-    pool = tiny_pool()
-    first, again, second = pool.batch(0), pool.batch(0), pool.batch(1)
-    assert torch.equal(first.noise.positions, again.noise.positions)
-    assert not torch.equal(first.noise.positions, second.noise.positions)
-    parts = pool.host_batch(0, num_parts=2).micro_batches(CPU)
-    assert [len(part.input_ids) for part in parts] == [BATCH_SIZE // 2] * 2
-    assert torch.equal(torch.cat([part.input_ids for part in parts]), first.input_ids)
-
-
 def test_shards_of_a_run_are_read(tmp_path):
     documents = {("train", "ko"): [[*range(5, 25), 3]] * 40, ("valid", "ko"): [[5, 3]]}
     special = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
@@ -181,17 +140,6 @@ def test_shards_of_a_run_are_read(tmp_path):
     assert pool.shape == (2, LENGTH)
     assert (pool.vocab_size, pool.special) == (VOCAB_SIZE, SPECIAL)
     assert bool((pool.batch(0).input_ids[:, 0] == SPECIAL.cls).all())
-
-
-def test_variants_run_in_turn_and_in_alternating_order():
-    calls: list[str] = []
-
-    def variant(name: str) -> Variant:
-        return Variant(name, tiny_pool(), lambda _: calls.append(name), [], CPU)
-
-    timed = time_in_turn([variant("a"), variant("b")], num_rounds=2, num_steps=2, num_warmup=1)
-    assert calls == ["a", "a", "b", "b", *"aabb", *"bbaa"]
-    assert [(of.name, len(of.wall), len(of.cpu)) for of in timed] == [("a", 2, 2), ("b", 2, 2)]
 
 
 def timed(name: str, *seconds: float) -> Timed:
@@ -216,62 +164,10 @@ def test_rates_count_padding_apart_and_flops_by_one_formula(monkeypatch):
     assert row["schedule_hours"] == pytest.approx(1e6 * 128 * 128 / 3600 / row["tokens_per_second"])
 
 
-def test_ratios_are_medians_of_rounds():
-    rows = ratio_rows([timed(OURS, 1, 2, 4), timed(PEER, 3, 2, 12), timed(OURS, 1, 1, 8)])
-    assert rows == [
-        {"against": PEER, "by_the_clock": 3.0, "by_processor_time": 3.0},
-        {"against": AGAIN, "by_the_clock": 1.0, "by_processor_time": 1.0},
-    ]
-
-
-def test_pieces_that_the_first_step_found_compiled_are_counted(monkeypatch):
-    counters = {"inductor": Counter(), "aot_autograd": Counter()}
-    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))
-
-    def step(number: int) -> None:
-        counters["inductor"]["fxgraph_cache_hit"] += 2
-        counters["aot_autograd"]["autograd_cache_hit"] += 1
-
-    step(0)  # of another variant, before
-    variant = Variant("a", tiny_pool(), step, [], CPU)
-    variant.run_first()
-    variant.run(1)
-    assert variant.num_cached == 3
-
-
-def test_the_peer_copies_from_pinned_memory_on_a_gpu(monkeypatch):
-    """As ours does: from other memory each copy would wait for the step before."""
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self + 1)
-    tensors = tiny_pool().input_ids
-    assert pretrain_systems._pinned(tensors, CPU) is tensors
-    pinned = pretrain_systems._pinned(tensors, torch.device("cuda"))
-    assert all(torch.equal(a, b + 1) for a, b in zip(pinned, tensors, strict=True))
-
-
-def test_peak_memory_has_the_gradients_that_a_step_makes_in_place_of_the_last_ones(monkeypatch):
-    """Those of the step before lie there when it begins, and are not a part of what stays."""
-    weight = torch.nn.Parameter(torch.zeros(10))
-    weight.grad = torch.zeros(10)
-    steps: list[int] = []
-    variant = Variant("a", tiny_pool(), steps.append, [weight], torch.device("cuda"))
-    for name, value in (
-        ("memory_allocated", 3 * 40 + 40 + 5),
-        ("max_memory_allocated", 3 * 40 + 40 + 5 + 100),
-    ):
-        monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value)
-    for name in ("reset_peak_memory_stats", "synchronize"):
-        monkeypatch.setattr(torch.cuda, name, lambda _: None)
-    # weights and two moments, the gradient, and 100 more; 5 are of another variant
-    assert step_peak_bytes(variant) == 3 * 40 + 40 + 100
-    assert steps == [0]
-    monkeypatch.setattr(Variant, "recorded_bytes", lambda self: 1000)  # its gradients are in there
-    assert step_peak_bytes(variant) == 3 * 40 + 100 + 1000
-
-
 def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
     # the compiler takes a minute and more; what is called in its place is what it would compile
     monkeypatch.setattr(torch, "compile", lambda module: module)
-    report = measure_pretraining(replace(SETTINGS, with_peer=True, micro_batches=2))
+    report = measure(replace(SETTINGS, with_peer=True, micro_batches=2))
     systems = report.rows("systems")
     names = [row["system"] for row in systems]
     assert names == [OURS, f"{OURS}, 2 micro-batches", PEER, COMPILED_PEER, PADDED, PEER_PADDED]
@@ -290,50 +186,18 @@ def test_the_whole_benchmark_at_a_tiny_size(monkeypatch):
     assert f"| {PEER}" in report.markdown().replace("\\", "")
 
 
-def test_beside_the_fast_path_the_same_step_is_timed_as_it_is_written(monkeypatch):
-    # what is called in the compiler's place is what it would compile
-    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    report = measure_pretraining(replace(SETTINGS, fast="on"))
-    assert [row["system"] for row in report.rows("systems")] == [OURS, AS_WRITTEN, PADDED]
-    assert [row["against"] for row in report.rows("ratios")] == [AS_WRITTEN, AGAIN]
-    assert report.conditions["how"] == "fp32, compiled"
-
-
-def test_options_of_the_fast_path_reach_the_config():
-    chosen = [replace(SETTINGS, fast=fast).config() for fast in ("auto", "on", "off")]
-    options = [(config.compile, config.cuda_graph) for config in chosen]
-    assert options == [("auto", "auto"), ("on", "auto"), ("off", "off")]
-
-
 def test_what_cannot_run_is_told_and_left_out(monkeypatch):
     def refuse(*_: object) -> None:
         raise RuntimeError("no compiler here\nand more")
 
     monkeypatch.setattr(torch, "compile", refuse)
-    report = measure_pretraining(replace(SETTINGS, with_peer=True))
+    report = measure(replace(SETTINGS, with_peer=True))
     assert COMPILED_PEER not in [row["system"] for row in report.rows("systems")]
     assert COMPILED_PEER not in [row["against"] for row in report.rows("ratios")]
     assert report.notes == ["peer_hf_compiled did not run: no compiler here"]
     monkeypatch.setattr(pretrain, "make_ours", refuse)
     with pytest.raises(ValueError, match="electrify did not run: no compiler here: try a smaller"):
-        measure_pretraining(SETTINGS)
-
-
-def test_a_step_that_fits_in_parts_alone_is_measured_so(monkeypatch):
-    """The whole of it lacks memory: the parts are timed, and nothing is said of the whole."""
-    run_first = Variant.run_first
-
-    def first(variant: Variant) -> None:
-        if variant.name == OURS:
-            raise torch.OutOfMemoryError("too large")
-        run_first(variant)
-
-    monkeypatch.setattr(Variant, "run_first", first)
-    report = measure_pretraining(replace(SETTINGS, micro_batches=2, with_padded=False))
-    names = [row["system"] for row in report.rows("systems")]
-    assert names == [f"{OURS}, 2 micro-batches"]
-    assert report.notes == ["electrify did not run: too large"]
-    assert not report.rows("ratios")
+        measure(SETTINGS)
 
 
 def test_the_command_writes_its_figures(tmp_path, capsys):
@@ -349,8 +213,6 @@ def test_the_command_writes_its_figures(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--rounds", "0"], "--rounds 0: at least 1"),
-        (["--dropout", "1"], "--dropout 1: from 0"),
         (["--micro-batches", "3"], "--micro-batches 3 of 4 sequences"),
         (["--length", "8"], "--length 8: from 16"),
     ],
@@ -360,21 +222,19 @@ def test_what_a_user_got_wrong_is_told(arguments: list[str], words: str, capsys)
     assert words in capsys.readouterr().err
 
 
-def test_every_size_has_shapes_and_a_config():
-    for size in ("tiny", "small", "base", "large"):
-        settings = replace(SETTINGS, size=size)
-        batch_size, length = settings.shape(CPU)
-        assert settings.config().max_position_embeddings >= length
-        assert set(SHAPES["cpu"]) == set(SHAPES["cuda"])
-        assert batch_size >= 1
-
-
-def test_padded_sequences_reach_the_peer_with_a_mask():
-    make = partial(make_peer, SETTINGS.config(), device=CPU, compiled=False)
-    variant, peer = make(pool=tiny_pool(packed=False))
-    seen: list[object] = []
-    peer.register_forward_pre_hook(lambda _, given: seen.append(given[4]))
-    variant.run(1)
-    (mask,) = seen
-    assert isinstance(mask, torch.Tensor)
-    assert torch.equal(mask.bool(), tiny_pool(packed=False).input_ids[0] != SPECIAL.pad)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pretrain", "--rounds", "0"],
+        ["pretrain", "--dropout", "1"],
+        ["finetune", "--seeds", "a"],
+        ["finetune", "--rows", "0"],
+        ["finetune", "--epochs", "0"],
+        ["corpus", "--workers", "0"],
+        *(["vocab", "--sizes", sizes] for sizes in ("", "1,x", "0", "-3", "nan", "inf")),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(words: list[str], capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert words[1] in capsys.readouterr().err

@@ -1,31 +1,27 @@
 """The peer computes what ours does: same weights, masks and samples, equal losses and gradients."""
 
-from typing import Any
-
 import pytest
 import torch
 
 from benchmarks.throughput import pretrain_peer
-from benchmarks.throughput.pretrain import PretrainSettings
-from benchmarks.throughput.pretrain_data import make_model, zipf_pool
+from benchmarks.throughput.pretrain import Settings
 from benchmarks.throughput.pretrain_peer import (
     NO_DROPOUT,
     PeerBatch,
     choose,
     compare_with_peer,
-    gumbel_sample,
     in_text_order,
     make_peer_optimizer,
     peer_of,
     peer_step,
 )
+from benchmarks.throughput.pretrain_systems import make_model, zipf_pool
 from model.batch import SpecialTokens
 from model.objectives import run_objective
-from model.train.step import AS_WRITTEN, Parts
 
 CPU = torch.device("cpu")
 SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)
-CONFIG = PretrainSettings(device="cpu", size="tiny").config().model_copy(update=NO_DROPOUT)
+CONFIG = Settings(device="cpu", size="tiny").config().model_copy(update=NO_DROPOUT)
 
 
 def tiny_pool(packed: bool = True):
@@ -60,16 +56,6 @@ def test_losses_and_every_gradient_equal_ours(packed: bool):
     assert theirs == pytest.approx(ours, rel=1e-4, abs=1e-6)
 
 
-def test_the_two_networks_share_one_embedding_module():
-    peer = peer_of(make_model(CONFIG, tiny_pool()))
-    assert peer.generator.electra.embeddings is peer.discriminator.electra.embeddings
-    table = peer.discriminator.electra.embeddings.word_embeddings.weight
-    assert peer.generator.generator_lm_head.weight is table
-    for network in (peer.generator, peer.discriminator):
-        assert network.config._attn_implementation == "sdpa"
-        assert network.training
-
-
 def test_the_comparison_of_a_run_sees_samples_that_differ(monkeypatch):
     right = compare_with_peer(CONFIG, tiny_pool(), CPU)
     assert right["generator_relative_error"] < 1e-6
@@ -85,20 +71,6 @@ def test_the_comparison_of_a_run_sees_samples_that_differ(monkeypatch):
     assert wrong["word_gradient_relative_error"] > 1e-4
 
 
-def test_where_steps_are_compiled_that_is_what_is_compared(monkeypatch):
-    """A compiler that doubled the loss would be seen; where nothing is compiled none is asked."""
-
-    def doubled(*arguments: Any) -> Any:
-        loss, outputs = AS_WRITTEN.loss_of(*arguments)
-        return 2 * loss, outputs
-
-    parts = Parts(AS_WRITTEN.mask, doubled), None
-    monkeypatch.setattr(pretrain_peer, "compile_parts", lambda model, ranks: parts)
-    found = [compare_with_peer(CONFIG, tiny_pool(), CPU, compiled) for compiled in (False, True)]
-    errors = [of["word_gradient_relative_error"] for of in found]
-    assert errors == pytest.approx([0.0, 1.0], abs=1e-5)
-
-
 def test_the_peer_chooses_as_many_positions_as_ours_in_the_mean():
     torch.manual_seed(0)
     pool = zipf_pool(CONFIG, 2000, 128, True, 300, SPECIAL)
@@ -110,13 +82,6 @@ def test_the_peer_chooses_as_many_positions_as_ours_in_the_mean():
     assert shown == pytest.approx(0.85, abs=0.01)
     assert torch.equal(masked_ids[~is_chosen], ids[~is_chosen])
     assert not bool((is_chosen & ((ids == SPECIAL.cls) | (ids == SPECIAL.sep))).any())
-
-
-def test_gumbel_samples_follow_the_softmax():
-    torch.manual_seed(0)
-    logits = torch.tensor([0.5, -1.0, 2.0, 0.0])
-    drawn = gumbel_sample(logits.expand(40_000, -1)).bincount(minlength=4) / 40_000
-    torch.testing.assert_close(drawn, logits.softmax(0), atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -141,9 +141,3 @@ def test_documents_are_a_share_of_the_corpora_cleaned_lightly(tmp_path) -> None:
     with pytest.raises(ValueError, match="no document in 0 of plain"):
         prepare_documents(tmp_path / "none", corpora, 0.0)
     assert clean_lightly(" e\u0301 \t b\r\n\n\u3000\n가 ") == "é b\n가"
-
-
-@pytest.mark.parametrize("sizes", ["", "1,x", "0", "-3", "nan", "inf"])
-def test_sizes_that_are_none_are_refused(sizes, capsys) -> None:
-    assert main(["vocab", "--sizes", sizes]) == 1
-    assert "give sizes in MB above 0" in capsys.readouterr().err

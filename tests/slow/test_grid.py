@@ -1,0 +1,50 @@
+"""A small grid to its end: its runs share a corpus, and what is done is not done again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import benchmarks.ablate.run as ablate_jobs
+from benchmarks.ablate.grid import load_grid, plan_runs
+from benchmarks.ablate.run import ablate, is_done, plan_of, report_of
+
+DEMO = Path("configs/demo.toml").absolute()
+
+
+def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Path):
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        f"name = 'tiny'\nbase = '{DEMO}'\nnum_processes = 2\ncurve_points = 2\ncurves = ['half']\n"
+        "[common]\n'evaluate.random_init_control' = false\n[variants]\n"
+        "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
+        "other = { 'encode.valid_fraction' = 0.1 }\n"
+        "[experiments.one]\nvariants = ['half', 'other']\nclaims = ['half > other']\n"
+    )
+    short = ["pretrain.num_steps=6", "pretrain.warmup_steps=1", "pretrain.valid_every_steps=6"]
+    short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", f"output_dir='{tmp_path / 'demo'}'"]
+    printed = ablate(path, short, [], overwrite=False)
+    lines = printed.splitlines()
+    assert [line.split(" | ")[0] for line in lines[3:5]] == ["| half", "| other"]
+    folder = tmp_path / "ablation-tiny"
+    seed = folder / "half" / "seed-0"
+    assert (seed / "shards").resolve() == (tmp_path / "demo" / "shards").resolve()
+    other = folder / "other" / "seed-0"
+    assert (other / "vocab").resolve() == (tmp_path / "demo" / "vocab").resolve()
+    assert (other / "shards").resolve() == (folder / "other" / "corpus" / "shards").resolve()
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [run["variant"] for run in report["runs"]] == ["half", "other"]
+    assert len(report["runs"][0]["on_the_way"]) == 2
+    assert report["claims"][0]["outcome"] == "too few seeds to tell"
+    # neither run is started again; a run whose scores are gone would be
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate_jobs, "job_of", None)
+        assert ablate(path, short, [], overwrite=False) == printed
+    assert report_of(path, short) == printed
+    assert "2 of 2 runs are finished" in plan_of(path, short)
+    shutil.rmtree(other / "evaluate")
+    (on_the_way,) = [p for p in seed.glob("evaluate-checkpoint-*") if "6" not in p.name]
+    assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [True, False]
+    on_the_way.rename(on_the_way.with_name(f"{on_the_way.name}.partial"))  # stopped there
+    assert [is_done(run) for run in plan_runs(load_grid(path), short)] == [False, False]
