@@ -1,6 +1,6 @@
 """Looks for texts in the documents of one row group: those of examples, sentences of the corpus.
 
-Texts are compared as their letters (`pipeline.decontaminate.letters`), so each is looked for once
+Texts are compared as their letters (`pipeline.decontaminate.index`), so each is looked for once
 however many examples hold it. One of few letters stands in any large corpus by chance and is only
 counted.
 """
@@ -21,12 +21,14 @@ from electrify.stage.leakage_report import MISSING, Chance, Kind, Strength
 from pipeline.decontaminate.index import (
     ALONE_LETTERS,
     WIDTHS,
+    Ints,
     Items,
+    Letters,
     is_monotonous,
     kind_of,
+    read_letters,
     write_items,
 )
-from pipeline.decontaminate.letters import Ints, Letters, read_letters
 from pipeline.decontaminate.match import (
     SURE_LETTERS,
     CopiedText,

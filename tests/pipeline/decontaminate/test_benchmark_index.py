@@ -5,45 +5,9 @@ import random
 
 import pytest
 
-from pipeline.decontaminate.index import write_index
-from pipeline.decontaminate.letters import read_letters
+from pipeline.decontaminate.index import read_letters, write_index
 from pipeline.decontaminate.match import LONG_LETTERS, BenchmarkIndex
-
-SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
-WORDS = [
-    "harbour",
-    "lantern",
-    "copper",
-    "meadow",
-    "whisper",
-    "granite",
-    "velvet",
-    "thunder",
-    "orchard",
-    "compass",
-    "ribbon",
-    "saddle",
-    "pepper",
-    "canvas",
-    "marble",
-    "walnut",
-    "feather",
-    "anchor",
-    "candle",
-    "mirror",
-    "basket",
-    "hollow",
-    "summer",
-    "winter",
-]
-
-
-def _korean(rng, num_words):
-    return " ".join("".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(num_words))
-
-
-def _english(rng, num_words):
-    return " ".join(rng.choices(WORDS, k=num_words))
+from tests.pipeline.decontaminate.made_texts import english, korean
 
 
 def _page(rng, make, num_sentences=40):
@@ -52,12 +16,12 @@ def _page(rng, make, num_sentences=40):
 
 RNG = random.Random(7)
 ITEMS = {
-    "ko-short": [_korean(RNG, 7) for _ in range(60)],
-    "ko-long": [_korean(RNG, 80) for _ in range(10)],
-    "en-short": [_english(RNG, 9) for _ in range(60)],
-    "en-long": [_english(RNG, 80) for _ in range(10)],
+    "ko-short": [korean(RNG, 7) for _ in range(60)],
+    "ko-long": [korean(RNG, 80) for _ in range(10)],
+    "en-short": [english(RNG, 9) for _ in range(60)],
+    "en-long": [english(RNG, 80) for _ in range(10)],
 }
-MAKERS = {"ko": _korean, "en": _english}
+MAKERS = {"ko": korean, "en": english}
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +119,7 @@ def test_other_texts_stay_as_they_are(index, language):
 
 def test_a_page_of_benchmark_texts_goes_whole(index):
     rng = random.Random(5)
-    page = "\n".join([*ITEMS["ko-short"][:40], _korean(rng, 100)])
+    page = "\n".join([*ITEMS["ko-short"][:40], korean(rng, 100)])
     found = index.decontaminate(page)
     assert found.drop is not None
     assert len(found.matches) == 40
@@ -164,7 +128,7 @@ def test_a_page_of_benchmark_texts_goes_whole(index):
 def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
     rng = random.Random(6)
     item = ITEMS["en-short"][0]
-    page = f"{_page(rng, _english)}\nFirst of three. {item.capitalize()}. The third one.\n더 있다"
+    page = f"{_page(rng, english)}\nFirst of three. {item.capitalize()}. The third one.\n더 있다"
     found = index.decontaminate(page)
     assert "First of three. The third one.\n더 있다" in found.text
     assert item not in found.text.lower()

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.decontaminate.letters import gram_keys, is_wide, read_letters
+from pipeline.decontaminate.index import gram_keys, is_wide, read_letters
 
 TEXTS = st.text(alphabet=st.sampled_from("aAbBß １1①가나ㅋ한ｶカ漢ﬁ.,!?\n\t_-“”é🙂"))
 

@@ -142,12 +142,6 @@ def test_repetition_is_found_between_other_words():
     assert drop.reason in {"top_2gram", "top_3gram", "top_4gram", "duplicate_ngrams"}
 
 
-def test_a_detail_names_value_and_limit():
-    drop = quality("짧은 글", "ko", limits_for("ko", "web"))
-    assert drop is not None
-    assert drop.detail == "2; min_words = 10"
-
-
 def test_no_letters():
     assert has_no_letters("12:30 ~ 13:00 !!! ㅠ") is None
     assert has_no_letters("ok") is None
@@ -185,19 +179,6 @@ def test_word_lengths_are_no_matter_without_spaces():
     assert not has_spaces("th")
     assert has_spaces("ko")
     assert limits_for("zh", "web").max_mean_word_length is None
-
-
-@pytest.mark.parametrize(("profile", "num_characters"), [("web", 9), ("comments", 46)])
-def test_korean_without_spaces_is_korean(profile, num_characters):
-    most = limits_for("ko", profile).max_mean_word_length
-    assert most
-    assert num_characters <= most < 6 * num_characters
-
-
-def test_only_korean_is_asked_for_particles():
-    assert limits_for("ko", "web").min_particles
-    assert limits_for("en", "web").min_particles is None
-    assert limits_for("en", "documentation").min_particles is None
 
 
 def test_a_language_goes_before_all_and_both_before_the_profile():

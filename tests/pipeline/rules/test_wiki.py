@@ -1,10 +1,8 @@
 """Residue of wikitext and of Aozora Bunko."""
 
-import time
-
 import pytest
 
-from pipeline.rules.wiki import remove_aozora, remove_wikitext
+from pipeline.rules.markup.wiki import remove_aozora, remove_wikitext
 
 
 @pytest.mark.parametrize(
@@ -71,12 +69,3 @@ def test_aozora(text, expected):
 @pytest.mark.parametrize("text", ["《源氏物語》を読む", "と言った。《なぜ》", "底本：不明の本"])
 def test_japanese_brackets_stay(text):
     assert remove_aozora(text) == text
-
-
-@pytest.mark.parametrize(
-    "piece", ["[[a|", "{{a|", "<ref>", "''a", "== a\n", "［＃", "《か", "｜か", "\n底本："]
-)
-def test_time_is_linear(piece):
-    start = time.process_time()
-    remove_aozora(remove_wikitext(piece * 20_000))
-    assert time.process_time() - start < 3  # quadratic would be minutes

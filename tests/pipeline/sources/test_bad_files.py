@@ -111,15 +111,6 @@ def test_the_mark_that_a_codec_needs_is_named(tmp_path, encoding):
     assert f"is it {encoding}-le or {encoding}-be?" in fault.detail
 
 
-def test_equal_ids_in_the_rows_are_no_trouble(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', encoding="utf-8")
-    source = _source("jsonl", path)
-    (file,) = expand_sources([source])
-    rows = [item.row for item in read_file(file, source, LINE_BYTES)]
-    assert len({file.document_id(row) for row in rows}) == 2
-
-
 def test_a_folder_in_place_of_files_is_an_error_with_the_next_step(tmp_path):
     with pytest.raises(ValueError, match=r"it is a folder: write .*/\*"):
         expand_sources([_source("jsonl", tmp_path)])

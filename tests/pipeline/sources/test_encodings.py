@@ -76,13 +76,6 @@ def test_a_bad_place_is_a_fault_of_its_row_alone(tmp_path):
     assert fault.detail == "bytes that are not cp949"
 
 
-def test_a_letter_cut_off_at_the_end_is_a_fault(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes("가\n나".encode("utf-16")[:-1])
-    assert [item.row for item in _read(path, encoding="utf-16", document="line")] == [1, 2]
-    assert isinstance(_read(path, encoding="utf-16", document="line")[1], Fault)
-
-
 @pytest.mark.parametrize(
     ("encoding", "language", "text"),
     [

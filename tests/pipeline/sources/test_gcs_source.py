@@ -12,7 +12,6 @@ from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from pipeline.sources.source_bytes import SourceError
-from pipeline.sources.splits import split_file
 
 gcsfs = pytest.importorskip("gcsfs")
 
@@ -50,16 +49,6 @@ def test_packed_lines_and_tables(bucket):
     assert items == [Raw(i + 1, row["text"], url="u") for i, row in enumerate(rows)]
 
 
-def test_parts_of_a_remote_file(bucket):
-    bucket.pipe("corpus/big.jsonl", b"".join(b'{"text": "%d"}\n' % i for i in range(3000)))
-    source = _source("jsonl", "gs://corpus/big.jsonl")
-    (file,) = expand_sources([source])
-    parts = split_file(file, source, part_bytes=10_000)
-    items = [item for part in parts for item in read_file(part, source, LINE_BYTES)]
-    assert len(parts) == 5
-    assert [item.text for item in items] == [str(i) for i in range(3000)]
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -79,12 +68,3 @@ def test_a_file_that_went_away_is_an_error(bucket):
     bucket.rm("corpus/gone.jsonl")
     with pytest.raises(SourceError, match=r"gs://corpus/gone\.jsonl cannot be read: FileNotFound"):
         list(read_file(file, source, LINE_BYTES))
-
-
-def test_a_server_that_refuses_is_an_error(monkeypatch):
-    def refuse(*args, **kwargs):
-        raise gcsfs.retry.HttpError({"code": 403, "message": "no access"})
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
-    with pytest.raises(ValueError, match=r"gs://closed/.*cannot be listed: HttpError: no access"):
-        expand_sources([_source("jsonl", "gs://closed/*.jsonl")])

@@ -2,9 +2,7 @@
 
 import bz2
 import gzip
-import time
 import tracemalloc
-import zipfile
 
 import pyarrow as pa
 import pytest
@@ -36,18 +34,15 @@ def _zstd(data):
     return pa.compress(data, "zstd", asbytes=True)
 
 
+_DUMP = b"<mediawiki><page><ns>0</ns><revision><text>%s</text></revision></page></mediawiki>"
+
+
 @pytest.mark.parametrize(
-    ("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", _zstd)]
-)
-@pytest.mark.parametrize(
-    ("kind", "document"),
+    ("ending", "pack", "kind", "document"),
     [
-        ("jsonl", b'{"text": "%s"}'),
-        ("text", b"%s"),
-        (
-            "wikipedia",
-            b"<mediawiki><page><ns>0</ns><revision><text>%s</text></revision></page></mediawiki>",
-        ),
+        ("gz", gzip.compress, "jsonl", b'{"text": "%s"}'),
+        ("bz2", bz2.compress, "text", b"%s"),
+        ("zst", _zstd, "wikipedia", _DUMP),
     ],
 )
 def test_a_packed_bomb_is_one_long_row_read_in_bounded_memory(
@@ -59,22 +54,6 @@ def test_a_packed_bomb_is_one_long_row_read_in_bounded_memory(
     (fault,), peak = _traced(lambda: _read(path, kind))
     assert fault.reason == "line_too_long"
     assert peak < 25 * LINE_BYTES
-
-
-def test_a_bomb_in_a_bomb_is_unpacked_once(tmp_path):
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(gzip.compress(b"a" * BOMB_BYTES)))
-    assert {item.reason for item in _read(path, "text")} <= {"invalid_utf8", "line_too_long"}
-
-
-def test_an_archive_is_no_packing_and_its_names_are_never_used(tmp_path):
-    path = tmp_path / "in" / "a.zip"
-    path.parent.mkdir()
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("../../evil.txt", "text")
-    before = sorted(tmp_path.rglob("*"))
-    _read(path, "text")
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 def _laughs(depth):
@@ -99,21 +78,10 @@ def test_a_dump_that_declares_entities_is_refused(tmp_path, declared, used):
     path = tmp_path / "a.xml"
     page = f"<page><title>{used}</title><ns>0</ns><revision><text>{used}</text></revision></page>"
     path.write_text(f"<?xml version='1.0'?>{declared}<mediawiki>{page}</mediawiki>")
-    start = time.process_time()
     (fault,), peak = _traced(lambda: _read(path, "wikipedia"))
     assert fault.reason == "unreadable_file"
     assert "declares the entity" in fault.detail
     assert peak < 25 * LINE_BYTES
-    assert time.process_time() - start < 5
-
-
-def test_a_doctype_that_is_elsewhere_is_not_fetched(tmp_path):
-    path = tmp_path / "a.xml"
-    page = "<page><title>t</title><ns>0</ns><revision><text>x</text></revision></page>"
-    doctype = '<!DOCTYPE mediawiki SYSTEM "http://a.example/a.dtd">'
-    path.write_text(f"{doctype}<mediawiki>{page}</mediawiki>")
-    (raw,) = _read(path, "wikipedia")
-    assert isinstance(raw, Raw)
 
 
 @pytest.mark.parametrize("opening", ["<!-- ", '<page a="', "<?x "])

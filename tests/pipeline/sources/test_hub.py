@@ -1,6 +1,5 @@
 """Data sets of the hub's kinds: saved folders, folders of files, and what goes wrong."""
 
-import json
 import shutil
 
 import pytest
@@ -118,21 +117,6 @@ def test_max_documents_counts_through_the_shards(tmp_path):
     files, items = _read(_source(_folder(tmp_path), max_documents=7))
     assert len(files) == 1
     assert [item.text for item in items] == TEXTS[:7]
-
-
-def test_rows_that_cannot_be_read_are_faults(tmp_path):
-    folder = tmp_path / "files"
-    folder.mkdir()
-    rows = [{"text": "글"}, {"text": None}, {"text": "가" * 400}, {"text": "끝"}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
-    _, items = _read(_source(folder))
-    assert [i.reason if isinstance(i, Fault) else i.text for i in items] == [
-        "글",
-        "wrong_type",
-        "line_too_long",
-        "끝",
-    ]
 
 
 @pytest.mark.parametrize(

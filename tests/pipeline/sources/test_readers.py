@@ -5,7 +5,6 @@ import gzip
 import json
 import lzma
 import random
-import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +16,9 @@ from hypothesis import strategies as st
 from electrify.config.clean import Source
 from pipeline.sources.files import expand_sources
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.readers import Fault, Raw, TooLong, read_file, read_lines
+from pipeline.sources.lines import read_lines
+from pipeline.sources.raw import Fault, Raw, TooLong
+from pipeline.sources.readers import read_file
 
 LINE_BYTES = 1_000_000
 
@@ -96,13 +97,6 @@ def test_file_that_is_not_what_its_name_says(tmp_path):
         assert (fault.reason, fault.row) == ("unreadable_file", 1)
 
 
-@pytest.mark.parametrize("ending", [*_PACKERS, ".txt"])
-def test_empty_file(tmp_path, ending):
-    path = tmp_path / f"a{ending}"
-    path.write_bytes(b"")
-    assert _read(path, _source("text" if ending == ".txt" else "jsonl")) == []
-
-
 def test_fields_of_a_row(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(
@@ -152,22 +146,6 @@ def test_max_documents_counts_documents_alone(tmp_path):
     path.write_text('{"text": "a"}\nbroken\n{"text": "b"}\n{"text": "c"}\n', encoding="utf-8")
     items = _read(path, _source(max_documents=2))
     assert [item.row for item in items] == [1, 2, 3]
-
-
-def test_long_line_is_not_held(tmp_path):
-    path = tmp_path / "a.jsonl"
-    with path.open("wb") as file:
-        file.write(b'{"text": "first"}\n')
-        for _ in range(50):
-            file.write(b"a" * 1_000_000)
-        file.write(b'\n{"text": "last"}\n')
-    tracemalloc.start()
-    first, fault, last = _read(path, max_line_bytes=2_000_000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (first.text, fault.reason, last.text) == ("first", "line_too_long", "last")
-    assert "50,000,000 bytes" in fault.detail
-    assert peak < 12_000_000
 
 
 TEXT = "하나\n둘\n\n  \r\n셋\r\n넷\n\n\n다섯"

@@ -20,7 +20,7 @@ from electrify.config.clean import Source
 from electrify.config.load import parse_config
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
-from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.raw import Raw
 from pipeline.sources.readers import read_file
 from pipeline.sources.source_bytes import SourceError
 
@@ -262,13 +262,3 @@ def test_what_was_read_is_told_in_stored_bytes(faulty, name):
         assert size <= sum(told) < 2 * size
     else:
         assert sum(told) == size
-
-
-def test_bytes_read_say_nothing_of_their_contents(tmp_path):
-    """Junk of the listed size is a fault of the data."""
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(b"junk" * 1000)
-    source = Source(kind="jsonl", language="ko", path=str(path))
-    (fault,) = _read(expand_sources([source]), source)
-    assert isinstance(fault, Fault)
-    assert fault.reason == "unreadable_file"

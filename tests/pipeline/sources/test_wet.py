@@ -128,18 +128,3 @@ def test_a_record_that_is_too_long_is_not_held(tmp_path):
     assert (fault.reason, last.text) == ("line_too_long", "끝")
     assert "30,000,000 bytes" in fault.detail
     assert peak < 6_000_000
-
-
-def test_a_header_without_end_is_not_held(tmp_path):
-    path = tmp_path / "a.warc.wet"
-    with path.open("wb") as file:
-        file.write(b"WARC/1.0\r\nX: ")
-        for _ in range(20):
-            file.write(b"a" * 1_000_000)
-        file.write(b"\r\n\r\n" + _record("끝"))
-    tracemalloc.start()
-    items = _read(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [item.text for item in items if isinstance(item, Raw)] == ["끝"]
-    assert peak < 6_000_000

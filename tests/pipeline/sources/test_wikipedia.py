@@ -127,12 +127,6 @@ def test_what_is_no_dump_is_one_fault(tmp_path, data, detail):
     assert detail in fault.detail
 
 
-def test_an_empty_file_has_no_articles(tmp_path):
-    path = tmp_path / "a.xml"
-    path.write_bytes(b"")
-    assert _read(path) == []
-
-
 def test_a_page_that_is_too_long_is_not_held(tmp_path):
     path = tmp_path / "a.xml"
     with path.open("wb") as file:
