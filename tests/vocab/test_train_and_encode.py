@@ -109,14 +109,6 @@ def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, make
         encode(config, [], overwrite=False)
 
 
-def test_where_the_tokens_go_is_logged(make_run, documents, caplog):
-    config = make_run(corpus(documents, 10))
-    caplog.set_level("INFO", "electrify")
-    run(config)
-    assert "train ko, packing 'full': " in caplog.text
-    assert "tokens in" in caplog.text
-
-
 def test_a_tokenizer_edited_by_hand_is_refused(make_run, documents):
     config = make_run(corpus(documents, 10))
     folder = run(config)
@@ -221,11 +213,3 @@ def test_stages_name_the_one_that_is_missing(make_run, documents):
     config = make_run(documents)
     with pytest.raises(ValueError, match="run first: electrify train-vocab"):
         encode(config, [], overwrite=False)
-
-
-def test_too_large_a_vocabulary_leaves_no_folder(make_run, documents):
-    config = make_run(documents)
-    config = config.model_copy(update={"vocab": config.vocab.model_copy(update={"size": 9000})})
-    with pytest.raises(ValueError, match=r"vocab\.size = 9000, but the text yields"):
-        train_vocab(config, [], overwrite=False)
-    assert not (Path(config.output_dir) / "vocab").exists()

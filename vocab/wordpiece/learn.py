@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from electrify.system.progress import log, warn
-from vocab.counts.words import Batches, code_points, count_characters
+from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
 from vocab.wordpiece.merges import BORDER, PREFIX, Ints, PairMerger
 from vocab.wordpiece.prune import prune
@@ -163,7 +163,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
         chosen = np.flatnonzero(batch.counts >= min_count)
         if not len(chosen):
             continue
-        points, of = code_points([batch.words[row] for row in chosen])
+        points, of = word_points([batch.words[row] for row in chosen])
         symbols = continuing[points]
         starts = np.flatnonzero(points == ord("\n")) + 1
         symbols[starts] = initial[points[starts]]

@@ -228,20 +228,6 @@ def test_a_batch_does_not_depend_on_order_or_neighbours(packing):
     assert none.shape == (0, 16)
 
 
-@pytest.mark.parametrize("packing", ["electra", "sentence"])
-def test_no_sequence_crosses_documents(packing):
-    documents = [[5, 9, 2]] * 50
-    document_of = {
-        token: number
-        for number, text in enumerate(texts_of(documents))
-        for sentence in text
-        for token in sentence
-    }
-    ids, _ = everything(packed(make_stream(documents), packing, 64))
-    for sequence in ids:
-        assert len({document_of[token] for token in sequence if token >= 100}) == 1
-
-
 def test_documents_of_one_token_and_of_none():
     for packing in ("electra", "sentence"):
         ids, _ = everything(packed(make_stream([[1], [], [1]]), packing, 8))
