@@ -63,7 +63,6 @@ class Document:
     source_id: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """As a row of `DOCUMENT_SCHEMA`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -115,7 +114,6 @@ class ParquetParts:
             return_freed_memory()  # it would hold 60 MB until the next file
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Add one row."""
         self._rows.append(row)
         self._waiting_characters += len(row["text"] or "")
         num_characters = self._num_characters + self._waiting_characters
@@ -209,7 +207,6 @@ class RowGroup(NamedTuple):
 
 
 def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
-    """All row groups in the order of the files."""
     groups = []
     for path in documents:
         metadata = pq.read_metadata(path)

@@ -121,7 +121,6 @@ class EncodeRowGroup(beam.DoFn):
         self._options = options
 
     def process(self, element: tuple[int, RowGroup]) -> None:
-        """Encode the row group that has this number among all."""
         number, group = element
         encoder = _encoder(self._vocab)
         with _paused_collector():

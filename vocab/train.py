@@ -109,7 +109,6 @@ def learn_vocabulary(
 
 
 def word_rules(options: VocabConfig) -> WordRules:
-    """How the config wants words made."""
 
     def cuts_of(pretokenizer: str) -> Cuts:
         return options.morpheme_cuts if pretokenizer == "kiwi" else "none"

@@ -358,9 +358,7 @@ def find_leaks(
     run_stage(stage, work, overwrite)
 
 
-def _read_texts(
-    tasks: Sequence[TaskItems],
-) -> tuple[TextTable, dict[tuple[str, str], SplitCounts]]:
+def _read_texts(tasks: Sequence[TaskItems]) -> tuple[TextTable, dict[tuple[str, str], SplitCounts]]:
     """All texts of the tasks, and what there is of each task and split."""
     table = TextTable()
     counts: dict[tuple[str, str], SplitCounts] = {}

@@ -115,7 +115,6 @@ class TextTable:
         self.controls.setdefault(self._numbers[key], []).append(control)
 
     def write(self, folder: Path) -> None:
-        """Write the index of all texts, which `leakage_search` maps."""
         write_items(self._items, folder)
         owners = {n: [one.document for one in equal] for n, equal in self.controls.items()}
         owners_path(folder).write_text(json.dumps(owners), encoding="utf-8")
@@ -159,7 +158,6 @@ class TaskItems:
 
     @property
     def task(self) -> str:
-        """Its name."""
         return str(self.header["task"])
 
     def examples(self) -> Iterator[tuple[str, str, list[str]]]:
@@ -183,7 +181,6 @@ def read_tasks(folder: Path) -> list[TaskItems]:
 
 
 def read_missing(folder: Path) -> list[str]:
-    """The tasks in use of which no data were found."""
     names: list[str] = json.loads((folder / MISSING).read_text(encoding="utf-8"))
     return names
 
@@ -338,13 +335,11 @@ class Found:
                 self._of(number, match.strength).add(hits)
 
     def add(self, other: "Found") -> None:
-        """Take in a later part of the documents."""
         for number, by_strength in other.hits.items():
             for strength, hits in by_strength.items():
                 self._of(number, strength).add(hits)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
         return {
             str(number): {strength: vars(hits) for strength, hits in by_strength.items()}
             for number, by_strength in self.hits.items()
@@ -352,7 +347,6 @@ class Found:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Found":
-        """What `to_json` made."""
         found = cls()
         for number, by_strength in value.items():
             for strength, hits in by_strength.items():

@@ -96,7 +96,6 @@ class GramIndex:
         return copies
 
     def num_letters(self, item: int) -> int:
-        """How long an item is."""
         return int(self.starts[item + 1] - self.starts[item])
 
     def share(self, letters: Letters, copy: Copy) -> float:
@@ -246,7 +245,6 @@ class BenchmarkIndex:
         return cls(tasks, load_grams(path))
 
     def decontaminate(self, text: str) -> Decontaminated:
-        """Remove the benchmark texts from one text."""
         return self.decontaminate_all([text])[0]
 
     def decontaminate_all(self, texts: Sequence[str]) -> list[Decontaminated]:
@@ -261,7 +259,6 @@ class BenchmarkIndex:
         ]
 
     def _act(self, text: str, copied: CopiedText) -> Decontaminated:
-        """Remove what was found in one text."""
         places = copied.places
         cuts = unit_cuts(text, places)
         is_copied = np.zeros(len(places), dtype=bool)

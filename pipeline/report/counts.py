@@ -59,7 +59,6 @@ def group_by(rows: Iterable[Mapping[str, Any]], keys: Sequence[str], sums: Seque
 
 
 def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, int]:
-    """One column of the rows, added up by a key, sorted."""
     return {row[key]: row[name] for row in group_by(rows, [key], [name])}
 
 
@@ -131,7 +130,6 @@ class Tally:
                 mine.add(sample)
 
     def add_rows(self, table: str, rows: Rows) -> None:
-        """Add several rows to a table."""
         for row in rows:
             self.tables[table].add(row)
 
@@ -149,7 +147,6 @@ class Tally:
         return sum(row[column] for row in self.rows(table))
 
     def to_json(self) -> str:
-        """As `tally_from_json` reads it."""
         value = {
             "rows": {name: self.rows(name) for name in TABLES},
             "files": self.files,
@@ -160,7 +157,6 @@ class Tally:
 
 
 def tally_from_json(text: str) -> Tally:
-    """Read what `Tally.to_json` made."""
     value = json.loads(text)
     tally = Tally(files=value["files"], examples=value["examples"])
     for name, rows in value["rows"].items():

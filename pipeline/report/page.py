@@ -69,11 +69,7 @@ def _sources(page: Page, report: Report) -> None:
     page.heading("Sources")
     rows = sorted(report["sources"], key=lambda row: -row["characters_kept"])
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
-    _table(
-        page,
-        headers,
-        _values(rows),
-    )
+    _table(page, headers, _values(rows))
 
 
 def _languages(page: Page, report: Report) -> None:

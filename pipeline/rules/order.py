@@ -61,7 +61,6 @@ class DocumentRules:
         return DocumentRules, (self._source, self._rules)
 
     def clean(self, text: str) -> Outcome:
-        """Clean a text as it was read."""
         plain = is_plain(text)
         if not plain and (lost := undecodable(text)):
             return Outcome(text, {}, lost)

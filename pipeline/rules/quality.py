@@ -194,7 +194,6 @@ class QualityRules:
 
 
 def quality(text: str, language: str, limits: QualityLimits) -> Drop | None:
-    """As `QualityRules.drop`, of one text."""
     return QualityRules(language, limits).drop(text)
 
 

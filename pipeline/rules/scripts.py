@@ -51,7 +51,6 @@ def _class_of_code_point() -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=1)  # several rules ask it of a text
 def classes(text: str) -> NDArray[np.uint8]:
-    """The class of every character."""
     return _class_of_code_point().take(codes(text))
 
 
@@ -69,7 +68,6 @@ def own_letters(text: str, scripts: frozenset[str]) -> int:
 
 @lru_cache(maxsize=1)
 def num_letters(text: str) -> int:
-    """Letters of all scripts."""
     return int(np.count_nonzero(classes(text) >= FIRST_SCRIPT))
 
 

@@ -7,13 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.vocab.conftest import count_words
-from vocab.pretokenize import (
-    is_isolated,
-    morphemes_of,
-    normalizer,
-    pre_tokenizer,
-    surface_pieces,
-)
+from vocab.pretokenize import is_isolated, morphemes_of, normalizer, pre_tokenizer, surface_pieces
 
 HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ하었a1🙂.é한글쀍")
 

@@ -5,13 +5,7 @@ from transformers import AutoTokenizer
 
 from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of
-from vocab.tokenizer import (
-    build_tokenizer,
-    load_tokenizer,
-    save_tokenizer,
-    special_token_ids,
-    tokenizer_sha256,
-)
+from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
 from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
@@ -108,22 +102,6 @@ def test_special_tokens_can_be_mere_text(tokenizer):
     assert tokenizer.encode("[MASK]", add_special_tokens=False).ids == [4]
 
 
-def test_hash_names_the_file_and_changes_with_it(documents, tmp_path):
-    cased, lower = tmp_path / "cased", tmp_path / "lower"
-    for path, lowercase in ((cased, False), (lower, True)):
-        path.mkdir()
-        save_tokenizer(build(documents, lowercase), path, lowercase)
-    assert len(tokenizer_sha256(cased)) == 64
-    assert tokenizer_sha256(cased) != tokenizer_sha256(lower)
-    assert special_token_ids(load_tokenizer(cased)) == {
-        "[PAD]": 0,
-        "[UNK]": 1,
-        "[CLS]": 2,
-        "[SEP]": 3,
-        "[MASK]": 4,
-    }
-
-
 def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"tokenizer\.json; run first: electrify train-vocab"):
         load_tokenizer(tmp_path)
@@ -137,15 +115,7 @@ def test_digits_can_be_split_and_tokens_added(documents, tmp_path):
     plain = build_tokenizer(pieces, False)
     assert plain.encode("12 1학").tokens == ["[CLS]", "12", "[UNK]", "[SEP]"]
     split = build_tokenizer(pieces, False, split_digits=True, additional_special_tokens=["[USER]"])
-    assert split.encode("12 1학[USER]").tokens == [
-        "[CLS]",
-        "1",
-        "2",
-        "1",
-        "학",
-        "[USER]",
-        "[SEP]",
-    ]
+    assert split.encode("12 1학[USER]").tokens == ["[CLS]", "1", "2", "1", "학", "[USER]", "[SEP]"]
     save_tokenizer(split, tmp_path, False, ["[USER]"])
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert theirs("12 1학[USER]")["input_ids"] == split.encode("12 1학[USER]").ids

@@ -120,7 +120,6 @@ class ChunkWriter:
         self.places: list[tuple[int, Place]] = []  # shard, place
 
     def write(self, language: str, words: pa.Table) -> None:
-        """Add distinct words of a language with their counts."""
         words = words.combine_chunks()
         shards = shards_of(words["word"].chunk(0)) if len(words) else np.empty(0, np.uint8)
         order = np.argsort(shards, kind="stable")

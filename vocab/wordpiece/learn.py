@@ -74,7 +74,6 @@ class Training:
 
     @property
     def room(self) -> int:
-        """How many pieces come behind the first ones."""
         return self.size - len(self.first_pieces)
 
 
@@ -210,7 +209,6 @@ def _too_few(training: Training, reached: int, num_words: int) -> str:
 
 
 def log_vocabulary(vocabulary: Vocabulary) -> None:
-    """Say what pruning did."""
     log(
         f"{len(vocabulary.pieces):,} pieces; {vocabulary.num_pruned:,} more were pruned, "
         f"{vocabulary.num_pruned_for_crossing:,} of them because they lay across borders"

@@ -71,7 +71,6 @@ class Segmenter:
 
 
 def _without_cuts(marked: Sequence[str]) -> Sequence[str]:
-    """The words themselves."""
     joined = "\n".join(marked)
     return joined.replace(CUT, "").split("\n") if CUT in joined else marked
 
@@ -92,5 +91,4 @@ def is_continuing(piece: str) -> bool:
 
 
 def surface(piece: str) -> str:
-    """The piece as it stands in a word."""
     return piece[len(PREFIX) :] if is_continuing(piece) else piece

@@ -49,7 +49,7 @@ def test_masked(text, expected):
         "https://a.kr/010-9876-5432",
     ],
 )
-def test_stays(text):
+def test_a_number_of_nobody_stays(text):
     assert mask_pii(text, "ko") == (text, {})
 
 

@@ -147,35 +147,6 @@ def test_a_row_group_counted_twice_at_once_is_whole_at_every_instant(
     assert {place.path for _, place in places} == {str(path) for path in folder.iterdir()}
 
 
-def test_a_shard_summed_twice_at_once_is_whole_at_every_instant(tmp_path, monkeypatch):
-    path, summed, states = tmp_path / "chunks", word_counts.sum_places, []
-    with path.open("wb") as file:
-        writer = ChunkWriter(file, str(path))
-        for language in ("ko", "en"):
-            writer.write(language, table_of({"가": 2}))
-    (shard, _), _ = writer.places
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-
-    def attempt():
-        places = [place for _, place in writer.places]
-        word_counts._write_shard((shard, places), str(folder), NOMINAL, 1)
-        (path,) = folder.glob("*.parquet")
-        return pq.read_table(path)
-
-    def interrupted(places):
-        if not states:
-            states.append("begun")
-            states.append(attempt())
-        return summed(places)
-
-    monkeypatch.setattr(word_counts, "sum_places", interrupted)
-    table = attempt()
-    assert table["word"].to_pylist() == ["가", "가"]
-    assert states[1] == table
-    assert len(list(folder.iterdir())) == 1
-
-
 def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
     paths = write_documents(tmp_path / "clean", documents)
     write = word_counts._write_shard

@@ -87,16 +87,6 @@ def test_a_batch_is_a_stretch_of_the_order_wherever_it_begins(folder, temperatur
             assert len(indices) == len(positions)
 
 
-def test_one_folder_serves_every_length(folder):
-    for length in (16, 31, 64):
-        found = reader(folder, "full", length=length)
-        ids, types = found.batch(0, 5)
-        assert ids.shape == types.shape == (5, length)
-        accounts = found.accounting()
-        assert list(accounts) == ["en", "fr", "ko"]
-        assert all(not account.dropped for account in accounts.values())
-
-
 def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
     found = reader(folder, "full", 0.3, length=510)
     assert "fr is left out of the train split" in caplog.text

@@ -112,20 +112,6 @@ def test_no_piece_crosses_a_border(words):
             assert any(part.startswith(piece) for part in starts), piece
 
 
-def test_particles_and_endings_are_learnt_as_continuations(words):
-    pieces = set(train(words, cuts="all").pieces)
-    assert {"##에서", "##습니다"} <= pieces
-    assert "학교에서" not in pieces
-    assert "##했다" not in pieces
-
-
-def test_nominal_cuts_keep_verbs_whole_and_split_particles(words):
-    pieces = set(train(words, cuts="nominal").pieces)
-    assert "##에서" in pieces
-    assert "학교에서" not in pieces
-    assert any(piece.endswith(("었습니다", "했다", "었다")) for piece in pieces)
-
-
 def test_flat_symbols_spell_the_words():
     words = {"가나": 3, f"나{CUT}가나": 2, "다": 1, "가x나": 7}
     pieces = [*SPECIAL_TOKENS, "가", "나", "다", "##가", "##나", "##다"]
