@@ -84,7 +84,7 @@ def build(
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
         | "by group again" >> beam.CoGroupByKey()
-        | "write" >> beam.ParDo(WriteGroup(work))
+        | "write" >> beam.ParDo(WriteGroup(config, work))
     )
 
 
@@ -96,7 +96,6 @@ class Shards(beam.PTransform[Any, Any]):
         self.find, self.settings = find, settings
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Gather each shard and call `find` on it."""
         return (
             input_or_inputs
             | "gather" >> beam.GroupByKey()
@@ -109,38 +108,32 @@ class Components(beam.CombineFn):
     """Packed edges of all shards -> the components of the graph, see pipeline/dedup/near.py."""
 
     def create_accumulator(self) -> list[Edges]:
-        """No edges."""
         return []
 
     def add_input(self, accumulator: list[Edges], packed: bytes) -> list[Edges]:
-        """Add edges; join them when there are many."""
         return add_edges(accumulator, unpack_edges(packed))
 
     def merge_accumulators(self, accumulators: Iterable[list[Edges]]) -> list[Edges]:
-        """Join the edges of all."""
         return [join_edges([edges for one in accumulators for edges in one])]
 
     def extract_output(self, accumulator: list[Edges]) -> Edges:
-        """(smallest document of the component, document) of each document."""
         return join_edges(accumulator)
 
 
 class GroupPass(beam.DoFn):
     """A pass over groups of files; the memory of one is free before the next begins."""
 
+    def __init__(self, config: CleanConfig, work: Folder) -> None:
+        self.config, self.work = config, work
+
     def setup(self) -> None:
-        """Once in each worker."""
         keep_little_memory()
 
 
 class CleanGroup(GroupPass):
     """InputGroup -> (group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
 
-    def __init__(self, config: CleanConfig, work: Folder) -> None:
-        self.config, self.work = config, work
-
     def process(self, group: InputGroup) -> Iterator[Any]:
-        """Clean one group of files."""
         return_freed_memory()
         try:
             hashes = clean_group(group, self.config, self.work)
@@ -156,11 +149,7 @@ class CleanGroup(GroupPass):
 class CompareGroup(GroupPass):
     """(group, what was found of it) -> (group, b""); "bands": (shard, (group, packed keys))."""
 
-    def __init__(self, config: CleanConfig, work: Folder) -> None:
-        self.config, self.work = config, work
-
     def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
-        """Remove from one group of files what stands elsewhere."""
         return_freed_memory()
         group, of_group = found
         duplicates, quotas = of_group["duplicates"], of_group["quotas"]
@@ -173,11 +162,7 @@ class CompareGroup(GroupPass):
 class SketchGroup(GroupPass):
     """(group, packed members of components) -> (shard, (group, packed sketches))."""
 
-    def __init__(self, config: CleanConfig, work: Folder) -> None:
-        self.config, self.work = config, work
-
     def process(self, found: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Sketch the documents of one group that share a band with others."""
         return_freed_memory()
         group, members = found
         for shard, packed in sketch_group(group, members, self.config, self.work).items():
@@ -187,11 +172,7 @@ class SketchGroup(GroupPass):
 class WriteGroup(GroupPass):
     """(group, its near duplicates) -> the group's documents, on disk."""
 
-    def __init__(self, work: Folder) -> None:
-        self.work = work
-
     def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> None:
-        """Write one group of files."""
         return_freed_memory()
         write_group(found[0], found[1]["near_duplicates"], self.work)
 
@@ -257,8 +238,8 @@ def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
     _refuse_empty(tally)
     if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:
-            for statistics in read_statistics(path):
-                tally.add_benchmark(*statistics)
+            for task, num_texts, num_too_short in read_statistics(path):
+                tally.count("benchmarks", task=task, texts=num_texts, too_short=num_too_short)
     _name_files(work, folder)
     return tally
 
@@ -300,8 +281,8 @@ def _name_files(work: Folder, folder: Path) -> None:
 def _refuse_empty(tally: Tally) -> None:
     if tally.total("documents_kept"):
         return
-    removed = tally.by("removed", 1) | tally.by("malformed", 1)
-    reasons = ", ".join(f"{reason} {n:,}" for reason, n in removed.items()) or "the files are empty"
+    counts = tally.by_reason("removed") | tally.by_reason("malformed")
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "the files are empty"
     examples = "".join(f"\n  {example}" for example in tally.examples[:5])
     raise ValueError(
         f"cleaning left no document of {tally.total('documents_in'):,} in "
@@ -323,7 +304,7 @@ def _summary(tally: Tally) -> dict[str, int]:
         f"clean: {counts['documents']:,} of {counts['documents_in']:,} documents kept, "
         f"{counts['characters']:,} characters"
     )
-    num_damaged = tally.by("malformed", 1).get("unreadable_file", 0)
+    num_damaged = tally.by_reason("malformed").get("unreadable_file", 0)
     if num_damaged:
         warn(
             f"{num_damaged:,} damaged file(s) were read up to the damage; nobody knows how much is "

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from electrify.system.memory import return_freed_memory
@@ -38,6 +41,9 @@ REMOVED_SCHEMA = pa.schema(
 ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
 ROW_GROUP_ROWS = 65_536
 FILE_CHARACTERS = 256_000_000
+BATCH_BYTES = 4_000_000  # of text, read at once
+_DOCUMENT_BYTES = 250  # at least, as documents are counted
+_READ_BYTES = 262_144  # of the file, read at once; not a whole column
 _REPEATED = ("language", "source", "licence", "reason")  # a dictionary of texts would be in vain
 # As Python objects a short row takes 1 kB, in Arrow's columns what its characters take.
 _WAITING_ROWS = 2048
@@ -57,7 +63,6 @@ class Document:
     source_id: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """As a row of `DOCUMENT_SCHEMA`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -109,7 +114,6 @@ class ParquetParts:
             return_freed_memory()  # it would hold 60 MB until the next file
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Add one row."""
         self._rows.append(row)
         self._waiting_characters += len(row["text"] or "")
         num_characters = self._num_characters + self._waiting_characters
@@ -167,15 +171,13 @@ class ParquetParts:
         self._writer, self._file, self._characters_in_file = None, None, 0
 
 
-def read_batches(
-    path: Path, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """A Parquet file, or some row groups of it, in pieces of at most a thousand rows.
+def read_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """A Parquet file in pieces of at most a thousand rows.
 
     One row group is read at a time: otherwise a piece would be a thousand books.
     """
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
-        for group in range(file.num_row_groups) if groups is None else groups:
+        for group in range(file.num_row_groups):
             yield from file.iter_batches(1024, row_groups=[group], columns=columns)
 
 
@@ -205,7 +207,6 @@ class RowGroup(NamedTuple):
 
 
 def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
-    """All row groups in the order of the files."""
     groups = []
     for path in documents:
         metadata = pq.read_metadata(path)
@@ -215,7 +216,32 @@ def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
     return groups
 
 
+def read_columns(
+    group: RowGroup, columns: Sequence[str], batch_bytes: int = BATCH_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """A row group in batches of about `batch_bytes`: few long documents or many short ones."""
+    with pq.ParquetFile(group.path, buffer_size=_READ_BYTES) as file:
+        about = file.metadata.row_group(group.number)
+        documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
+        for batch in file.iter_batches(
+            min(max(1, documents), max(1, batch_bytes // _DOCUMENT_BYTES)),
+            row_groups=[group.number],
+            columns=list(columns),
+            use_threads=False,
+        ):
+            yield from _even_parts(batch, batch_bytes) if "text" in columns else [batch]
+
+
+def _even_parts(batch: pa.RecordBatch, num_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Parts of some bytes of text: a row group may begin with short documents, end with long."""
+    lengths = np.array(pc.binary_length(batch.column("text")).to_pylist(), np.int64)
+    of = np.cumsum(lengths) // num_bytes
+    borders = [0, *(np.flatnonzero(np.diff(of)) + 1).tolist(), len(batch)]
+    for start, stop in pairwise(borders):
+        yield batch.slice(start, stop - start)
+
+
 def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of a row group, few in memory at a time."""
-    for batch in read_batches(Path(group.path), columns, [group.number]):
+    for batch in read_columns(group, columns):
         yield from batch.to_pylist()

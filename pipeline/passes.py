@@ -33,11 +33,10 @@ from pipeline.dedup.near import (
     unpack_members,
 )
 from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, ParquetParts
-from pipeline.report.counts import Tally
-from pipeline.rules.changes import excerpt
-from pipeline.rules.filters import Drop, too_short
+from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
-from pipeline.rules.order import DocumentRules, document_rules
+from pipeline.rules.order import DocumentRules, document_rules, excerpt
+from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
@@ -118,7 +117,7 @@ def _malformed_row(
             f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
         )
     name = source.name or file.stem
-    tally.add_malformed(fault.reason, where, fault.text, source.language, name)
+    tally.add_removed("malformed", fault.reason, where, fault.text, source.language, name)
     tally.add_example(f"{where}: {fault.reason}: {detail}")
     return {
         "rank": file.first_rank + fault.row,
@@ -149,19 +148,24 @@ def _clean_row(
         "detail": None,
     }
     where = (source.language, name)
-    tally.add_document_in(raw.text, *where)
+    tally.count_document("in", raw.text, *where)
     outcome = rules.clean(raw.text)
     for rule, count in outcome.altered.items():
-        tally.add_altered(rule, count, *where)
+        _count_altered(row, rule, count, tally)
     label = document_id(row["rank"])
-    if any(tally.wants_change(rule, label, *where) for rule in outcome.altered):
+    if any(tally.wants(RULE + rule, label, *where) for rule in outcome.altered):
         for rule, shown in rules.changes(raw.text):
-            tally.add_change(rule, label, shown, *where)
+            tally.add_sample(RULE + rule, label, shown, *where)
     if outcome.drop is None:
         return row | {"text": outcome.text}
     text = _storable(raw.text)
-    tally.add_removed(outcome.drop.reason, label, text, *where)
+    tally.add_removed("removed", outcome.drop.reason, label, text, *where)
     return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
+
+
+def _count_altered(row: Row, rule: str, count: int, tally: Tally) -> None:
+    where = {"language": row["language"], "source": row["source"]}
+    tally.count("altered_by_source", rule=rule, documents=1, pieces=count, **where)
 
 
 def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
@@ -208,7 +212,7 @@ def compare_group(
                 for shard, packed in _pack_bands(left, config.near_dedup).items():
                     bands[shard].append(packed)
     for size in clusters.size_of.values():
-        tally.add_cluster("exact", size)
+        tally.count("clusters", kind="exact", documents=size, clusters=1)
     write_tally(work, "compared", group, tally)
     return {shard: b"".join(bands.pop(shard)) for shard in sorted(bands)}
 
@@ -240,7 +244,8 @@ def sketch_group(
 def count_removed(row: Row, tally: Tally) -> None:
     """Count a row that has got a reason in a later pass."""
     label = f"{document_id(row['rank'])} {row['detail']}"
-    tally.add_removed(row["reason"], label, row["text"], row["language"], row["source"])
+    where = (row["language"], row["source"])
+    tally.add_removed("removed", row["reason"], label, row["text"], *where)
 
 
 def _mark_duplicates(rows: Sequence[Row], clusters: Clusters) -> None:
@@ -298,11 +303,11 @@ def _change(row: Row, before: str) -> Row:
 
 def _alter(row: Row, rule: str, text: str, count: int, tally: Tally) -> None:
     """Give the row its changed text; count the change, and show it if it is among those chosen."""
+    _count_altered(row, rule, count, tally)
+    place = (RULE + rule, document_id(row["rank"]))
     where = (row["language"], row["source"])
-    label = document_id(row["rank"])
-    tally.add_altered(rule, count, *where)
-    if tally.wants_change(rule, label, *where):
-        tally.add_change(rule, label, excerpt(row["text"], text), *where)
+    if tally.wants(*place, *where):
+        tally.add_sample(*place, excerpt(row["text"], text), *where)
     row["text"] = text
 
 
@@ -362,11 +367,13 @@ def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folde
                 count_removed(row, tally)
             if row["reason"] is None:
                 documents.write(_columns(row, documents))
-                tally.add_document_kept(row["text"], row["language"], row["source"], row["id"])
+                where = (row["language"], row["source"])
+                tally.count_document("kept", row["text"], *where)
+                tally.add_sample("kept", row["id"], row["text"], *where)
             else:
                 removed.write(_columns(row, removed))
     for size in clusters.size_of.values():
-        tally.add_cluster("near", size)
+        tally.count("clusters", kind="near", documents=size, clusters=1)
     write_tally(work, "written", group, tally)
 
 

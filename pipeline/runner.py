@@ -69,7 +69,6 @@ class _Worker(SubprocessSdkWorker):
         self.is_leaving = False
 
     def run(self) -> None:
-        """Start the process and wait for its end."""
         try:
             super().run()  # type: ignore[no-untyped-call]
         except RuntimeError:
@@ -82,7 +81,6 @@ class LimitedWorkerHandler(SubprocessSdkWorkerHandler):
     """Beam's handler of worker processes, with a limit to its patience."""
 
     def start_worker(self) -> None:
-        """In a thread that ends with the process."""
         worker = _Worker(
             self._worker_command_line, self.control_address, self.provision_info, self.worker_id
         )
@@ -91,7 +89,6 @@ class LimitedWorkerHandler(SubprocessSdkWorkerHandler):
         self.worker_thread.start()
 
     def close(self) -> None:
-        """Tell the process to leave, and see that it does."""
         self._own_worker.is_leaving = True
         super().close()
 
@@ -117,10 +114,7 @@ _SYSTEM_ERROR = re.compile(
 
 
 def make_pipeline(
-    runner: str,
-    beam_options: Sequence[str],
-    input_bytes: int,
-    seconds_per_megabyte: float = 0.25,
+    runner: str, beam_options: Sequence[str], input_bytes: int, seconds_per_megabyte: float = 0.25
 ) -> beam.Pipeline:
     """A pipeline on the runner of the config, or on the one that `beam_options` name.
 
@@ -247,11 +241,7 @@ def watch(
 
 
 def _follow(
-    phases: Sequence[Phase],
-    unit: str,
-    list_names: List,
-    poll_seconds: float,
-    stop: threading.Event,
+    phases: Sequence[Phase], unit: str, list_names: List, poll_seconds: float, stop: threading.Event
 ) -> None:
     there: set[str] = set()
     for label, amounts in phases:

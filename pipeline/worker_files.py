@@ -11,41 +11,15 @@ from pathlib import Path
 from electrify.config.run import RunConfig
 from electrify.config.runners import runner_name
 
-_HERE = frozenset(
-    {
-        "local",
-        "BundleBasedDirectRunner",
-        "DirectRunner",
-        "FnApiRunner",
-        "InteractiveRunner",
-        "PrismRunner",
-        "SwitchingDirectRunner",
-        "TestDirectRunner",
-    }
+_HERE = (
+    *("local", "BundleBasedDirectRunner", "DirectRunner", "FnApiRunner", "InteractiveRunner"),
+    *("PrismRunner", "SwitchingDirectRunner", "TestDirectRunner"),
 )
 _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\(\d{3})")  # a space in a mount's path
-_NETWORK = frozenset(
-    {
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "fuse",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "orangefs",
-        "panfs",
-        "smb3",
-        "virtiofs",
-        "wekafs",
-    }
+_NETWORK = (
+    *("9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "nfs"),
+    *("nfs4", "ocfs2", "orangefs", "panfs", "smb3", "virtiofs", "wekafs"),
 )
 
 

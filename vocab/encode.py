@@ -30,11 +30,9 @@ from electrify.stage.folder import whole_file
 from electrify.stage.plan import encode_stage, output_dir
 from electrify.stage.run import run_stage
 from electrify.system.progress import Progress, log
-from pipeline.documents import RowGroup, document_paths, list_row_groups
-from pipeline.rules.sentences import punctuated_spans, sentence_spans
+from pipeline.documents import RowGroup, document_paths, list_row_groups, read_columns
 from pipeline.runner import make_pipeline, run_pipeline
-from vocab.counts.row_groups import read_texts
-from vocab.normalizer import LOOK_AROUND
+from vocab.sentences import punctuated_spans, sentence_spans
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
 from vocab.shards.word_encoder import WordEncoder
@@ -123,7 +121,6 @@ class EncodeRowGroup(beam.DoFn):
         self._options = options
 
     def process(self, element: tuple[int, RowGroup]) -> None:
-        """Encode the row group that has this number among all."""
         number, group = element
         encoder = _encoder(self._vocab)
         with _paused_collector():
@@ -140,7 +137,9 @@ class EncodeRowGroup(beam.DoFn):
     def _encode(self, group: RowGroup, encoder: WordEncoder) -> dict[PartKey, "EncodedDocuments"]:
         options = self._options
         found: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
-        for position, (texts, languages, sources) in enumerate(read_texts(group)):
+        columns = ("text", "language", "source")
+        for position, batch in enumerate(read_columns(group, columns)):
+            texts, languages, sources = (batch.column(name).to_pylist() for name in columns)
             if position == 0:
                 encoder.check(texts)
             cut = [
@@ -330,12 +329,9 @@ def is_between_words(text: str, cut: int) -> bool:
     """Whether the tokenizer ends a word before character number `cut` for certain.
 
     After a space or line break; or after a punctuation mark, before a letter, digit, mark or space
-    (not before a combining accent, which would change the mark). Not at marks that are normalised
-    by what stands beside them.
+    (not before a combining accent, which would change the mark).
     """
     before = text[cut - 1]
     if before in " \n":
         return True
-    if before in LOOK_AROUND or text[cut] in LOOK_AROUND:
-        return False
     return unicodedata.category(before)[0] == "P" and unicodedata.category(text[cut])[0] in "LNPSZ"

@@ -45,7 +45,6 @@ class WordRules:
     language_cuts: tuple[tuple[str, Cuts], ...] = ()  # where a language differs
 
     def cuts_of(self, language: str) -> Cuts:
-        """Where words of the language are cut."""
         return dict(self.language_cuts).get(language, self.cuts)
 
 
@@ -64,7 +63,6 @@ def is_isolated(character: str, lowercase: bool = False, split_digits: bool = Fa
 
 
 def has_hangul(word: str) -> bool:
-    """Whether a Hangul syllable is in the word."""
     return any("가" <= character <= "힣" for character in word)
 
 

@@ -36,7 +36,6 @@ _COMPARED = (
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
-    """The report as a page."""
     page = Page(title, f"{report['vocab_size']} WordPiece pieces")
     page.heading("Languages")
     rows = [
@@ -117,7 +116,6 @@ def vocab_report(
 
 
 def pieces_of(tokenizer: Any) -> list[str]:
-    """All pieces by id."""
     return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
 
 
@@ -134,7 +132,6 @@ class WordFigures:
         self._crossed: Counter[str] = Counter()
 
     def add(self, batch: WordBatch) -> None:
-        """Count a batch of words."""
         for language in dict.fromkeys(batch.languages):
             rows = [
                 row
@@ -175,7 +172,6 @@ class WordFigures:
             self._crossed = Counter(dict(self._crossed.most_common(10_000)))
 
     def languages(self) -> dict[str, dict[str, float | int]]:
-        """The figures of each language."""
         return {
             language: {
                 "num_words": of["words"],

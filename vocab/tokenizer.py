@@ -63,12 +63,8 @@ def build_tokenizer(
 
 
 def save_tokenizer(
-    tokenizer: Any,
-    folder: Path,
-    lowercase: bool,
-    additional_special_tokens: Sequence[str] = (),
+    tokenizer: Any, folder: Path, lowercase: bool, additional_special_tokens: Sequence[str] = ()
 ) -> None:
-    """Write tokenizer.json, tokenizer_config.json and vocab.txt."""
     write_text(folder / TOKENIZER_FILE, tokenizer.to_str(pretty=True) + "\n")
     pieces = [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
     write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in pieces))
@@ -126,7 +122,6 @@ def is_special(piece: str) -> bool:
 
 
 def special_token_ids(tokenizer: Any) -> dict[str, int]:
-    """The id of each special token."""
     return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
 
 

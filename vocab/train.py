@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from electrify.config.run import RunConfig
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
@@ -16,7 +14,7 @@ from electrify.stage.plan import output_dir, vocab_stage
 from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory
 from electrify.system.progress import log
-from pipeline.documents import document_paths, list_row_groups
+from pipeline.documents import document_paths, list_row_groups, read_group
 from vocab.compare import check_extendable, find_span_files, load_reference, read_spans
 from vocab.counts.table import read_batches
 from vocab.counts.words import language_totals, weighted
@@ -111,7 +109,6 @@ def learn_vocabulary(
 
 
 def word_rules(options: VocabConfig) -> WordRules:
-    """How the config wants words made."""
 
     def cuts_of(pretokenizer: str) -> Cuts:
         return options.morpheme_cuts if pretokenizer == "kiwi" else "none"
@@ -175,15 +172,12 @@ def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
     step = max(1, len(groups) // _SAMPLE_ROW_GROUPS)
     taken: dict[tuple[str, str], int] = {}
     for group in groups[::step]:
-        with pq.ParquetFile(group.path) as file:
-            names = ["language", "source", "text"]
-            for batch in file.iter_batches(1024, row_groups=[group.number], columns=names):
-                columns = (batch.column(name).to_pylist() for name in names)
-                for language, source, text in zip(*columns, strict=True):
-                    left = SAMPLE_CHARACTERS - taken.get((language, source), 0)
-                    if left > 0:
-                        taken[language, source] = SAMPLE_CHARACTERS - left + len(text)
-                        yield SampleText(language, source, text[:left])
+        for row in read_group(group, ["language", "source", "text"]):
+            language, source, text = row["language"], row["source"], row["text"]
+            left = SAMPLE_CHARACTERS - taken.get((language, source), 0)
+            if left > 0:
+                taken[language, source] = SAMPLE_CHARACTERS - left + len(text)
+                yield SampleText(language, source, text[:left])
 
 
 def sample_sentences(

@@ -3,12 +3,21 @@
 Items are the texts without doubles. East Asian items and others have an index each, for a gram of
 as many letters says more there. An item of few letters stands in any text by chance; it is not
 looked for, but counted.
+
+Letters are letters and digits alone, in numpy.
+
+Case, spacing, punctuation and width (NFKC) are put aside character by character, so every letter
+knows where it stood. A character that NFKC or case folding makes several of gives its first letter
+only, and of a letter repeated in a row two are left: laughter of any length is one laugh. What
+matters is that corpus and benchmark texts are treated alike.
 """
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +26,17 @@ from numpy.typing import NDArray
 
 from electrify.stage.folder import write_json
 from electrify.storage.files import save_array
-from pipeline.decontaminate.letters import Ints, Keys, Letters, gram_keys, is_wide, read_letters
 from pipeline.dedup.groups import run_starts
+from pipeline.rules.characters import code_points
+
+Letters = NDArray[np.uint32]
+Keys = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+BREAK = "\0"  # between texts read at once: a letter that no other text has
+_BREAK_LETTER = 1
+_WIDE = 0x2E80  # from here on a character is about a syllable or a word: kana, Han, Hangul
+_BASE = 0x9E3779B97F4A7C15  # odd; sums of letter * _BASE**n mod 2**64
+_MIX = 0xD6E8FEB86659FD93
 
 # By kind of item: letters of a gram, and of the shortest item that is looked for.
 WIDTHS = {"wide": 8, "narrow": 12}
@@ -170,3 +188,56 @@ def in_bitmap(bitmap: NDArray[np.uint8], keys: Keys) -> NDArray[np.int64]:
     places = keys >> np.uint64(64 - num_bits)
     found = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
     return np.flatnonzero(found & 1)
+
+
+def read_letters(text: str) -> tuple[Letters, Ints]:
+    """The letters of a text, folded, and the place of each in it."""
+    folded = _folded_letters()[code_points(text)]
+    places = np.flatnonzero(folded)
+    letters = folded[places]
+    is_kept = np.ones(len(letters), dtype=bool)
+    is_kept[2:] = (letters[2:] != letters[1:-1]) | (letters[2:] != letters[:-2])
+    return letters[is_kept], places[is_kept]
+
+
+def is_wide(letters: Letters) -> bool:
+    """Whether at least half of the letters are East Asian."""
+    return bool(2 * np.count_nonzero(letters >= _WIDE) >= len(letters))
+
+
+def gram_keys(letters: Letters, width: int) -> Keys:
+    """A hash of each `width` letters in a row, where `width` is 4, 8 or 12.
+
+    Polynomials by doubling: h8[i] = h4[i] * B**4 + h4[i + 4]; two to four passes over the text.
+    """
+    assert width in (4, 8, 12)
+    if len(letters) < width:
+        return np.empty(0, dtype=np.uint64)
+    fourth = np.uint64(pow(_BASE, 4, 2**64))
+    twos = _joined(letters.astype(np.uint64), np.uint64(_BASE), 1)
+    fours = _joined(twos, np.uint64(pow(_BASE, 2, 2**64)), 2)
+    keys = fours
+    for have in range(4, width, 4):
+        keys = keys[: len(letters) - have - 3] * fourth
+        keys += fours[have:]
+    keys = keys ^ (keys >> np.uint64(29))
+    keys *= np.uint64(_MIX)
+    return keys
+
+
+def _joined(keys: Keys, power: np.uint64, distance: int) -> Keys:
+    joined = keys[:-distance] * power
+    joined += keys[distance:]
+    return joined
+
+
+@cache
+def _folded_letters() -> Letters:
+    """By code point: the folded letter or digit, 0 for all else."""
+    table = np.zeros(0x110000, dtype=np.uint32)
+    for code in range(1, 0x110000):
+        if chr(code).isalnum():
+            folded = unicodedata.normalize("NFKC", chr(code)).casefold()
+            table[code] = next((ord(c) for c in folded if c.isalnum()), 0)
+    table[ord(BREAK)] = _BREAK_LETTER
+    return table

@@ -36,7 +36,7 @@ from electrify.stage.report_file import REPORT
 from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log
-from pipeline.decontaminate.index import ALONE_LETTERS
+from pipeline.decontaminate.index import ALONE_LETTERS, read_letters
 from pipeline.decontaminate.leakage_search import (
     MIN_LETTERS,
     ControlText,
@@ -52,7 +52,6 @@ from pipeline.decontaminate.leakage_search import (
     read_tasks,
     search_group,
 )
-from pipeline.decontaminate.letters import read_letters
 from pipeline.decontaminate.match import LONG_LETTERS, SHARE, SURE_LETTERS, unit_ends
 from pipeline.documents import RowGroup, document_paths, list_row_groups, read_group
 from pipeline.runner import make_pipeline, run_pipeline, watch
@@ -359,9 +358,7 @@ def find_leaks(
     run_stage(stage, work, overwrite)
 
 
-def _read_texts(
-    tasks: Sequence[TaskItems],
-) -> tuple[TextTable, dict[tuple[str, str], SplitCounts]]:
+def _read_texts(tasks: Sequence[TaskItems]) -> tuple[TextTable, dict[tuple[str, str], SplitCounts]]:
     """All texts of the tasks, and what there is of each task and split."""
     table = TextTable()
     counts: dict[tuple[str, str], SplitCounts] = {}

@@ -1,6 +1,6 @@
 """Looks for texts in the documents of one row group: those of examples, sentences of the corpus.
 
-Texts are compared as their letters (`pipeline.decontaminate.letters`), so each is looked for once
+Texts are compared as their letters (`pipeline.decontaminate.index`), so each is looked for once
 however many examples hold it. One of few letters stands in any large corpus by chance and is only
 counted.
 """
@@ -21,12 +21,14 @@ from electrify.stage.leakage_report import MISSING, Chance, Kind, Strength
 from pipeline.decontaminate.index import (
     ALONE_LETTERS,
     WIDTHS,
+    Ints,
     Items,
+    Letters,
     is_monotonous,
     kind_of,
+    read_letters,
     write_items,
 )
-from pipeline.decontaminate.letters import Ints, Letters, read_letters
 from pipeline.decontaminate.match import (
     SURE_LETTERS,
     CopiedText,
@@ -113,7 +115,6 @@ class TextTable:
         self.controls.setdefault(self._numbers[key], []).append(control)
 
     def write(self, folder: Path) -> None:
-        """Write the index of all texts, which `leakage_search` maps."""
         write_items(self._items, folder)
         owners = {n: [one.document for one in equal] for n, equal in self.controls.items()}
         owners_path(folder).write_text(json.dumps(owners), encoding="utf-8")
@@ -157,7 +158,6 @@ class TaskItems:
 
     @property
     def task(self) -> str:
-        """Its name."""
         return str(self.header["task"])
 
     def examples(self) -> Iterator[tuple[str, str, list[str]]]:
@@ -181,7 +181,6 @@ def read_tasks(folder: Path) -> list[TaskItems]:
 
 
 def read_missing(folder: Path) -> list[str]:
-    """The tasks in use of which no data were found."""
     names: list[str] = json.loads((folder / MISSING).read_text(encoding="utf-8"))
     return names
 
@@ -336,13 +335,11 @@ class Found:
                 self._of(number, match.strength).add(hits)
 
     def add(self, other: "Found") -> None:
-        """Take in a later part of the documents."""
         for number, by_strength in other.hits.items():
             for strength, hits in by_strength.items():
                 self._of(number, strength).add(hits)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
         return {
             str(number): {strength: vars(hits) for strength, hits in by_strength.items()}
             for number, by_strength in self.hits.items()
@@ -350,7 +347,6 @@ class Found:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Found":
-        """What `to_json` made."""
         found = cls()
         for number, by_strength in value.items():
             for strength, hits in by_strength.items():

@@ -11,17 +11,26 @@ are compared letter by letter.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.decontaminate.index import WIDTHS, in_bitmap, read_statistics
-from pipeline.decontaminate.letters import BREAK, Ints, Keys, Letters, gram_keys, read_letters
+from pipeline.decontaminate.index import (
+    BREAK,
+    WIDTHS,
+    Ints,
+    Keys,
+    Letters,
+    gram_keys,
+    in_bitmap,
+    read_letters,
+    read_statistics,
+)
 from pipeline.dedup.groups import run_starts
-from pipeline.rules.filters import Drop
+from pipeline.rules.quality import Drop
 
 LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones
 # By width of the seeds: of the grams of which an edited copy must be made; and the share of an
@@ -87,7 +96,6 @@ class GramIndex:
         return copies
 
     def num_letters(self, item: int) -> int:
-        """How long an item is."""
         return int(self.starts[item + 1] - self.starts[item])
 
     def share(self, letters: Letters, copy: Copy) -> float:
@@ -186,18 +194,7 @@ UNIT_LETTERS = 12  # as many are always enough
 SURE_LETTERS = {8: 16, 12: 48}
 ALONE_SHARE = 0.8  # of the letters of the sentences it touches
 DETAIL_CHARACTERS = 60
-_ARRAYS = (
-    "letters",
-    "starts",
-    "keys",
-    "first",
-    "places",
-    "items",
-    "num_grams",
-    "tasks",
-    "task_starts",
-    "bitmap",
-)
+_ARRAYS = [field.name for field in fields(GramIndex)][1:]
 _UNIT_END = re.compile("\n+|(?<=[.!?。！？…]) +|(?<=[。！？])")
 
 
@@ -248,7 +245,6 @@ class BenchmarkIndex:
         return cls(tasks, load_grams(path))
 
     def decontaminate(self, text: str) -> Decontaminated:
-        """Remove the benchmark texts from one text."""
         return self.decontaminate_all([text])[0]
 
     def decontaminate_all(self, texts: Sequence[str]) -> list[Decontaminated]:
@@ -263,7 +259,6 @@ class BenchmarkIndex:
         ]
 
     def _act(self, text: str, copied: CopiedText) -> Decontaminated:
-        """Remove what was found in one text."""
         places = copied.places
         cuts = unit_cuts(text, places)
         is_copied = np.zeros(len(places), dtype=bool)

@@ -83,7 +83,6 @@ def star_edges(packed: Iterable[tuple[int, bytes]]) -> list[bytes]:
 
 
 def unpack_edges(packed: bytes) -> Edges:
-    """Edges as `star_edges` packed them."""
     return np.frombuffer(packed, dtype="<u8").reshape(-1, 2)
 
 
@@ -255,7 +254,6 @@ class _Kept:
         self._by_band: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
 
     def add(self, place: int, candidate: Candidate) -> None:
-        """Keep a document."""
         self.places.append(place)
         if self._is_small:
             return

@@ -1,15 +1,18 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import RULE, Rows, Tally, cluster_ranges, funnel, report_json, sums
+from pipeline.report.counts import RULE, Rows, Tally, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
 _MAX_LANGUAGE_PLOTS = 24
+# reasons that come after the text rules, in the order in which a document meets them
+LATE_REASONS = ("duplicate", "repeated_lines", "contaminated", "near_duplicate")
 Report = Mapping[str, Any]  # as `report_json` makes it
 
 
@@ -48,25 +51,25 @@ def _funnel(page: Page, report: Report) -> None:
     )
 
 
+def funnel(report: Report) -> list[tuple[str, int]]:
+    """(step, rows left after it), from the rows read on, in the order in which a row meets them."""
+    left = report["totals"]["documents_in"] + report["totals"]["malformed"]
+    steps = [("rows read", left)]
+    removed = sum_by(report["removed"], "reason", "documents")
+    late = [reason for reason in LATE_REASONS if reason in removed]
+    early = [reason for reason in removed if reason not in LATE_REASONS]
+    faults = sum_by(report["malformed"], "reason", "documents")
+    for reason, n in [*faults.items(), *((reason, removed[reason]) for reason in [*early, *late])]:
+        left -= n
+        steps.append((f"after {reason}", left))
+    return steps
+
+
 def _sources(page: Page, report: Report) -> None:
     page.heading("Sources")
     rows = sorted(report["sources"], key=lambda row: -row["characters_kept"])
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
-    _table(
-        page,
-        headers,
-        [
-            (
-                r["language"],
-                r["source"],
-                r["documents_in"],
-                r["documents_kept"],
-                r["characters_in"],
-                r["characters_kept"],
-            )
-            for r in rows
-        ],
-    )
+    _table(page, headers, _values(rows))
 
 
 def _languages(page: Page, report: Report) -> None:
@@ -80,14 +83,7 @@ def _languages(page: Page, report: Report) -> None:
     page.table(
         headers,
         [
-            (
-                r["language"],
-                r["documents_in"],
-                r["documents_kept"],
-                r["characters_in"],
-                r["characters_kept"],
-                round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1),
-            )
+            (*r.values(), round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1))
             for r in rows
         ],
     )
@@ -133,7 +129,7 @@ def _removed(page: Page, report: Report) -> None:
 
 def _altered(page: Page, report: Report) -> None:
     page.heading("Documents that a rule changed")
-    pieces = sums(report["altered_by_source"], "rule", "pieces")
+    pieces = sum_by(report["altered_by_source"], "rule", "pieces")
     page.table(
         ("rule", "documents", "changes"),
         [(rule, n, pieces.get(rule)) for rule, n in report["altered"].items()],
@@ -164,6 +160,18 @@ def _clusters(page: Page, report: Report) -> None:
             for found in [[row for row in rows if row["kind"] == kind]]
         ],
     )
+
+
+def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
+    """Labels such as "4-7" and, for each kind, the clusters of so many documents."""
+    sums: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        sums[row["kind"], row["documents"].bit_length() - 1] += row["clusters"]
+    last = max((bits for _, bits in sums), default=0)
+    powers = range(1, last + 1)
+    labels = ["2-3" if p == 1 else f"{2**p:,}-{2 ** (p + 1) - 1:,}" for p in powers]
+    kinds = sorted({kind for kind, _ in sums})
+    return labels, {kind: [sums[kind, p] for p in powers] for kind in kinds}
 
 
 def _contamination(page: Page, report: Report) -> None:
@@ -203,7 +211,7 @@ def _faults(page: Page, report: Report) -> None:
     if empty:
         page.text_samples("Files without a document", [("", path) for path in empty[:_MAX_ROWS]])
     if num_malformed:
-        faults = sums(report["malformed"], "reason", "documents")
+        faults = sum_by(report["malformed"], "reason", "documents")
         page.table(("fault", "rows"), list(faults.items()))
         examples = [("", example) for example in report["malformed_examples"]]
         page.text_samples("First faults", examples)

@@ -7,8 +7,9 @@ whole, and adding parts in any order equals choosing from all at once. The tests
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple, Self
 
 import xxhash
 
@@ -18,14 +19,13 @@ _Ordered = tuple[int, str, str]  # hash of the label, label, text
 _Group = tuple[str, str]  # language, source
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """A text, cut short, and where it stood."""
 
     label: str
-    text: str
     language: str
     source: str
+    text: str
 
 
 @dataclass
@@ -34,6 +34,14 @@ class Samples:
 
     groups: dict[_Group, list[_Ordered]] = field(default_factory=dict)
     _last: tuple[int, int, str] | None = None  # place of the last one, where there are enough
+
+    @classmethod
+    def of(cls, several: Iterable[Sample]) -> Self:
+        """Those of the samples that are chosen."""
+        samples = cls()
+        for sample in several:
+            samples.add(sample)
+        return samples
 
     def wants(self, label: str, language: str, source: str) -> bool:
         """Whether a text of this label would be kept; cheaper than making the text to show."""
@@ -64,7 +72,7 @@ class Samples:
         """In order of language, source and label."""
         return sorted(
             (
-                Sample(label, text, *group)
+                Sample(label, *group, text)
                 for group, ordered in self.groups.items()
                 for _, label, text in ordered
             ),
@@ -86,16 +94,3 @@ def _number(label: str) -> int:
 def shortened(text: str, num_characters: int = SAMPLE_CHARACTERS) -> str:
     """The beginning of a text, with a sign that it goes on."""
     return text if len(text) <= num_characters else text[:num_characters] + "…"
-
-
-def samples_json(samples: Samples) -> list[list[Any]]:
-    """For `read_samples`."""
-    return [[s.label, s.text, s.language, s.source] for s in samples.listed()]
-
-
-def read_samples(rows: list[list[Any]]) -> Samples:
-    """What `samples_json` made."""
-    samples = Samples()
-    for row in rows:
-        samples.add(Sample(*row))
-    return samples

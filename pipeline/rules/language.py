@@ -15,7 +15,7 @@ import py3langid
 import pycld2
 from numpy.typing import NDArray
 
-from pipeline.rules.filters import Drop
+from pipeline.rules.quality import Drop
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,

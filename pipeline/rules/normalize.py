@@ -23,11 +23,11 @@ from pipeline.rules.characters import (
     kinds,
 )
 from pipeline.rules.hangul import drop_hanja, normalise_hangul
-from pipeline.rules.html import remove_html
-from pipeline.rules.markdown import remove_markdown
+from pipeline.rules.markup.html import remove_html
+from pipeline.rules.markup.markdown import remove_markdown
+from pipeline.rules.markup.wiki import remove_aozora, remove_wikitext
 from pipeline.rules.mojibake import repair_korean_mojibake, repair_mojibake
 from pipeline.rules.repeats import COMMENT_REPEATS, clean_comment, squeeze_repeats
-from pipeline.rules.wiki import remove_aozora, remove_wikitext
 
 Rule = tuple[str, Callable[[str], str]]
 
@@ -186,28 +186,10 @@ def _after_url(url: re.Match[str]) -> str:
 _SHORT = 400  # characters, below which numpy takes longer to start than a search to finish
 _LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
 _BLANK_LETTERS = ("\u2800", "\u3164", "\uffa0")
-_OTHER_SPACES = (
-    "\t",
-    "\xa0",
-    "\u3000",
-    "\u2009",
-    "\u202f",
-    "\u200a",
-    "\u2002",
-    "\u2003",
-    "\u2004",
-    "\u2005",
-    "\u2006",
-    "\u2007",
-    "\u2008",
-    "\u2000",
-    "\u2001",
-    "\u205f",
-    "\u1680",
-    "\x1c",
-    "\x1d",
-    "\x1e",
-    "\x1f",
+# the usual ones first
+_OTHER_SPACES = tuple(
+    "\t\xa0\u3000\u2009\u202f\u200a\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2000\u2001\u205f\u1680"
+    "\x1c\x1d\x1e\x1f"
 )
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from electrify.config.clean import CleanConfig, CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
-from pipeline.rules.changes import excerpt, mask_excerpt
-from pipeline.rules.filters import Drop, too_short, undecodable
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import (
     RULES,
@@ -18,7 +16,14 @@ from pipeline.rules.normalize import (
     squeeze_whitespace,
 )
 from pipeline.rules.pii import mask_pii
-from pipeline.rules.quality import QualityRules, has_no_letters, limits_for
+from pipeline.rules.quality import (
+    Drop,
+    QualityRules,
+    has_no_letters,
+    limits_for,
+    too_short,
+    undecodable,
+)
 
 
 class Outcome(NamedTuple):
@@ -56,7 +61,6 @@ class DocumentRules:
         return DocumentRules, (self._source, self._rules)
 
     def clean(self, text: str) -> Outcome:
-        """Clean a text as it was read."""
         plain = is_plain(text)
         if not plain and (lost := undecodable(text)):
             return Outcome(text, {}, lost)
@@ -121,3 +125,59 @@ class DocumentRules:
 def document_rules(source: Source, config: CleanConfig) -> DocumentRules:
     """The rules for the documents of a source, as the config has them for its language."""
     return DocumentRules(source, config.rules_for(source.language))
+
+
+# What a rule did to a text, as a reader sees it: a window round the first difference.
+
+CONTEXT_CHARACTERS = 30  # shown before the first difference
+WINDOW_CHARACTERS = 90  # shown of each side in all
+BLANKED_CHARACTERS = 2  # shown of personal data
+_SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
+
+
+def excerpt(before: str, after: str) -> str:
+    """`before → after` round the first place where they differ; what is invisible has an escape."""
+    start = _first_difference(before, after)
+    first = max(0, start - CONTEXT_CHARACTERS)
+    return f"{_window(before, first)}  →  {_window(after, first)}"
+
+
+def mask_excerpt(before: str, after: str, mask: str) -> str:
+    """`before → after` round the first `mask` ("<email>"), though others may stand before it.
+
+    A report has many readers: of what was masked it shows the first characters, and no more.
+    """
+    place = after.find(mask)
+    start = max(0, place - CONTEXT_CHARACTERS)
+    words = after[start:place].rpartition(">")[2]  # behind the mask before it
+    first = max(0, before.find(words)) + len(words)
+    blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
+    hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
+    return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
+
+
+def _first_difference(one: str, other: str) -> int:
+    """How many characters are the same from the start: halving what is unknown."""
+    low, high = 0, min(len(one), len(other))  # equal below low; the answer is at most high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _window(text: str, first: int) -> str:
+    shown = "".join(map(_visible, text[first : first + WINDOW_CHARACTERS]))
+    opening = "…" if first else ""
+    closing = "…" if first + WINDOW_CHARACTERS < len(text) else ""
+    return f"{opening}{shown}{closing}"
+
+
+def _visible(character: str) -> str:
+    if character in _SHOWN:
+        return _SHOWN[character]
+    if character == " " or character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}"

@@ -1,7 +1,8 @@
 """Quality rules: statistics of a text against the limits of its language and kind of source.
 
 The rules are those of Gopher (Rae et al. 2021, table A1), C4 (Raffel et al. 2020), FineWeb and
-FineWeb-2, whose n-gram and line limits stand unchanged in data/quality.toml. Changed:
+FineWeb-2, whose n-gram and line limits stand unchanged in data/quality.toml; limits by kind of
+source are in data/profiles.toml. Changed:
 - word length is that of words between spaces (Korean eojeol), not of Kiwi morphemes as there;
 - a text may be short: Gopher asks for 50 words, which no comment and few stubs have, and an eojeol
   is nearly two English words;
@@ -13,17 +14,26 @@ FineWeb-2, whose n-gram and line limits stand unchanged in data/quality.toml. Ch
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from electrify.config.clean import Profile, QualityLimits
+from pipeline.rules.characters import LOST, kinds
 from pipeline.rules.data import read_table
-from pipeline.rules.filters import Drop
 from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
 from pipeline.rules.text_parts import SHORT, Parts, repeated_fraction, top_fraction
 
+REPLACEMENT_FRACTION = 0.01  # of characters lost to a wrong decoding, beyond which a text is noise
 _TABLE = read_table("quality")
+_PROFILES = read_table("profiles")
+_OF_SPACED_WORDS = (
+    "min_mean_word_length",
+    "max_mean_word_length",
+    "max_word_length",
+    "max_top_word",
+)
 FUNCTION_WORDS = {
     language: frozenset(row["function_words"].split())
     for language, row in _TABLE.items()
@@ -40,25 +50,7 @@ _LATIN_WORD = re.compile(r"[A-Za-z0-9][\w.\-+#']*+", re.ASCII)
 # digits, symbols and Latin punctuation, which a table or code is made of
 _NEITHER = re.compile(r"[\d#$%&*+/<=>@\\^_`{|}~\[\]]")
 _ELLIPSES = ("...", "…")
-_BULLETS = (
-    "- ",
-    "* ",
-    "+ ",
-    "•",
-    "·",
-    "●",
-    "○",
-    "■",
-    "□",
-    "▪",
-    "▶",
-    "◆",
-    "‣",
-    "∙",
-    "ㆍ",
-    "※",
-    "・",
-)
+_BULLETS = ("- ", "* ", "+ ", *"•·●○■□▪▶◆‣∙ㆍ※・")
 # a line may close with quotes, brackets or footnotes behind its full stop
 _PUNCTUATION = tuple(".!?…。！？︒｡।॥؟۔:;\"'”’)」』»~")
 _MIN_LETTERS = 20  # of which the share of a script says something
@@ -71,18 +63,46 @@ _POLICY = re.compile(
 # One of them is in every such line. In a long text a search for one string each is ten times
 # faster than a pattern of them all, in a short one slower.
 _POLICY_MARKS = (
-    "ookie",
-    "avascript",
-    "avaScript",
-    "rivacy",
-    "erms of",
-    "쿠키",
-    "자바스크립트",
-    "약관",
-    "방침",
+    *("ookie", "avascript", "avaScript", "rivacy", "erms of"),
+    *("쿠키", "자바스크립트", "약관", "방침"),
 )
 _POLICY_MARK = re.compile("|".join(_POLICY_MARKS))
 _LOWER_MARKS = tuple(dict.fromkeys(mark.lower().encode() for mark in _POLICY_MARKS))
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Why a text is not kept: `reason` is counted, `detail` is for the reader."""
+
+    reason: str
+    detail: str
+
+
+def undecodable(text: str) -> Drop | None:
+    """Drop a raw text of which over 1 % are U+FFFD or lone surrogates: it was decoded wrongly."""
+    if not kinds(text) & LOST:
+        return None
+    num_lost = text.count("\ufffd") + _num_surrogates(text)
+    if num_lost <= REPLACEMENT_FRACTION * len(text):
+        return None
+    return Drop("undecodable", f"{num_lost} of {len(text)} characters are lost (U+FFFD)")
+
+
+def too_short(text: str, min_characters: int) -> Drop | None:
+    """Drop a cleaned text that is empty or has fewer than `min_characters`."""
+    if not text:
+        return Drop("empty", "no text after cleaning")
+    if len(text) < min_characters:
+        return Drop("too_short", f"{len(text)} characters; clean.min_characters = {min_characters}")
+    return None
+
+
+def _num_surrogates(text: str) -> int:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return sum("\ud800" <= character <= "\udfff" for character in text)
+    return 0
 
 
 @lru_cache
@@ -92,149 +112,38 @@ def limits_for(
     """The limits of a language and a kind of source; what `overrides` gives goes before them."""
     if profile == "none":
         return QualityLimits()
-    limits = _PROFILES[profile](_web(language))
+    limits = _web(language) if profile == "web" else _changed(_web(language), _PROFILES[profile])
     if not has_spaces(language):
-        limits = _changed(
-            limits,
-            min_mean_word_length=None,
-            max_mean_word_length=None,
-            max_word_length=None,
-            max_top_word=None,
-        )
+        limits = {name: limit for name, limit in limits.items() if name not in _OF_SPACED_WORDS}
     own = overrides.model_dump(exclude_none=True) if overrides else {}
-    return _changed(limits, **own)
+    return QualityLimits(**limits | own)
 
 
-def _web(language: str) -> QualityLimits:
+def _web(language: str) -> dict[str, float]:
     row = _TABLE["other"] | _TABLE.get(language, {})
     shortest, longest = row["mean_word_length"]
     top = zip((2, 3, 4), row["max_top_ngrams"], strict=True)
     duplicate = zip(range(5, 11), row["max_duplicate_ngrams"], strict=True)
-    return QualityLimits(
-        min_words=row["min_words"],
-        max_words=100_000,
-        min_mean_word_length=shortest,
-        max_mean_word_length=longest,
-        max_word_length=1000,
-        min_script_letters=0.3,
-        min_alphabetic_words=row["min_alphabetic_words"],
-        max_symbols_per_word=0.1,
-        min_function_words=2,
-        min_particles=row.get("min_particles"),
-        max_bullet_lines=0.9,
-        max_ellipsis_lines=0.3,
-        min_punctuated_lines=row["min_punctuated_lines"],
-        max_short_lines=0.9,
-        max_newlines_per_word=row["max_newlines_per_word"],
-        max_policy_lines=0.3,
-        max_lorem_ipsum=0,
-        max_duplicate_lines=row["max_duplicate_lines"],
-        max_duplicate_line_characters=0.2,
-        max_duplicate_paragraphs=row["max_duplicate_lines"],
+    return {
+        **_PROFILES["web"],
+        **{name: limit for name, limit in row.items() if name in QualityLimits.model_fields},
+        "min_mean_word_length": shortest,
+        "max_mean_word_length": longest,
+        "max_duplicate_paragraphs": row["max_duplicate_lines"],
         **{f"max_top_{size}gram": limit for size, limit in top},
         **{f"max_duplicate_{size}gram": limit for size, limit in duplicate},
-    )
+    }
 
 
-def _encyclopaedia(web: QualityLimits) -> QualityLimits:
-    """Stubs, lists and tables are articles too; sentences repeat between sister articles."""
-    return _changed(
-        _repeating(web, 1.5),
-        min_words=8,
-        max_words=None,
-        min_alphabetic_words=0.6,
-        min_particles=web.min_particles and 0.1,
-        min_punctuated_lines=None,
-        max_short_lines=None,
-        max_newlines_per_word=None,
-        max_bullet_lines=0.95,
-        min_function_words=1,
-        max_duplicate_lines=0.5,
-        max_duplicate_line_characters=0.4,
-        max_duplicate_paragraphs=0.5,
-    )
-
-
-def _documentation(web: QualityLimits) -> QualityLimits:
-    """Code, tables, names with dots, articles of law: nearly anything but gibberish."""
-    return _changed(
-        _without_ngrams(web),
-        min_words=5,
-        max_words=None,
-        min_mean_word_length=1.0,
-        max_mean_word_length=web.max_mean_word_length and 3 * web.max_mean_word_length,
-        max_word_length=5000,
-        min_script_letters=0.05,
-        min_alphabetic_words=0.4,
-        max_symbols_per_word=None,
-        min_function_words=1,
-        min_particles=web.min_particles and 0.03,
-        max_bullet_lines=None,
-        max_ellipsis_lines=0.6,
-        min_punctuated_lines=None,
-        max_short_lines=None,
-        max_newlines_per_word=None,
-        max_lorem_ipsum=None,
-        max_policy_lines=None,
-        max_duplicate_lines=0.9,
-        max_duplicate_line_characters=0.75,
-        max_duplicate_paragraphs=0.9,
-    )
-
-
-def _speech(web: QualityLimits) -> QualityLimits:
-    """Transcripts: no full stops in some, refrains and (applause) in others."""
-    return _changed(
-        _repeating(web, 1.5),
-        min_words=5,
-        max_words=None,
-        max_ellipsis_lines=0.6,
-        min_punctuated_lines=None,
-        max_short_lines=None,
-        max_newlines_per_word=None,
-        max_duplicate_lines=0.5,
-        max_duplicate_line_characters=0.4,
-        max_duplicate_paragraphs=0.5,
-    )
-
-
-def _comments(web: QualityLimits) -> QualityLimits:
-    """A few words, spaces left out, emoticons: only what repeats itself or is no language."""
-    return _changed(
-        QualityLimits(),
-        max_mean_word_length=web.max_mean_word_length and 5 * web.max_mean_word_length,
-        min_script_letters=0.2,
-        min_alphabetic_words=0.3,
-        max_top_word=0.6,
-        max_policy_lines=0.5,
-        max_duplicate_lines=0.6,
-        max_duplicate_line_characters=0.6,
-        max_duplicate_5gram=0.6,
-    )
-
-
-def _changed(limits: QualityLimits, **changes: float | None) -> QualityLimits:
-    return limits.model_copy(update=changes)
-
-
-def _repeating(web: QualityLimits, factor: float) -> QualityLimits:
-    """n-gram limits times the factor."""
-    names = [name for name in QualityLimits.model_fields if name.endswith("gram")]
-    return _changed(web, **{name: factor * getattr(web, name) for name in names})
-
-
-def _without_ngrams(web: QualityLimits) -> QualityLimits:
-    names = [name for name in QualityLimits.model_fields if name.endswith("gram")]
-    return _changed(web, **dict.fromkeys(names))
-
-
-_PROFILES: dict[str, Callable[[QualityLimits], QualityLimits]] = {
-    "web": lambda web: web,
-    "encyclopaedia": _encyclopaedia,
-    "documentation": _documentation,
-    "speech": _speech,
-    "comments": _comments,
-}
+def _changed(web: Mapping[str, float], profile: Mapping[str, Any]) -> dict[str, float]:
+    """The limits of web pages as another kind of source has them, see data/profiles.toml."""
+    limits = {}
+    for name, limit in web.items():
+        known = "ngrams" if name.endswith("gram") else name
+        if known not in profile.get("off", ()) and known in profile.get("only", [known]):
+            limits[name] = limit * profile.get("times", {}).get(known, 1)
+    limits |= {n: limit for n, limit in profile.items() if n in QualityLimits.model_fields}
+    return {n: limit for n, limit in limits.items() if n != "min_particles" or n in web}
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +194,6 @@ class QualityRules:
 
 
 def quality(text: str, language: str, limits: QualityLimits) -> Drop | None:
-    """As `QualityRules.drop`, of one text."""
     return QualityRules(language, limits).drop(text)
 
 

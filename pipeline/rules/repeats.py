@@ -14,7 +14,7 @@ from pipeline.rules.characters import DRAWN, DRAWN_LETTER, RULE, TABLE, codes
 
 Points = NDArray[np.uint32]
 
-HIDDEN_STARS = 4  # by which pipeline/rules/markdown.py knows a hidden name
+HIDDEN_STARS = 4  # by which pipeline/rules/markup/markdown.py knows a hidden name
 MIN_RULE = 3  # of what rules are drawn with: "...", "---" and "===" mean something
 
 

@@ -172,21 +172,18 @@ class Parts:
         ]
 
     def first_words(self, num: int) -> list[str]:
-        """The first words of the text."""
         if self._spans is None:
             return self.words[:num]
         return self.text[: self._spans[1][:num].max(initial=0)].split()
 
     @once
     def lengths(self) -> NDArray[np.int64]:
-        """Characters of each word."""
         if self._spans is None:
             return np.fromiter(map(len, self.words), np.int64, len(self.words))
         return self._spans[1] - self._spans[0]
 
     @once
     def num_between_spaces(self) -> int:
-        """Words, as `words` takes them."""
         return len(self.words) if self._spans is None else len(self._spans[0])
 
     @once
@@ -201,7 +198,6 @@ class Parts:
 
     @once
     def lines(self) -> list[str]:
-        """Lines that are not blank."""
         return [line for line in map(str.strip, self.text.split("\n")) if line]
 
     @once
@@ -227,13 +223,11 @@ class Parts:
 
     @once
     def longest_share(self) -> float:
-        """Share of the characters in the longest unit."""
         lengths = self.units[1]
         return float(lengths.max(initial=0)) / (self.num_characters or 1)
 
     @once
     def duplicate_5grams(self) -> float:
-        """Share of the characters in repeated runs of five words."""
         return repeated_fraction(*self.units, self.size(5))
 
 

@@ -11,20 +11,9 @@ from electrify.config.clean import CleanConfig, Source
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import digest_of, fingerprint
 from pipeline.sources.hub import hub_files
-from pipeline.sources.input_file import FILE_BITS, InputFile, InputGroup, document_id, text_ending
+from pipeline.sources.input_file import FILE_BITS, InputFile, InputGroup, text_ending
 from pipeline.sources.source_bytes import reading
 from pipeline.sources.splits import split_file
-
-__all__ = [
-    "GROUP_BYTES",
-    "InputFile",
-    "InputGroup",
-    "check_inputs",
-    "document_id",
-    "expand_sources",
-    "fingerprints",
-    "group_files",
-]
 
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
 # element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.

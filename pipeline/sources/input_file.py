@@ -39,7 +39,6 @@ class InputFile:
 
     @property
     def address(self) -> str:
-        """Where any worker finds the file."""
         return self.path if "://" in self.path else os.path.join(self.folder, self.path)
 
     def document_id(self, row: int) -> str:
@@ -60,7 +59,6 @@ class InputFile:
 
     @property
     def text_bytes(self) -> int:
-        """About how many bytes of text the file holds."""
         is_packed = self.path.endswith((*PACKED_ENDINGS, ".parquet"))
         return self.num_bytes * (_PACKED_FACTOR if is_packed else 1)
 

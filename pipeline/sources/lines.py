@@ -131,11 +131,7 @@ def _share(text: str, spans: tuple[tuple[int, int], ...]) -> float:
 CHUNK_BYTES = 1 << 20
 # Arrow loses the piece in which it meets a fault, so the pieces are small
 _ZSTD_CHUNK_BYTES = 1 << 14
-_UNPACKERS: dict[str, Callable[[Any], Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
+_UNPACKERS: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -54,11 +54,7 @@ def bad_row(
 
 
 def too_long(
-    row: int,
-    line: TooLong,
-    max_bytes: int,
-    offset: int | None = None,
-    source_id: str | None = None,
+    row: int, line: TooLong, max_bytes: int, offset: int | None = None, source_id: str | None = None
 ) -> Fault:
     """The fault of a row that was read past."""
     detail = f"{line.num_bytes:,} bytes; clean.max_line_bytes = {max_bytes:,}"

@@ -15,14 +15,12 @@ import pyarrow as pa
 from electrify.config.clean import Source
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import guess_encoding, head_of, read_lines
-from pipeline.sources.raw import Fault, Raw, TooLong
+from pipeline.sources.lines import guess_encoding, head_of
+from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.tables import read_parquet
 from pipeline.sources.text import ENCODING_FAULTS, join_threads, read_jsonl, read_text
 from pipeline.sources.wet import read_wet
 from pipeline.sources.wikipedia import read_wikipedia
-
-__all__ = ["Fault", "Raw", "TooLong", "read_file", "read_lines"]
 
 # What the contents of a file raise. UnicodeDecodeError: names of columns; MemoryError: a damaged
 # size that nobody can allocate

@@ -33,9 +33,7 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
         columns = _columns(table.schema_arrow, source)
         groups = range(file.start, file.stop or table.metadata.num_row_groups)
         batches = table.iter_batches(
-            batch_size=_batch_rows(table.metadata),
-            columns=columns,
-            row_groups=list(groups),
+            batch_size=_batch_rows(table.metadata), columns=columns, row_groups=list(groups)
         )
         yield from _rows(batches, columns, source, max_line_bytes, file.first_row)
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from pipeline.rules.data import read_table
-from pipeline.rules.html import unescaped
+from pipeline.rules.markup.html import unescaped
 
 _TABLE = read_table("wiki")
 MEDIA, CATEGORY, CLOSING = (

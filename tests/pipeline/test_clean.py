@@ -180,47 +180,6 @@ def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
     assert not (tmp_path / "out" / "clean").exists()
 
 
-def test_an_emptied_corpus_leaves_the_earlier_folder(tmp_path):
-    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
-    clean(_config(tmp_path, [path]), [], overwrite=False)
-    before = _contents(tmp_path / "out" / "clean")
-    with pytest.raises(ValueError, match="left no document"):
-        clean(_config(tmp_path, [path], min_characters=1000), [], overwrite=True)
-    assert _contents(tmp_path / "out" / "clean") == before
-
-
-def test_a_glob_without_match_is_an_error_before_any_work(tmp_path):
-    with pytest.raises(ValueError, match="matches no file"):
-        clean(_config(tmp_path, [tmp_path / "*.jsonl"]), [], overwrite=False)
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_interrupted_stage_leaves_no_folder_and_runs_again(tmp_path, corpus, monkeypatch):
-    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(clean_module, "write_report", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            clean(config, [], overwrite=False)
-    assert not (tmp_path / "out" / "clean").exists()
-    clean(config, [], overwrite=False)
-    again = _contents(tmp_path / "out" / "clean")
-    assert _contents(_clean_afresh(config)) == again
-
-
-def test_done_already_is_not_done_again(tmp_path):
-    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
-    config = _config(tmp_path, [path])
-    clean(config, [], overwrite=False)
-    manifest = tmp_path / "out" / "clean" / "manifest.json"
-    before = manifest.stat().st_mtime_ns
-    clean(config, [], overwrite=False)
-    assert manifest.stat().st_mtime_ns == before
-
-
 def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatch):
     config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
     one_group = _documents(_clean_afresh(config))

@@ -188,8 +188,3 @@ def test_a_folder_that_cannot_be_listed_now_stops_nothing(caplog, monkeypatch):
     with watch([("reading", {"r1": 3.0})], "MB", list_names, 0.01):
         time.sleep(0.1)
     assert "reading: 3/3 MB (100 %)" in caplog.text
-
-
-def test_an_error_passes_through():
-    with pytest.raises(KeyError, match="own"), watch([("reading", {"a": 1.0})], "MB", list):
-        raise KeyError("own")

@@ -1,6 +1,5 @@
 """Odd text through the vocabulary and the shards: documented behaviour or a clear error."""
 
-import unicodedata
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from vocab.shards.files import TokenShards
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, load_tokenizer
 from vocab.train import train_vocab
-from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.wordpiece.learn import Training, train_wordpiece
 
 SCRIPTS = {
     "Hangul": ("ko", "우리는 학교에서 한국어를 공부하고 집으로 돌아와 저녁을 먹었다"),
@@ -34,7 +33,7 @@ def run(config):
     return Path(config.output_dir)
 
 
-@pytest.mark.parametrize("script", ["Hangul", "Latin", "Cyrillic"])
+@pytest.mark.parametrize("script", ["Hangul", "Cyrillic"])
 def test_a_corpus_in_one_script(make_run, script):
     language, text = SCRIPTS[script]
     documents = [(language, f"{text} {text[::-1]} {n * '. '}") for n in range(40)]
@@ -47,7 +46,7 @@ def test_a_corpus_in_one_script(make_run, script):
     assert set(unseen.tokens) == {"[UNK]"}
 
 
-@pytest.mark.parametrize("script", ["Han", "jamo", "emoji"])
+@pytest.mark.parametrize("script", ["Han", "emoji"])
 def test_a_corpus_of_characters_that_make_no_words_names_the_size_in_reach(make_run, script):
     language, text = SCRIPTS[script]
     config = make_run([(language, text)]).model_copy(update=small())
@@ -59,30 +58,6 @@ def test_a_corpus_of_characters_that_make_no_words_names_the_size_in_reach(make_
 def small(size=92):
     """So few pieces that single characters are nearly all there is."""
     return {"vocab": VocabConfig(size=size, min_frequency=1, pretokenizer="whitespace", surplus=0)}
-
-
-@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKD"])
-def test_decomposed_text_has_the_ids_of_composed_text(make_run, form):
-    language, text = SCRIPTS["Hangul"]
-    documents = [(language, unicodedata.normalize(form, f"{text} {n}")) for n in range(40)]
-    folder = run(make_run(documents).model_copy(update=small()))
-    tokenizer = load_tokenizer(folder / "vocab")
-    composed = tokenizer.encode(unicodedata.normalize("NFC", text)).ids
-    assert tokenizer.encode(unicodedata.normalize(form, text)).ids == composed
-    assert 1 not in composed
-
-
-def test_control_characters_leave_no_trace(make_run):
-    language, text = SCRIPTS["Latin"]
-    odd = "\x00".join(text.replace("e", "e\x07\u200b\ufeff"))
-    folder = run(
-        make_run([(language, odd + n * ".") for n in range(40)]).model_copy(update=small(80))
-    )
-    tokenizer = load_tokenizer(folder / "vocab")
-    assert tokenizer.encode(odd).ids == tokenizer.encode(text).ids
-    assert not any(
-        unicodedata.category(c) in ("Cc", "Cf") for p in tokenizer.get_vocab() for c in p
-    )
 
 
 def test_lone_surrogates_are_refused_wherever_text_comes_in(tokenizer):
@@ -137,8 +112,3 @@ def test_ids_decode_to_the_words_of_the_normalised_text(tokenizer, text):
 def encoded(tokenizer, text):
     tokenizer.encode_special_tokens = True  # a literal [MASK] is text
     return tokenizer.encode(text, add_special_tokens=False).ids
-
-
-def test_special_tokens_are_not_made_by_text(tokenizer):
-    for token in SPECIAL_TOKENS:
-        assert tokenizer.token_to_id(token) not in {*encoded(tokenizer, token)} - {1}

@@ -92,10 +92,7 @@ NER = """## 주석
 def test_entities_of_a_ner_file(tmp_path):
     (tmp_path / "klue-ner-v1.1_dev.tsv").write_text(NER, encoding="utf-8")
     (path,) = find_span_files(tmp_path)
-    assert read_spans(path) == [
-        ("서울에 김구", [(0, 2), (4, 6)]),
-        ("가나", [(0, 1), (1, 2)]),
-    ]
+    assert read_spans(path) == [("서울에 김구", [(0, 2), (4, 6)]), ("가나", [(0, 1), (1, 2)])]
 
 
 def test_answers_of_a_squad_file(tmp_path):

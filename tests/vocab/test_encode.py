@@ -1,7 +1,6 @@
 """The ids of texts cut and looked up are those that the tokenizer gives the whole text."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
-from pipeline.documents import RowGroup, list_row_groups
+from pipeline.documents import RowGroup
 from vocab.encode import EncodedDocuments, EncodeRowGroup, cut_sentences, encode, join_parts
 from vocab.shards.word_encoder import WordEncoder
-from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer, save_tokenizer
+from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer
 from vocab.train import train_vocab
 
 LETTERS = "abcdé학교갔다.|,漢!?\u0301"
@@ -20,30 +19,10 @@ PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), 
 # what texts are made of here: words, every sort of space, controls, joiners, literal specials
 ATOMS = [
     *LETTERS,
-    " ",
-    " ",
-    "\n",
-    "\t",
-    "\r\n",
-    "\u3000",
-    "\u2028",
-    "\xa0",
-    "\x0b",
-    "\x1c",
-    "\x85",
-    "\u200d",
-    "[MASK]",
-    "[SEP]",
-    "\ufffd",
-    "e\u0301",
-    "ᄒ",
-    "ᅡ",
-    "ᆨ",
-    "😀",
-    "한",
-    "。",
-    "A",
+    *(" ", " ", "\n", "\t", "\r\n", "\u3000", "\u2028", "\xa0", "\x0b", "\x1c", "\x85", "\u200d"),
+    *("[MASK]", "[SEP]", "\ufffd", "e\u0301", "ᄒ", "ᅡ", "ᆨ", "😀", "한", "。", "A"),
     "x" * 120,
+    *("다. ", "？” ", "가！", "・나", "\u110f", "\u1172"),
 ]
 texts = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join)
 
@@ -138,47 +117,6 @@ def test_a_token_added_to_the_tokenizer_is_found_in_the_middle_of_a_string():
     found = [np.frombuffer(ids, np.uint16).tolist() for ids in WordEncoder(plain).encode(texts)]
     assert found == [whole(plain, text) for text in texts]
     assert plain.token_to_id("<b>") in found[0]
-
-
-@pytest.fixture
-def element(make_run, documents):
-    """A row group, a vocabulary and a folder for its ids."""
-    config = make_run(documents)
-    folder = Path(config.output_dir)
-    save_tokenizer(build_tokenizer(PIECES, lowercase=False), folder, lowercase=False)
-    (folder / "parts").mkdir()
-    groups = list_row_groups(sorted((folder / "clean").glob("documents-*")))
-    return SimpleNamespace(
-        group=groups[0],
-        parts=folder / "parts",
-        do=EncodeRowGroup(folder, folder / "parts", config.encode),
-    )
-
-
-def test_a_row_group_encoded_twice_at_once_is_whole_at_every_instant(element, monkeypatch):
-    save, states = np.savez, []
-
-    def interrupted(file, **arrays):
-        if not states:  # in the middle of the first attempt comes another one, and ends
-            file.write(b"half of it")
-            states.append("begun")
-            element.do.process((0, element.group))
-            states.append(sorted(np.load(element.parts / "000000.npz")))
-            file.seek(0)
-        save(file, **arrays)
-
-    monkeypatch.setattr(np, "savez", interrupted)
-    element.do.process((0, element.group))
-    assert [path.name for path in element.parts.iterdir()] == ["000000.npz"]
-    assert sorted(np.load(element.parts / "000000.npz")) == states[1]
-    assert {"train/ko/1/tokens", "train/ko/1/counts"} <= set(states[1])
-
-
-def test_a_worker_that_does_not_see_the_folder_makes_none(element):
-    element.parts.rmdir()
-    with pytest.raises(FileNotFoundError, match="parts"):
-        element.do.process((0, element.group))
-    assert not element.parts.exists()
 
 
 def test_row_groups_that_left_no_ids_are_named(make_run, documents, monkeypatch):

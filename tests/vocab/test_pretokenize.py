@@ -7,14 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.vocab.conftest import count_words
-from vocab.pretokenize import (
-    has_hangul,
-    is_isolated,
-    morphemes_of,
-    normalizer,
-    pre_tokenizer,
-    surface_pieces,
-)
+from vocab.pretokenize import is_isolated, morphemes_of, normalizer, pre_tokenizer, surface_pieces
 
 HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ하었a1🙂.é한글쀍")
 
@@ -72,20 +65,6 @@ def test_counts_equal_a_counter_over_the_run_time_pretokenizer(documents):
     assert count_words(texts, lowercase=False) == expected
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_normalised_text_is_nfc_and_keeps_accents(lowercase):
-    normalize = normalizer(lowercase).normalize_str
-    assert normalize(unicodedata.normalize("NFD", "한국어 école")) == "한국어 école"
-    assert normalize("É") == ("é" if lowercase else "É")
-    assert normalize("e\u200d\u0301") == "é"  # a control character between letter and accent
-    assert normalize("tab\there\x00") == "tab\there"
-
-
 def test_isolated_characters_stand_alone_inside_a_word():
     assert all(is_isolated(character) for character in "漢,.「」·…")
     assert not any(is_isolated(character) for character in "가aあ🙂1ㅋ")
-
-
-def test_hangul_is_found_anywhere_in_the_word():
-    assert has_hangul("abc를")
-    assert not has_hangul("ㅋㅋabc漢あ")

@@ -10,7 +10,6 @@ from vocab.report import (
     SampleText,
     WordFigures,
     compare,
-    longest,
     report_page,
     sample_report,
     script_of,
@@ -51,10 +50,6 @@ def test_borders_that_pieces_miss_are_counted():
     assert report["boundary_fraction"] == pytest.approx(0.7)
     assert report["aligned_fraction"] == pytest.approx(0.7)
     assert report["most_frequent_crossed"] == ["학교|를"]
-
-
-def test_words_without_borders_have_no_figures_of_them(tokenizer):
-    assert "borders" not in vocab_report(tokenizer, batches_of({"ab": 2}, "en"), [])
 
 
 def test_samples_are_measured_by_language_and_source(tokenizer):
@@ -103,10 +98,6 @@ def test_every_tokenizer_is_measured_on_every_data_set(tokenizer):
 )
 def test_script_of_a_piece(piece, script):
     assert script_of(piece) == script
-
-
-def test_longest_pieces_do_not_count_the_prefix():
-    assert longest(["##abc", "abcd", "[MASK]"]) == ["abcd", "##abc"]
 
 
 def test_morphemes_beat_whitespace_at_the_particles(documents):

@@ -1,19 +1,11 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from tests.vocab.conftest import batches_of, count_words
-from vocab.pretokenize import CUT, morphemes_of, normalizer
-from vocab.tokenizer import (
-    build_tokenizer,
-    load_tokenizer,
-    save_tokenizer,
-    special_token_ids,
-    tokenizer_sha256,
-)
+from vocab.pretokenize import CUT, morphemes_of
+from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
 from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
@@ -100,16 +92,6 @@ def test_particles_split_off(tokenizer):
     assert tokenizer.encode("학교에서").tokens == ["[CLS]", "학교", "##에서", "[SEP]"]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("학교에서 를은했다a.b,é漢🙂\t\u200bÉ"), max_size=30))
-def test_ids_decode_to_the_normalised_text_modulo_spaces(tokenizer, text):
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
-    if tokenizer.token_to_id("[UNK]") in ids:
-        return
-    normalised = normalizer(lowercase=False).normalize_str(text)
-    assert tokenizer.decode(ids).replace(" ", "") == "".join(normalised.split())
-
-
 def test_special_tokens_can_be_mere_text(tokenizer):
     tokenizer.encode_special_tokens = True
     try:
@@ -118,22 +100,6 @@ def test_special_tokens_can_be_mere_text(tokenizer):
         tokenizer.encode_special_tokens = False
     assert not {3, 4} & set(ids)
     assert tokenizer.encode("[MASK]", add_special_tokens=False).ids == [4]
-
-
-def test_hash_names_the_file_and_changes_with_it(documents, tmp_path):
-    cased, lower = tmp_path / "cased", tmp_path / "lower"
-    for path, lowercase in ((cased, False), (lower, True)):
-        path.mkdir()
-        save_tokenizer(build(documents, lowercase), path, lowercase)
-    assert len(tokenizer_sha256(cased)) == 64
-    assert tokenizer_sha256(cased) != tokenizer_sha256(lower)
-    assert special_token_ids(load_tokenizer(cased)) == {
-        "[PAD]": 0,
-        "[UNK]": 1,
-        "[CLS]": 2,
-        "[SEP]": 3,
-        "[MASK]": 4,
-    }
 
 
 def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
@@ -149,54 +115,9 @@ def test_digits_can_be_split_and_tokens_added(documents, tmp_path):
     plain = build_tokenizer(pieces, False)
     assert plain.encode("12 1학").tokens == ["[CLS]", "12", "[UNK]", "[SEP]"]
     split = build_tokenizer(pieces, False, split_digits=True, additional_special_tokens=["[USER]"])
-    assert split.encode("12 1학[USER]").tokens == [
-        "[CLS]",
-        "1",
-        "2",
-        "1",
-        "학",
-        "[USER]",
-        "[SEP]",
-    ]
+    assert split.encode("12 1학[USER]").tokens == ["[CLS]", "1", "2", "1", "학", "[USER]", "[SEP]"]
     save_tokenizer(split, tmp_path, False, ["[USER]"])
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert theirs("12 1학[USER]")["input_ids"] == split.encode("12 1학[USER]").ids
     assert "[USER]" in theirs.all_special_tokens
     assert theirs.decode(split.encode("12 [USER]").ids, skip_special_tokens=True) == "1 2"
-
-
-WILD = st.text(
-    st.characters(exclude_categories=["Cs"])
-    | st.sampled_from("학교에서은했다ab1,.é漢🙂\u200d\x07"),
-    max_size=40,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(WILD, st.booleans())
-def test_any_text_decodes_to_the_normalised_text_or_is_unknown(tokenizer, text, decomposed):
-    text = unicodedata.normalize("NFD" if decomposed else "NFC", text)
-    tokenizer.encode_special_tokens = True
-    try:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-    finally:
-        tokenizer.encode_special_tokens = False
-    if tokenizer.token_to_id("[UNK]") not in ids:
-        normalised = normalizer(lowercase=False).normalize_str(text)
-        assert "".join(tokenizer.decode(ids).split()) == "".join(normalised.split())
-
-
-def test_an_emoji_sequence_is_read_without_its_joiners(tokenizer):
-    # BERT's cleaning takes format characters out, the zero-width joiner among them
-    family = "좋아요👍🏻\u200d🙂"
-    assert tokenizer.encode(family).ids == tokenizer.encode("좋아요👍🏻🙂").ids
-
-
-def test_a_very_long_word_is_one_unknown_piece(tokenizer):
-    assert tokenizer.encode("가" * 10_000).tokens == ["[CLS]", "[UNK]", "[SEP]"]
-    assert "[UNK]" not in tokenizer.encode("한" * 100).tokens
-
-
-def test_lone_surrogates_are_refused(tokenizer):
-    with pytest.raises((TypeError, UnicodeError)):
-        tokenizer.encode("a\ud800")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from electrify.config.load import load_config
-from electrify.stage.folder import read_manifest
 from electrify.stage.plan import pretrain_stage
 from electrify.stage.run import run_stage
 from vocab.encode import encode, split_of
@@ -80,24 +79,6 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
         assert all(size >= 1024 for size in sizes[:-1])
 
 
-def test_counts_add_up(finished, documents):
-    counts = read_manifest(finished / "shards")["counts"]
-    total = sum(of["num_documents"] for split in counts.values() for of in split.values())
-    assert total == len(corpus(documents))
-    tokenizer = load_tokenizer(finished / "vocab")
-    texts = [text for _, text in corpus(documents)]
-    expected = sum(
-        len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)
-    )
-    index = json.loads((finished / "shards" / "index.json").read_text())
-    listed = [of for languages in index["splits"].values() for of in languages.values()]
-    assert sum(of["num_tokens"] for of in listed) == expected + total
-    assert all(of["num_sentences"] > of["num_documents"] for of in listed)
-    for split, languages in counts.items():
-        for language, of in languages.items():
-            assert index["splits"][split][language]["num_tokens"] == of["num_tokens"] > 0
-
-
 def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, make_run_in, caplog):
     options = ["encode.packing=electra", "encode.sequence_length=64"]
     config = load_config(finished / "test.toml", [*options, "encode.mixture.temperature=0.3"])
@@ -107,14 +88,6 @@ def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, make
     config = load_config(finished / "test.toml", ["encode.sentences=kiwi"])
     with pytest.raises(ValueError, match=r"config sentences changed from 'punctuation' to 'kiwi'"):
         encode(config, [], overwrite=False)
-
-
-def test_where_the_tokens_go_is_logged(make_run, documents, caplog):
-    config = make_run(corpus(documents, 10))
-    caplog.set_level("INFO", "electrify")
-    run(config)
-    assert "train ko, packing 'full': " in caplog.text
-    assert "tokens in" in caplog.text
 
 
 def test_a_tokenizer_edited_by_hand_is_refused(make_run, documents):
@@ -215,17 +188,3 @@ def test_an_empty_valid_split_names_the_fraction_and_the_documents(make_run, doc
     with pytest.raises(ValueError, match=r"valid split: .* = 1e-06 of 28 documents"):
         encode(config, [], overwrite=False)
     assert not (Path(config.output_dir) / "shards").exists()
-
-
-def test_stages_name_the_one_that_is_missing(make_run, documents):
-    config = make_run(documents)
-    with pytest.raises(ValueError, match="run first: electrify train-vocab"):
-        encode(config, [], overwrite=False)
-
-
-def test_too_large_a_vocabulary_leaves_no_folder(make_run, documents):
-    config = make_run(documents)
-    config = config.model_copy(update={"vocab": config.vocab.model_copy(update={"size": 9000})})
-    with pytest.raises(ValueError, match=r"vocab\.size = 9000, but the text yields"):
-        train_vocab(config, [], overwrite=False)
-    assert not (Path(config.output_dir) / "vocab").exists()

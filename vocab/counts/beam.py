@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from electrify.stage.folder import whole_file
 from electrify.system.machine import num_cpus
-from pipeline.documents import RowGroup, list_row_groups
+from pipeline.documents import RowGroup, list_row_groups, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline
 from vocab.counts.counter import WordCounter, sum_counts
-from vocab.counts.row_groups import read_columns
 from vocab.counts.table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
 
@@ -91,7 +90,7 @@ def count_row_group(
     Handed out whenever `max_strings` strings are remembered, so a word may come again.
     """
     counters: dict[str, WordCounter] = {}
-    for batch in read_columns(group, _BATCH_BYTES):
+    for batch in read_columns(group, ["text", "language"], _BATCH_BYTES):
         texts, languages = batch.column("text"), batch.column("language")
         for language in pc.unique(languages).to_pylist():
             if language not in counters:
@@ -121,7 +120,6 @@ class ChunkWriter:
         self.places: list[tuple[int, Place]] = []  # shard, place
 
     def write(self, language: str, words: pa.Table) -> None:
-        """Add distinct words of a language with their counts."""
         words = words.combine_chunks()
         shards = shards_of(words["word"].chunk(0)) if len(words) else np.empty(0, np.uint8)
         order = np.argsort(shards, kind="stable")

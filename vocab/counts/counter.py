@@ -28,7 +28,6 @@ class WordCounter:
         self.num_strings = 0  # remembered
 
     def add(self, texts: pa.Array) -> None:
-        """Count the words of texts."""
         # at these two only: other white space is left to the normaliser, and some that Unicode
         # counts as such it takes out
         spaced = pc.replace_substring(texts.cast(pa.string()), "\n", " ")

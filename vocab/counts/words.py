@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.rules.characters import code_points
 from vocab.pretokenize import CUT
 
 BATCH_WORDS = 16_384
@@ -109,7 +110,7 @@ def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
     sums = np.zeros(0x110000)
     counts = [np.empty(0, np.int64)]
     for batch in batches():
-        points, of = code_points(batch.words)
+        points, of = word_points(batch.words)
         found = np.bincount(points, batch.counts[of])
         sums[: len(found)] += found
         counts.append(batch.counts)
@@ -125,8 +126,7 @@ def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
     return CharacterCounts(characters, int((every >= threshold).sum()), threshold)
 
 
-def code_points(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+def word_points(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
     """The characters of the words, each word led by a newline, and whose word each belongs to."""
-    text: Any = "\n" + "\n".join(words)
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    points = code_points("\n" + "\n".join(words))
     return points, np.cumsum(points == ord("\n")) - 1

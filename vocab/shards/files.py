@@ -268,7 +268,6 @@ class TokenShards:
             )
 
     def languages(self, split: str) -> list[str]:
-        """The languages of a split, sorted."""
         return sorted(self.index["splits"].get(split, {}))
 
     def stream(self, split: str, languages: Sequence[str] | None = None) -> TokenStream:
@@ -298,15 +297,7 @@ class TokenShards:
 
 
 # of a header that is no header, as numpy parses it
-_DAMAGES = (
-    ValueError,
-    TypeError,
-    EOFError,
-    OSError,
-    TokenError,
-    SyntaxError,
-    OverflowError,
-)
+_DAMAGES = (ValueError, TypeError, EOFError, OSError, TokenError, SyntaxError, OverflowError)
 
 
 def _open_array(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:

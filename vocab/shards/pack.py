@@ -52,7 +52,6 @@ class FullMode:
         self._single = make_key(key, "single")
 
     def runs(self, indices: Int64s) -> Runs:
-        """What fills the sequences of these numbers."""
         single = uniform(self._single, indices) < SINGLE_SEGMENT
         lengths = self._content + single
         starts = np.minimum(indices * self._content, self._num_tokens - lengths)
@@ -84,7 +83,6 @@ class SentenceMode:
         self.num_sequences = len(self.first_starts)
 
     def runs(self, indices: Int64s) -> Runs:
-        """What fills the sequences of these numbers."""
         return Runs(
             rows=np.arange(len(indices)),
             starts=self.first_starts[indices],
@@ -131,7 +129,6 @@ class ElectraMode:
         return np.where(is_random, drawn, self._length)
 
     def runs(self, indices: Int64s) -> Runs:
-        """What fills the sequences of these numbers."""
         starts, counts = self.first_starts[indices], self._num_sentences[indices].astype(np.int64)
         rows = np.repeat(np.arange(len(indices)), counts)
         begins = self._stream.sentence_positions(self._first_sentence[indices], counts)
@@ -264,7 +261,6 @@ class Accounting:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def line(self) -> str:
-        """As one line for a log."""
         places = self.kept + self.repeated + self.special + self.padding
         parts = [
             f"{self.sequences:,} sequences, {self.tokens:,} tokens in, {self.kept:,} kept",

@@ -147,7 +147,6 @@ class SequenceReader:
         return self.sequences(self.indices(first, count, rank, num_ranks))
 
     def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
-        """The numbers of the sequences of a `batch`."""
         stop = first + count
         numbers = range(first // _STRETCH, -(-stop // _STRETCH))
         found = [
@@ -179,7 +178,6 @@ class SequenceReader:
         return self.schedule.locate(indices)[0]
 
     def accounting(self) -> dict[str, Accounting]:
-        """Where the tokens of each language went."""
         pairs = zip(self.languages, self._packed, strict=True)
         return {language: packed.accounting() for language, packed in pairs}
 

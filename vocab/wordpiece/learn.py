@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from electrify.system.progress import log, warn
-from vocab.counts.words import Batches, code_points, count_characters
+from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
 from vocab.wordpiece.merges import BORDER, PREFIX, Ints, PairMerger
 from vocab.wordpiece.prune import prune
@@ -74,7 +74,6 @@ class Training:
 
     @property
     def room(self) -> int:
-        """How many pieces come behind the first ones."""
         return self.size - len(self.first_pieces)
 
 
@@ -163,7 +162,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
         chosen = np.flatnonzero(batch.counts >= min_count)
         if not len(chosen):
             continue
-        points, of = code_points([batch.words[row] for row in chosen])
+        points, of = word_points([batch.words[row] for row in chosen])
         symbols = continuing[points]
         starts = np.flatnonzero(points == ord("\n")) + 1
         symbols[starts] = initial[points[starts]]
@@ -210,7 +209,6 @@ def _too_few(training: Training, reached: int, num_words: int) -> str:
 
 
 def log_vocabulary(vocabulary: Vocabulary) -> None:
-    """Say what pruning did."""
     log(
         f"{len(vocabulary.pieces):,} pieces; {vocabulary.num_pruned:,} more were pruned, "
         f"{vocabulary.num_pruned_for_crossing:,} of them because they lay across borders"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordPiece
 
+from pipeline.rules.characters import code_points
 from vocab.pretokenize import CUT, MAX_WORD_CHARACTERS
 from vocab.wordpiece.merges import PREFIX
 
@@ -53,25 +54,14 @@ class Segmenter:
 
     def segment(self, marked: Sequence[str]) -> Segments:
         """Pieces of words in which CUT marks where parts meet."""
-        return self.segments(self.cut(without_cuts(marked)), marked)
-
-    def cut(self, words: Sequence[str]) -> Ints:
-        """The ids of the pieces of all words in a row."""
+        words = _without_cuts(marked)
         texts = [
             " ".join(words[start : start + _WORDS_A_TEXT])
             for start in range(0, len(words), _WORDS_A_TEXT)
         ]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return np.concatenate([_NONE, *(np.array(found.ids, np.int64) for found in encodings)])
-
-    def word_of(self, ids: Ints) -> Ints:
-        """Whose piece each of them is, if they are those of all words in a row."""
+        ids = np.concatenate([_NONE, *(np.array(found.ids, np.int64) for found in encodings)])
         word: Ints = np.cumsum(~self._continues[ids]) - 1
-        return word
-
-    def segments(self, ids: Ints, marked: Sequence[str]) -> Segments:
-        """What `cut` found, by place."""
-        word = self.word_of(ids)
         assert len(marked) == (word[-1] + 1 if len(word) else 0)
         lengths = self._lengths[ids]
         unknown = np.flatnonzero(ids == self.unknown_id)
@@ -80,8 +70,7 @@ class Segmenter:
         return Segments(ids, word, np.cumsum(lengths), *_cuts(marked))
 
 
-def without_cuts(marked: Sequence[str]) -> Sequence[str]:
-    """The words themselves."""
+def _without_cuts(marked: Sequence[str]) -> Sequence[str]:
     joined = "\n".join(marked)
     return joined.replace(CUT, "").split("\n") if CUT in joined else marked
 
@@ -90,7 +79,7 @@ def _cuts(marked: Sequence[str]) -> tuple[Ints, Ints]:
     joined = "\n".join(marked)
     if CUT not in joined:
         return _NONE, _NONE
-    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
+    points = code_points(joined)
     newline, cut = points == ord("\n"), points == ord(CUT)
     characters = np.cumsum(~(newline | cut))
     return characters[cut], np.cumsum(newline)[cut]
@@ -102,5 +91,4 @@ def is_continuing(piece: str) -> bool:
 
 
 def surface(piece: str) -> str:
-    """The piece as it stands in a word."""
     return piece[len(PREFIX) :] if is_continuing(piece) else piece

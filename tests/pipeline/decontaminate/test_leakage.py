@@ -12,49 +12,22 @@ from electrify.stage.leakage_report import LEAKAGE, read_report, read_touched
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from pipeline.decontaminate import leakage as leakage_module
-from pipeline.decontaminate.index import write_index
+from pipeline.decontaminate.index import read_letters, write_index
 from pipeline.decontaminate.leakage import SplitCounts, find_leaks
 from pipeline.decontaminate.leakage_search import LengthClass
-from pipeline.decontaminate.letters import read_letters
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.documents import DOCUMENT_SCHEMA, Document, ParquetParts
+from tests.pipeline.decontaminate.made_texts import english, korean
 
-WORDS = [
-    "harbour",
-    "lantern",
-    "copper",
-    "meadow",
-    "whisper",
-    "granite",
-    "velvet",
-    "thunder",
-    "orchard",
-    "compass",
-    "ribbon",
-    "saddle",
-    "pepper",
-    "canvas",
-    "marble",
-    "walnut",
-    "feather",
-    "anchor",
-    "candle",
-    "mirror",
-    "basket",
-    "hollow",
-    "summer",
-    "winter",
-]
-SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
 RNG = random.Random(3)
 
 
 def _english(num_words, rng=RNG):
-    return " ".join(rng.choices(WORDS, k=num_words)).capitalize() + "."
+    return english(rng, num_words).capitalize() + "."
 
 
 def _korean(num_words, rng=RNG):
-    return " ".join("".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(num_words))
+    return korean(rng, num_words)
 
 
 def _page(*sentences, make=_english):

@@ -57,10 +57,6 @@ def test_equals_a_set_whatever_the_order_of_arrival(texts):
     ]
 
 
-def test_the_smallest_rank_is_kept_though_it_comes_last():
-    assert _duplicates([[(9, "가"), (7, "가")], [(2, "가")]], list) == [{9: 2, 7: 2}, {}]
-
-
 def test_what_makes_two_texts_equal():
     assert text_hash("한글 Text\n\n끝") == text_hash(" 한글  tEXT 끝")
     assert text_hash("한글") != text_hash("한 글")

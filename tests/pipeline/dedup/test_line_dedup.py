@@ -1,6 +1,5 @@
 """Repeated lines against a plain count over the whole corpus."""
 
-import random
 from collections import Counter, defaultdict
 
 from hypothesis import given, settings
@@ -84,37 +83,8 @@ def test_a_single_line_is_never_changed():
     ]
 
 
-def test_copies_of_one_document_count_once():
-    copies = [["머리말 줄이다\n같은 글"] * 9, ["머리말 줄이다\n같은 글"] * 9]
-    assert _run([*copies, ["머리말 줄이다\n다른 글"]], list) == [
-        ("머리말 줄이다\n같은 글", 0),
-        ("머리말 줄이다\n다른 글", 0),
-    ]
-
-
 def test_a_line_of_every_document_sends_few_records():
     counter = LineCounter(MIN, 20)
     for number in range(5000):
         counter.add(f"저작권 안내문\n{number % 1000:03d}", number)
     assert sum(map(len, counter.pack().values())) == 21 * 12
-
-
-def test_nothing_may_be_left():
-    groups = [[f"앞선 안내문\n글 {i}" for i in range(2)], ["앞선 안내문\n\n앞선 안내문"]]
-    assert _run(groups, list)[-1] == ("", 2)
-
-
-def test_empty_groups():
-    assert LineCounter(MIN, MOST).pack() == {}
-    assert unpack_quotas([]) == {}
-
-
-def test_many_groups_and_lines():
-    rng = random.Random(1)
-    lines = [f"{i}번째 줄이다" for i in range(40)]
-    groups = [
-        ["\n".join(rng.sample(lines, rng.randrange(1, 8))) for _ in range(rng.randrange(30))]
-        for _ in range(7)
-    ]
-    for most in (1, 3, 10):
-        assert _run(groups, lambda parts: parts[::-1], most) == _expected(groups, most)

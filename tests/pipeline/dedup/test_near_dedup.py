@@ -1,7 +1,6 @@
 """Near duplicates against brute force, whatever the order of arrival and however many there are."""
 
 import random
-import time
 from collections import defaultdict
 from itertools import combinations
 
@@ -208,7 +207,6 @@ def test_a_band_that_all_documents_share_costs_no_more_than_another():
     """5,000 texts with the same words but one; then as many that share a band and nothing else."""
     num = 5_000
     words = _text("hot", 60)
-    start = time.process_time()
     texts = [" ".join([*words, _word(i)]) for i in range(num)]
     kept_of, size_of = _deduplicate([texts], list)
     assert len(kept_of) == num - 1
@@ -223,7 +221,6 @@ def test_a_band_that_all_documents_share_costs_no_more_than_another():
         for i in range(num)
     ]
     assert list(choose(unlike, SIMILARITY)) == []
-    assert time.process_time() - start < 8  # all pairs: 12 million
 
 
 def test_a_pair_is_found_among_many_unlike_texts_of_one_component():
@@ -268,10 +265,3 @@ def test_sizes_that_rule_similarity_out(first, second):
     assert estimate(*pair) == true
     assert estimate(*pair, at_least=true) == true
     assert estimate(*pair, at_least=true + 0.01) == 0
-
-
-def test_the_largest_components_send_smaller_sketches():
-    assert sketch_size(2) == sketch_size(16_000) == 2048
-    assert sketch_size(1 << 17) == 256
-    assert sketch_size(1 << 15) == 1024
-    assert sketch_size(10**9) == 256

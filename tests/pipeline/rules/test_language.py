@@ -1,7 +1,6 @@
 """Which lines are of a language, by script and by models."""
 
 import pickle
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -102,14 +101,6 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
     once, num = remove_foreign_lines(text, language)
     assert remove_foreign_lines(once, language) == (once, 0)
     assert num == len(lines or [""]) - len(once.split("\n")) or not once
-
-
-def test_of_a_long_text_pieces_are_looked_at():
-    text = "\n".join([SENTENCES["en"]] * 40_000)
-    start = time.process_time()
-    assert foreign_language(text, "ko", 0.5) is not None
-    assert language_fraction(text, "en") == 1.0
-    assert time.process_time() - start < 2  # whole it would be 10 s
 
 
 def test_a_drop_says_what_the_text_is():

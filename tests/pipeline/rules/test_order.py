@@ -1,51 +1,50 @@
 """All rules of a source together: their order, and the law of the fixed point."""
 
 import pickle
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Source
-from pipeline.rules.order import document_rules
-
-_PIECES = st.sampled_from(
-    [
-        "<b>",
-        "</b>",
-        "&lt;",
-        "&amp;",
-        "<!--",
-        "-->",
-        "http://a.kr/",
-        "www.b.com",
-        "가나다",
-        "ㅋㅋㅋㅋㅋㅋ",
-        "!!!!!!",
-        "hong@naver.com",
-        "010-1234-5678",
-        "900101-1234568",
-        "무단전재 및 재배포 금지",
-        "기자 =",
-        "ⓒ 한국일보",
-        "\n",
-        "\n\n",
-        " ",
-        "[x](http://y.kr)",
-        "**굵게**",
-        "# 제목",
-        "```",
-        "漢字",
-        "ﾊﾝ",
-        "\u200b",
-        "\ufffd",
-        "1",
-        "-",
-        "@",
-        "The weather was fine, so we walked along the river all day.",
-    ]
+from pipeline.rules.markup.html import remove_html
+from pipeline.rules.markup.markdown import remove_markdown
+from pipeline.rules.markup.wiki import remove_wikitext
+from pipeline.rules.normalize import clean_text, remove_urls
+from pipeline.rules.order import (
+    CONTEXT_CHARACTERS,
+    WINDOW_CHARACTERS,
+    document_rules,
+    excerpt,
+    mask_excerpt,
 )
-_TEXTS = st.lists(_PIECES | st.characters(codec=None), max_size=20).map("".join)
+from pipeline.rules.quality import Parts
+
+# pieces that meet each other badly, between any characters at all
+_PIECES = [
+    *("<b>", "</b>", "<", ">", "&lt;", "&amp;", "&#60;", "&nbsp;", "&#x958;", "\u0958", "<ref>"),
+    *("script", "<script>", "</script>", "<!--", "-->", "http://", "www.", "a.kr/"),
+    *("http://a.kr/", "한글", "ㅎ", "ᅡ", "ᆫ", "\u1160", "\u119e", "ㆍ", "・", "Ａ", "！", "ﾡ"),
+    *("ﾊﾝ", "漢", "(漢)", "\u200b", "\u200d", "\u0301", "e", "\r\n", "\n", "\n\n", "\t", "\u3000"),
+    *("\u2028", "\x85", "\x00", "\ufffd", "\ud83d", "\ud83d\udc4d", "(", ")", "](", "\\", "`"),
+    *(".", "!", " ", "1", "-", "*", "**", "_", "__", "[", "]", "]:", "](/a)", "[^1]", "![", "[!"),
+    *("[[", "]]", "|", "||", "---", "# ", "> ", "```", "{{", "}}", "{{a|", "{:", "}", "{%", "%}"),
+    *(":::", ":ref:`", "`_", ".. a::", "= ", "==", "''", "a", "title: a", "ㅋㅋㅋ", "하하하"),
+    *("ㅋㅎ", "!!!!!!", "....", "〇", "OOO", "@", "ì•ˆ", "ë…•", "Ã", "©", "¾È³ç", "@가나"),
+    *("《か》", "｜", "［＃", "］", "底本：", "青空文庫", "</ref>", "hong@naver.com"),
+    *("010-1234-5678", "900101-1234568", "기자 =", "~", "^", "무단전재 및 재배포 금지"),
+    *("ⓒ 한국일보", "The weather was fine, so we walked by the river.", "'"),
+]
+_TEXTS = st.lists(st.sampled_from(_PIECES) | st.characters(codec=None), max_size=25).map("".join)
+_CHOICES = [
+    {},
+    {"profile": "web"},
+    {"profile": "comments", "hanja": "drop"},
+    {"max_repeats": 1, "hanja": "drop"},
+    {"code": "ja"},
+    {"code": "en", "max_repeats": 0},
+]
 
 
 def _rules(code="ko", profile="none", **options):
@@ -53,16 +52,36 @@ def _rules(code="ko", profile="none", **options):
     return document_rules(source, CleanConfig(sources=(source,), **options))
 
 
-@pytest.mark.parametrize("profile", ["none", "comments", "web"])
-@given(text=_TEXTS)
-@settings(max_examples=300, deadline=None)
-def test_cleaning_twice_is_cleaning_once(profile, text):
-    rules = _rules(profile=profile, remove_foreign_lines=True)
-    once = rules.clean(text)
-    again = rules.clean(once.text)
-    assert again.text == once.text
-    if once.drop is None or once.drop.reason != "undecodable":
-        assert again.drop == once.drop
+@pytest.mark.parametrize("options", _CHOICES)
+@given(text=_TEXTS | st.text("가ㅋa1 \n.~^'\"!;(", max_size=30))
+@settings(max_examples=400, deadline=None)
+def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text):
+    rules = _rules(remove_foreign_lines=True, **options)
+    outcome = rules.clean(text)
+    if outcome.drop is not None and outcome.drop.reason == "undecodable":
+        return
+    once = outcome.text
+    again = rules.clean(once)
+    assert (again.text, again.altered, again.drop) == (once, {}, outcome.drop)
+    assert (once == text) == (not outcome.altered)
+    assert {name for name, _ in rules.changes(text)} == outcome.altered.keys()
+    assert unicodedata.is_normalized("NFC", once)
+    assert once.encode("utf-8").decode("utf-8") == once == once.strip()
+    assert not any(blank in once for blank in ("  ", "\n\n\n"))
+    assert not {c for c in once if unicodedata.category(c) == "Cc"} - {"\n"}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("[", "[a](", "![", "[a]: ", "**", "_a ", "{{a(", "|a", "> ", "`a <", "\\", "---\n"),
+        *("<a>b", "<!--", "&#", "http://a", "](http://a ", "1-", "a@", "010-1234-", "''a", "ⓒ"),
+    ],
+)
+def test_a_long_row_of_one_mark_comes_to_an_end(piece):
+    """In time that is linear; quadratic would be minutes."""
+    once = _rules().clean("차량 " + piece * 10_000).text
+    assert _rules().clean(once).text == once
 
 
 def test_every_change_is_counted():
@@ -76,20 +95,6 @@ def test_every_change_is_counted():
     assert outcome.altered["email_masked"] == 2
     assert outcome.altered["boilerplate_removed"] == 1
     assert outcome.altered["html_removed"] == outcome.altered["url_removed"] == 1
-
-
-# what a comment is made of, and the marks that other rules would know there
-_PLAIN_TEXTS = st.text(alphabet="가ㅋa1 \n.~^'\"!;(", max_size=30)
-
-
-@pytest.mark.parametrize("profile", ["none", "comments"])
-@given(text=_TEXTS | _PLAIN_TEXTS)
-@settings(max_examples=400, deadline=None)
-def test_what_is_shown_of_the_rules_is_what_was_counted(profile, text):
-    rules = _rules(profile=profile, remove_foreign_lines=True)
-    outcome = rules.clean(text)
-    if outcome.drop is None or outcome.drop.reason != "undecodable":
-        assert {name for name, _ in rules.changes(text)} == outcome.altered.keys()
 
 
 def test_what_is_shown_of_the_rules():
@@ -151,3 +156,112 @@ def test_rules_go_to_workers():
     rules = _rules(profile="web")
     text = "<b>문의</b>는 hong@naver.com 으로 주십시오."
     assert pickle.loads(pickle.dumps(rules)).clean(text) == rules.clean(text)
+
+
+@given(st.text("ab \n"), st.text("ab \n"), st.text("ab \n", max_size=200))
+def test_an_excerpt_shows_the_first_difference(one, other, start):
+    before, after = start + one, start + other
+    left, right = excerpt(before, after).split("  →  ", 1)
+    if before != after:
+        assert left != right
+    assert len(left) <= WINDOW_CHARACTERS + 2
+    assert len(right) <= WINDOW_CHARACTERS + 2
+
+
+def test_an_excerpt_by_hand():
+    assert excerpt("a\u200bb", "ab") == "a\\u200bb  →  ab"
+    long = "가" * 500
+    left, _ = excerpt(f"{long}<b>{long}", long + long).split("  →  ")
+    assert (
+        left
+        == f"…{'가' * CONTEXT_CHARACTERS}<b>{'가' * (WINDOW_CHARACTERS - CONTEXT_CHARACTERS - 3)}…"
+    )
+
+
+def test_a_mask_is_shown_though_another_stands_before_it():
+    before = f"mail a@b.kr {'말 ' * 100}call 010-1234-5678 now"
+    after = before.replace("a@b.kr", "<email>").replace("010-1234-5678", "<phone>")
+    assert "mail a@*** 말" in mask_excerpt(before, after, "<email>")
+    left, right = mask_excerpt(before, after, "<phone>").split("  →  ")
+    assert "call 01*** now" in left
+    assert "call <phone> now" in right
+
+
+def test_an_excerpt_shows_no_personal_data_though_several_follow_one_another():
+    before = "write to kim.gu@hanmail.net, lee@naver.com or 010-2345-6789 today"
+    after = "write to <email>, <email> or <phone> today"
+    for mask, start in (("<email>", "to ki***, <email>"), ("<phone>", "or 01*** today")):
+        shown = mask_excerpt(before, after, mask)
+        assert start in shown
+        assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))
+
+
+def test_rule_changes_are_those_of_each_rule_in_turn():
+    rules = (("upper", str.upper), ("strip", str.strip), ("same", lambda text: text))
+    changes = []
+    clean_text(" a ", rules, lambda *change: changes.append(change))
+    assert changes == [("upper", " a ", " A "), ("strip", " A ", "A")]
+
+
+def _clean(text, language="en", profile="documentation"):
+    source = Source(kind="jsonl", language=language, path="x", profile=profile)
+    return document_rules(source, CleanConfig(sources=(source,))).clean(text)
+
+
+def test_a_bracket_that_closes_a_tag_is_no_quotation():
+    text = 'Alles, das\n<a href="/x"\n>Fließtext</a\n> annimmt.'
+    assert _clean(text, "de").text == "Alles, das\nFließtext annimmt."
+
+
+def test_entities_that_are_spoken_of_stay():
+    assert remove_html("Write `&lt;` for `<` and a &lt; b") == "Write `&lt;` for `<` and a < b"
+
+
+def test_addresses_go_with_their_brackets():
+    assert remove_urls("Paper [https://a.org/x?id=1], code (http://b.org).") == "Paper , code ."
+    assert remove_urls("get(http://b.org)") == "get()"
+
+
+def test_wikitext_is_put_together():
+    text = "= Title =\n= = Life = =\n= = = Early = = =\n2 @,@ 500 well @-@ known ; 3 @.@ 5"
+    assert remove_wikitext(text) == "Title\nLife\nEarly\n2,500 well-known ; 3.5"
+    assert remove_wikitext("a @ b, x @y, a = = b") == "a @ b, x @y, a = = b"
+
+
+def test_blocks_of_data_go_and_short_ones_stay():
+    lines = "".join(f'"field_{number}": {number},\n' for number in range(9))
+    assert remove_markdown(f"Before\n```json\n{{\n{lines}}}\n```\nAfter") == "Before\n\nAfter"
+    assert remove_markdown('```json\n{ "a": 1 }\n```') == '\n{ "a": 1 }\n'
+    assert lines in remove_markdown(f"```python\nd = {{\n{lines}}}\n```")
+
+
+def test_pages_that_repeat_a_schema_are_kept_for_their_words():
+    schema = '"kind": "text",\n"id": null,\n"type": "value"\n},\n' * 40
+    words = "The corpus holds letters that farmers wrote to their families in the last century."
+    page = f"# letters\n\n{words}\n\n```json\n{{\n{schema}}}\n```\n"
+    outcome = _clean(page)
+    assert outcome.drop is None
+    assert outcome.text == f"letters\n\n{words}"
+
+
+def test_lists_of_names_are_not_taken_for_their_bullets():
+    """At any length: every n-th word of such a list may be a bullet."""
+    for num in range(200, 2000, 37):
+        words = Parts(" ".join(f"* name{n}" for n in range(num)), "en").sample
+        assert 0.4 < sum(word == "*" for word in words) / len(words) < 0.6
+
+
+def test_a_sample_is_of_words_of_the_text_in_their_order():
+    for num in (1, 299, 300, 301, 700, 5003):
+        sample = [int(word) for word in Parts(" ".join(map(str, range(num))), "en").sample]
+        assert sample == sorted(set(sample))
+        assert min(num, 150) <= len(sample) <= 300
+        assert sample[-1] >= 0.98 * (num - 1)
+
+
+def test_english_comments_make_no_foreign_document():
+    code = "// Verify that the given pointer has not been released by somebody else before.\n" * 6
+    text = f"Active ou désactive le point d’arrêt dans la fenêtre du débogueur.\n\n{code}"
+    assert _clean(text, "fr").drop is None
+    english = "Verify that the given pointer has not been released by somebody else before.\n" * 6
+    assert _clean(english, "fr").drop.reason == "foreign_language"

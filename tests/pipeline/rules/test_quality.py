@@ -1,5 +1,6 @@
 """Statistics of quality against brute force, and rules against texts made to break them."""
 
+import random
 from collections import Counter
 from typing import get_args
 
@@ -13,7 +14,7 @@ from pipeline.rules.data import read_table
 from pipeline.rules.language import foreign_language
 from pipeline.rules.quality import RULES, has_no_letters, limits_for, quality
 from pipeline.rules.scripts import has_spaces
-from pipeline.rules.text_parts import Parts, most_in_a_bin, repeated_fraction, top_fraction
+from pipeline.rules.text_parts import SHORT, Parts, most_in_a_bin, repeated_fraction, top_fraction
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
 
@@ -142,12 +143,6 @@ def test_repetition_is_found_between_other_words():
     assert drop.reason in {"top_2gram", "top_3gram", "top_4gram", "duplicate_ngrams"}
 
 
-def test_a_detail_names_value_and_limit():
-    drop = quality("짧은 글", "ko", limits_for("ko", "web"))
-    assert drop is not None
-    assert drop.detail == "2; min_words = 10"
-
-
 def test_no_letters():
     assert has_no_letters("12:30 ~ 13:00 !!! ㅠ") is None
     assert has_no_letters("ok") is None
@@ -185,19 +180,6 @@ def test_word_lengths_are_no_matter_without_spaces():
     assert not has_spaces("th")
     assert has_spaces("ko")
     assert limits_for("zh", "web").max_mean_word_length is None
-
-
-@pytest.mark.parametrize(("profile", "num_characters"), [("web", 9), ("comments", 46)])
-def test_korean_without_spaces_is_korean(profile, num_characters):
-    most = limits_for("ko", profile).max_mean_word_length
-    assert most
-    assert num_characters <= most < 6 * num_characters
-
-
-def test_only_korean_is_asked_for_particles():
-    assert limits_for("ko", "web").min_particles
-    assert limits_for("en", "web").min_particles is None
-    assert limits_for("en", "documentation").min_particles is None
 
 
 def test_a_language_goes_before_all_and_both_before_the_profile():
@@ -248,3 +230,46 @@ def test_languages_have_only_limits_and_words_that_are_read():
         assert row.keys() <= table["other"].keys() | words
         assert len(row.get("max_top_ngrams", "234")) == 3
         assert len(row.get("max_duplicate_ngrams", "5-10..")) == 6
+
+
+_SPACED = st.lists(
+    st.sampled_from(["가", "나다", "a", "bc", "漢", " ", "  ", "\n", "\n\n"]), min_size=600
+)
+
+
+@given(_SPACED.map("".join), st.sampled_from(["ko", "ja"]))
+def test_words_are_those_of_split(text, language):
+    parts, words = Parts(text, language), text.split()
+    assert parts.num_between_spaces == len(words)
+    assert parts.lengths.tolist() == [len(word) for word in words]
+    assert parts.num_characters == len("".join(words))
+    step = len(words) // 300 + 1
+    assert len(parts.sample) == len(words) // step
+    for place, word in enumerate(parts.sample):
+        assert word in words[place * step : (place + 1) * step]
+    assert parts.first_words(7) == words[:7]
+
+
+@given(_SPACED.map("".join))
+def test_equal_words_and_no_others_have_equal_hashes(text):
+    words, hashes = text.split(), Parts(text, "ko").units[0].tolist()
+    assert len(hashes) == len(words)
+    assert len(set(zip(words, hashes, strict=True))) == len(set(words)) == len(set(hashes))
+
+
+@pytest.mark.parametrize("space", [" ", "\t"])
+def test_hashes_do_not_know_the_place_of_a_word(space):
+    """Over several blocks, and with white space that arrays leave to `str.split`."""
+    random.seed(0)
+    vocabulary = ["".join(random.choices("가나다라마바사", k=length)) for length in range(1, 40)]
+    words = random.choices(vocabulary, k=9000)
+    text = space.join(words)
+    assert len(text) > SHORT
+    hashes = Parts(text, "ko").units[0].tolist()
+    assert len(set(zip(words, hashes, strict=True))) == len(set(words)) == len(set(hashes))
+
+
+def test_a_word_longer_than_a_block():
+    text = "가나 " * 200 + "x" * 200_000 + " 가나"
+    hashes = Parts(text, "ko").units[0].tolist()
+    assert hashes[0] == hashes[199] == hashes[-1] != hashes[-2]

@@ -69,7 +69,7 @@ def test_four_repeats(text, expected):
 @pytest.mark.parametrize(
     "text", ["0000000", "wwwwww zzzzzz", "((((((", "一一一一一一", "ㅋㅋㅋㅋ", "a === b", ""]
 )
-def test_stays(text):
+def test_a_few_repeats_stay(text):
     assert squeeze_repeats(4)(text) == text
 
 

@@ -2,7 +2,6 @@
 
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,14 +77,3 @@ def test_a_text_has_the_share_of_letters_of_its_repetitions(repeats):
 def test_digits_symbols_and_lone_accents_are_no_letters():
     assert script_counts("12 ³ ½ + _ \u0301 。 ~ \ud800") == {}
     assert script_counts("") == {}
-
-
-def test_jamo_are_hangul_and_digits_are_nothing():
-    assert script_counts("가나 ab 12") == {"Hang": 2, "Latn": 2}
-    assert script_counts("ㅋㅋ") == {"Hang": 2}
-
-
-def test_one_block_of_counts_for_one_line():
-    assert np.array_equal(
-        line_counts("가\n"), np.vstack([line_counts("가\n")[:1], line_counts("")])
-    )

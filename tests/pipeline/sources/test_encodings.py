@@ -7,23 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.config.clean import Source
-from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import guess_encoding, to_utf8
 from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import read_file
+from tests.pipeline.sources.reading import read_path
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."
 JAPANESE = "これは日本語の文です。二つ目の文もあります。"
 CHINESE = "这是一句中文。这里还有第二句话。"
 RUSSIAN = "Это русский текст. Вот ещё одно предложение."
 GERMAN = "Grüße aus Köln, schöne Straßen und fröhliche Gäste."
-
-
-def _read(path, language="ko", kind="text", max_line_bytes=1_000_000, **options):
-    source = Source(kind=kind, language=language, path="*", **options)
-    file = InputFile(str(path), path.stat().st_size, 0, 0)
-    return list(read_file(file, source, max_line_bytes))
 
 
 @pytest.mark.parametrize(
@@ -47,12 +39,12 @@ def test_rows_are_those_of_the_decoded_text(tmp_path, encoding, line):
     path.write_bytes("\n".join(lines).encode(encoding))
     lines[0] = lines[0].removeprefix("\ufeff")
     expected = [Raw(i + 1, text) for i, text in enumerate(lines)]
-    assert _read(path, encoding=encoding, document="line") == expected
+    assert read_path(path, "text", encoding=encoding, document="line") == expected
 
     path = tmp_path / "a.jsonl.bz2"
     rows = "".join(json.dumps({"text": t}, ensure_ascii=False) + "\n" for t in lines)
     path.write_bytes(bz2.compress(rows.encode(encoding)))
-    assert _read(path, kind="jsonl", encoding=encoding) == expected
+    assert read_path(path, encoding=encoding) == expected
 
 
 @given(
@@ -70,17 +62,10 @@ def test_chunks_may_end_within_a_character(text, encoding, chunk_bytes):
 def test_a_bad_place_is_a_fault_of_its_row_alone(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("가나\n".encode("cp949") + b"\xff\x81\n" + "다라".encode("cp949"))
-    first, fault, last = _read(path, encoding="cp949", document="line")
+    first, fault, last = read_path(path, "text", encoding="cp949", document="line")
     assert (first, last) == (Raw(1, "가나"), Raw(3, "다라"))
     assert (fault.row, fault.reason) == (2, "wrong_encoding")
     assert fault.detail == "bytes that are not cp949"
-
-
-def test_a_letter_cut_off_at_the_end_is_a_fault(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes("가\n나".encode("utf-16")[:-1])
-    assert [item.row for item in _read(path, encoding="utf-16", document="line")] == [1, 2]
-    assert isinstance(_read(path, encoding="utf-16", document="line")[1], Fault)
 
 
 @pytest.mark.parametrize(
@@ -114,18 +99,18 @@ def test_no_encoding_is_guessed_for_what_is_no_text(data):
 def test_the_fault_of_a_wrong_encoding_says_which_it_may_be(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("\n".join([KOREAN] * 200).encode("cp949"))
-    faults = _read(path, document="line")
+    faults = read_path(path, "text", document="line")
     assert len(faults) == 200
     assert all("the file reads as cp949: set source.encoding" in f.detail for f in faults[:100])
 
     path.write_bytes("\n".join([KOREAN] * 20).encode())
-    (first, *_) = _read(path, document="line", encoding="cp949")
+    (first, *_) = read_path(path, "text", document="line", encoding="cp949")
     assert "the file reads as utf-8" in first.detail
 
 
 def test_one_bad_row_among_good_ones_gives_no_hint(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(f"{KOREAN}\n{KOREAN}\n".encode() + KOREAN.encode("cp949") + b"\n")
-    *_, fault = _read(path, document="line")
+    *_, fault = read_path(path, "text", document="line")
     assert isinstance(fault, Fault)
     assert "reads as" not in fault.detail

@@ -1,32 +1,27 @@
 """Data sets of the hub's kinds: saved folders, folders of files, and what goes wrong."""
 
-import json
 import shutil
 
 import pytest
 
-from electrify.config.clean import Source
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.raw import Fault
 from pipeline.sources.readers import read_file
+from tests.pipeline.sources.reading import read_files, source_of
 
 datasets = pytest.importorskip("datasets")
 
 LINE_BYTES = 1_000
 
 
+def _read(source):
+    files = expand_sources([source])
+    return files, read_files(files, source, LINE_BYTES)
+
+
 @pytest.fixture(autouse=True)
 def _quiet():
     datasets.disable_progress_bars()
-
-
-def _source(path, **options):
-    return Source(kind="huggingface", language="ko", path=str(path), **options)
-
-
-def _read(source):
-    files = expand_sources([source])
-    return files, [item for file in files for item in read_file(file, source, LINE_BYTES)]
 
 
 def _rows(count=10):
@@ -44,7 +39,7 @@ TEXTS = [f"글 {i}" for i in range(10)]
 
 def test_a_saved_data_set_by_its_files(tmp_path):
     _rows().save_to_disk(tmp_path / "korean", num_shards=3)
-    files, items = _read(_source(tmp_path / "korean"))
+    files, items = _read(source_of("huggingface", tmp_path / "korean"))
     assert [file.path.rpartition("/")[2] for file in files] == [
         f"data-{i:05d}-of-00003.arrow" for i in range(3)
     ]
@@ -57,10 +52,10 @@ def test_a_saved_data_set_by_its_files(tmp_path):
 def test_the_split_of_a_saved_dictionary(tmp_path):
     both = datasets.DatasetDict(train=_rows(3), test=_rows(2))
     both.save_to_disk(tmp_path / "both")
-    assert len(_read(_source(tmp_path / "both"))[1]) == 3
-    assert len(_read(_source(tmp_path / "both", split="test"))[1]) == 2
+    assert len(_read(source_of("huggingface", tmp_path / "both"))[1]) == 3
+    assert len(_read(source_of("huggingface", tmp_path / "both", split="test"))[1]) == 2
     with pytest.raises(ValueError, match=r"no split 'dev' \(there are: train, test\)"):
-        expand_sources([_source(tmp_path / "both", split="dev")])
+        expand_sources([source_of("huggingface", tmp_path / "both", split="dev")])
 
 
 def test_threads_and_long_rows_of_a_saved_data_set(tmp_path):
@@ -68,7 +63,7 @@ def test_threads_and_long_rows_of_a_saved_data_set(tmp_path):
         {"text": ["가", "나", "다" * 500, "라"], "post": [1, 1, 1, 2]}
     )
     rows.save_to_disk(tmp_path / "a")
-    _, items = _read(_source(tmp_path / "a", thread_field="post"))
+    _, items = _read(source_of("huggingface", tmp_path / "a", thread_field="post"))
     assert [i.reason if isinstance(i, Fault) else i.text for i in items] == [
         "가\n나",
         "line_too_long",
@@ -87,7 +82,7 @@ def _folder(tmp_path):
 
 def test_a_data_set_of_files_by_its_shards(tmp_path):
     folder = _folder(tmp_path)
-    files, items = _read(_source(folder))
+    files, items = _read(source_of("huggingface", folder))
     assert [(file.part, file.num_parts, file.file_index) for file in files] == [
         (0, 2, 0),
         (1, 2, 1),
@@ -98,7 +93,7 @@ def test_a_data_set_of_files_by_its_shards(tmp_path):
     (mark,) = fingerprints(files).values()
 
     _rows(3).to_parquet(folder / "part-1.parquet")
-    assert list(fingerprints(expand_sources([_source(folder)])).values()) != [mark]
+    assert list(fingerprints(expand_sources([source_of("huggingface", folder)])).values()) != [mark]
 
 
 def test_splits_of_one_folder_are_all_in_its_fingerprint(tmp_path):
@@ -106,7 +101,7 @@ def test_splits_of_one_folder_are_all_in_its_fingerprint(tmp_path):
     folder.mkdir()
     for split in ("train", "test"):
         _rows(3).to_parquet(folder / f"{split}.parquet")
-    sources = [_source(folder, split=split) for split in ("train", "test")]
+    sources = [source_of("huggingface", folder, split=split) for split in ("train", "test")]
     marks = [fingerprints(expand_sources(sources))]
     for split in ("train", "test"):
         _rows(4).to_parquet(folder / f"{split}.parquet")
@@ -115,24 +110,9 @@ def test_splits_of_one_folder_are_all_in_its_fingerprint(tmp_path):
 
 
 def test_max_documents_counts_through_the_shards(tmp_path):
-    files, items = _read(_source(_folder(tmp_path), max_documents=7))
+    files, items = _read(source_of("huggingface", _folder(tmp_path), max_documents=7))
     assert len(files) == 1
     assert [item.text for item in items] == TEXTS[:7]
-
-
-def test_rows_that_cannot_be_read_are_faults(tmp_path):
-    folder = tmp_path / "files"
-    folder.mkdir()
-    rows = [{"text": "글"}, {"text": None}, {"text": "가" * 400}, {"text": "끝"}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
-    _, items = _read(_source(folder))
-    assert [i.reason if isinstance(i, Fault) else i.text for i in items] == [
-        "글",
-        "wrong_type",
-        "line_too_long",
-        "끝",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -145,12 +125,12 @@ def test_rows_that_cannot_be_read_are_faults(tmp_path):
 )
 def test_what_a_data_set_does_not_have_is_an_error(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        expand_sources([_source(_folder(tmp_path), **options)])
+        expand_sources([source_of("huggingface", _folder(tmp_path), **options)])
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match=r"sources\[0\]\.path = .*no such folder"):
-        expand_sources([_source(tmp_path / "none")])
+        expand_sources([source_of("huggingface", tmp_path / "none")])
 
 
 def test_a_hub_that_is_not_reached_is_an_error(monkeypatch):
@@ -159,11 +139,11 @@ def test_a_hub_that_is_not_reached_is_an_error(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset_builder", refuse)
     with pytest.raises(ValueError, match=r"'some/set' cannot be opened: ConnectionError: Couldn't"):
-        expand_sources([_source("some/set")])
+        expand_sources([source_of("huggingface", "some/set")])
 
 
 def test_a_data_set_that_goes_away_while_it_is_read_is_an_error(tmp_path):
-    source = _source(_folder(tmp_path))
+    source = source_of("huggingface", _folder(tmp_path))
     files = expand_sources([source])
     shutil.rmtree(tmp_path / "files")
     with pytest.raises(ValueError, match=r"files \(shard 1 of 2\) cannot be read"):

@@ -5,7 +5,6 @@ import gzip
 import json
 import lzma
 import random
-import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,20 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electrify.config.clean import Source
-from pipeline.sources.files import expand_sources
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.readers import Fault, Raw, TooLong, read_file, read_lines
-
-LINE_BYTES = 1_000_000
-
-
-def _source(kind="jsonl", **options):
-    return Source(kind=kind, language="ko", path="*", **options)
-
-
-def _read(path, source=None, max_line_bytes=LINE_BYTES):
-    file = InputFile(str(path), path.stat().st_size, 0, 0)
-    return list(read_file(file, source or _source(), max_line_bytes))
+from pipeline.sources.lines import read_lines
+from pipeline.sources.raw import Fault, Raw, TooLong
+from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source
 
 
 @given(
@@ -68,7 +56,7 @@ def test_packed_files_of_several_parts(tmp_path, ending):
     pack = _PACKERS[ending]
     # two packed parts one after the other are one file, as `cat a.gz b.gz` makes
     path.write_bytes(pack(b"\xef\xbb\xbf" + b"".join(rows[:900])) + pack(b"".join(rows[900:])))
-    assert _read(path) == [Raw(i + 1, f"글 {i}") for i in range(2000)]
+    assert read_path(path) == [Raw(i + 1, f"글 {i}") for i in range(2000)]
 
 
 @pytest.mark.parametrize("ending", [e for e in _PACKERS if e != ".jsonl"])
@@ -79,7 +67,7 @@ def test_truncated_file_keeps_what_came_before(tmp_path, ending):
     packed = _PACKERS[ending]("\n".join(rows).encode())
     path = tmp_path / f"a{ending}"
     path.write_bytes(packed[: len(packed) // 2])
-    *documents, fault = _read(path)
+    *documents, fault = read_path(path)
     assert [document.text for document in documents] == [
         json.loads(row)["text"] for row in rows[: len(documents)]
     ]
@@ -92,15 +80,8 @@ def test_file_that_is_not_what_its_name_says(tmp_path):
     for ending in (".jsonl.gz", ".jsonl.bz2", ".jsonl.xz", ".jsonl.zst", ".parquet"):
         path = tmp_path / f"a{ending}"
         path.write_bytes(b"no such thing\n" * 10)
-        (fault,) = _read(path, _source("parquet" if ending == ".parquet" else "jsonl"))
+        (fault,) = read_path(path, "parquet" if ending == ".parquet" else "jsonl")
         assert (fault.reason, fault.row) == ("unreadable_file", 1)
-
-
-@pytest.mark.parametrize("ending", [*_PACKERS, ".txt"])
-def test_empty_file(tmp_path, ending):
-    path = tmp_path / f"a{ending}"
-    path.write_bytes(b"")
-    assert _read(path, _source("text" if ending == ".txt" else "jsonl")) == []
 
 
 def test_fields_of_a_row(tmp_path):
@@ -111,7 +92,7 @@ def test_fields_of_a_row(tmp_path):
         '{"body": "나", "source": 3, "url": null, "license": "m"}',
         encoding="utf-8",
     )
-    assert _read(path, _source(text_field="body")) == [
+    assert read_path(path, text_field="body") == [
         Raw(1, "가", "s", "u", "l", source_id="x"),
         Raw(3, "나", None, None, "m"),
     ]
@@ -134,7 +115,7 @@ def test_fields_of_a_row(tmp_path):
 def test_a_bad_line_is_a_fault_and_the_rest_is_read(tmp_path, line, reason, detail):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "first"}\n' + line + b'\n{"text": "last"}\n')
-    first, fault, last = _read(path)
+    first, fault, last = read_path(path)
     assert (first, last) == (Raw(1, "first"), Raw(3, "last"))
     assert (fault.row, fault.reason) == (2, reason)
     assert detail in fault.detail
@@ -144,30 +125,14 @@ def test_a_bad_line_is_a_fault_and_the_rest_is_read(tmp_path, line, reason, deta
 def test_lone_surrogates_and_nan_are_read(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "가\\ud83d", "score": NaN}\n', encoding="utf-8")
-    assert _read(path) == [Raw(1, "가\ud83d")]
+    assert read_path(path) == [Raw(1, "가\ud83d")]
 
 
 def test_max_documents_counts_documents_alone(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a"}\nbroken\n{"text": "b"}\n{"text": "c"}\n', encoding="utf-8")
-    items = _read(path, _source(max_documents=2))
+    items = read_path(path, max_documents=2)
     assert [item.row for item in items] == [1, 2, 3]
-
-
-def test_long_line_is_not_held(tmp_path):
-    path = tmp_path / "a.jsonl"
-    with path.open("wb") as file:
-        file.write(b'{"text": "first"}\n')
-        for _ in range(50):
-            file.write(b"a" * 1_000_000)
-        file.write(b'\n{"text": "last"}\n')
-    tracemalloc.start()
-    first, fault, last = _read(path, max_line_bytes=2_000_000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (first.text, fault.reason, last.text) == ("first", "line_too_long", "last")
-    assert "50,000,000 bytes" in fault.detail
-    assert peak < 12_000_000
 
 
 TEXT = "하나\n둘\n\n  \r\n셋\r\n넷\n\n\n다섯"
@@ -184,14 +149,14 @@ TEXT = "하나\n둘\n\n  \r\n셋\r\n넷\n\n\n다섯"
 def test_text_documents(tmp_path, document, expected):
     path = tmp_path / "a.txt"
     path.write_bytes(TEXT.encode())
-    assert _read(path, _source("text", document=document)) == [Raw(*e) for e in expected]
+    assert read_path(path, "text", document=document) == [Raw(*e) for e in expected]
 
 
 @pytest.mark.parametrize(("document", "row"), [("line", 3), ("block", 3), ("file", 1)])
 def test_text_that_is_no_utf8(tmp_path, document, row):
     path = tmp_path / "a.txt"
     path.write_bytes("가\n\n".encode() + "나".encode("cp949") + b"\n\n")
-    items = _read(path, _source("text", document=document))
+    items = read_path(path, "text", document=document)
     assert [(i.row, i.reason) for i in items if isinstance(i, Fault)] == [(row, "invalid_utf8")]
     assert len(items) == (1 if document == "file" else 2)
 
@@ -201,7 +166,7 @@ def test_text_document_that_is_too_long(tmp_path, document):
     path = tmp_path / "a.txt"
     separator = b"" if document == "line" else b"b\n" * 30
     path.write_bytes(b"first\n\n" + b"a" * 60 + b"\n" + separator + b"\nlast\n")
-    items = _read(path, _source("text", document=document), max_line_bytes=50)
+    items = read_path(path, "text", 50, document=document)
     expected = ["line_too_long"] if document == "file" else ["first", "line_too_long", "last"]
     assert [i.reason if isinstance(i, Fault) else i.text for i in items] == expected
 
@@ -218,7 +183,7 @@ def test_parquet(tmp_path):
         }
     )
     pq.write_table(table, path, row_group_size=300)
-    items = _read(path, _source("parquet"))
+    items = read_path(path, "parquet")
     assert items == [Raw(i + 1, t, "s" if i % 2 else None, None, "l") for i, t in enumerate(texts)]
 
 
@@ -226,7 +191,7 @@ def test_parquet_with_dictionary_and_large_strings(tmp_path):
     path = tmp_path / "a.parquet"
     text = pa.array(["가", "나", "가"]).dictionary_encode()
     pq.write_table(pa.table({"text": text, "url": pa.array(["u"] * 3, pa.large_string())}), path)
-    assert _read(path, _source("parquet")) == [
+    assert read_path(path, "parquet") == [
         Raw(1, "가", None, "u"),
         Raw(2, "나", None, "u"),
         Raw(3, "가", None, "u"),
@@ -236,10 +201,10 @@ def test_parquet_with_dictionary_and_large_strings(tmp_path):
 def test_parquet_faults(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": ["가"], "n": [1]}), path)
-    (fault,) = _read(path, _source("parquet"))
+    (fault,) = read_path(path, "parquet")
     assert fault.reason == "unreadable_file"
     assert "no column 'text' (there are: body, n)" in fault.detail
-    (fault,) = _read(path, _source("parquet", text_field="n"))
+    (fault,) = read_path(path, "parquet", text_field="n")
     assert fault.reason == "unreadable_file"
     assert "column 'n' is int64, not a string" in fault.detail
 
@@ -248,7 +213,7 @@ def test_parquet_faults(tmp_path):
     )
     column = pa.chunked_array([pa.array(["가", None]), bad, pa.array(["나" * 30])])
     pq.write_table(pa.table({"text": column}), path)
-    items = _read(path, _source("parquet"), max_line_bytes=50)
+    items = read_path(path, "parquet", max_line_bytes=50)
     assert items[0] == Raw(1, "가")
     assert [(i.row, i.reason) for i in items[1:]] == [
         (2, "wrong_type"),
@@ -278,8 +243,7 @@ def test_the_id_of_a_row(tmp_path, kind):
             table.to_parquet(path / "a.parquet")
 
     def read(**options):
-        one = Source(path=str(path), **source, **options)
-        return [item for f in expand_sources([one]) for item in read_file(f, one, LINE_BYTES)]
+        return read_source(Source(path=str(path), **source, **options))
 
     assert [item.source_id for item in read()] == ["3", None]
     assert [item.source_id for item in read(id_field="key")] == ["a", "b"]

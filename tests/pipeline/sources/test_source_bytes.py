@@ -23,8 +23,8 @@ from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from pipeline.sources.source_bytes import SourceError
+from tests.pipeline.sources.reading import LINE_BYTES, read_files, read_source, source_of
 
-LINE_BYTES = 1_000_000
 _NUMBERS = random.Random(0)
 TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(2000)]  # no packing makes it small
 
@@ -130,22 +130,18 @@ def _source(faulty, name):
     return Source(kind=kind, language="ko", path=path)
 
 
-def _read(files, source):
-    return [item for file in files for item in read_file(file, source, LINE_BYTES)]
-
-
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), RuntimeError("closed"), None])
 def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
     source = _source(faulty, name)
     files = expand_sources([source])
-    items = _read(files, source)
+    items = read_files(files, source)
     assert all(isinstance(item, Raw) for item in items)
     assert len(items) == len(TEXTS)
     faulty.breaks, _FaultyFile.error = True, error
     reason = rf"{type(error).__name__}: {error}" if error else "EOFError: it ends after .* bytes"
     with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: {reason}"):
-        _read(files, source)
+        read_files(files, source)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -154,7 +150,7 @@ def test_what_went_away_is_an_error(faulty, name):
     files = expand_sources([source])
     faulty.rm(f"/set/{name}")
     with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: FileNotFoundError"):
-        _read(files, source)
+        read_files(files, source)
     with pytest.raises(SourceError, match="cannot be read: FileNotFoundError"):
         fingerprints(files)
 
@@ -168,7 +164,7 @@ def test_a_local_file_that_is_cut_short_after_it_was_listed_is_an_error(tmp_path
     with path.open("r+b") as file:
         file.truncate(1000)
     with pytest.raises(SourceError, match="it ends after 1,000 of"):
-        _read(files, source)
+        read_files(files, source)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
@@ -194,11 +190,11 @@ def test_relative_paths_are_read_from_where_they_were_listed(tmp_path, monkeypat
     files = expand_sources([source])
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert [item.text for item in _read(files, source)] == TEXTS
+    assert [item.text for item in read_files(files, source)] == TEXTS
     assert all(file.where(1).startswith(path) for file in files)  # the same wherever it runs
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(ValueError, match=r"cannot be read: .*FileNotFoundError"):
-        _read(files, source)
+        read_files(files, source)
 
 
 def _config(tmp_path, path, **options):
@@ -256,7 +252,7 @@ def test_what_was_read_is_told_in_stored_bytes(faulty, name):
     source = _source(faulty, name)
     told = []
     files = [replace(file, on_read=told.append) for file in expand_sources([source])]
-    _read(files, source)
+    read_files(files, source)
     size = len(faulty.cat(f"/set/{name}"))
     if name == "a.parquet":  # its footer is read first, and parts of it again
         assert size <= sum(told) < 2 * size
@@ -264,11 +260,46 @@ def test_what_was_read_is_told_in_stored_bytes(faulty, name):
         assert sum(told) == size
 
 
-def test_bytes_read_say_nothing_of_their_contents(tmp_path):
-    """Junk of the listed size is a fault of the data."""
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(b"junk" * 1000)
-    source = Source(kind="jsonl", language="ko", path=str(path))
-    (fault,) = _read(expand_sources([source]), source)
-    assert isinstance(fault, Fault)
-    assert fault.reason == "unreadable_file"
+def test_packed_lines_and_tables(bucket):
+    rows = [{"text": f"글 {i}", "url": "u"} for i in range(500)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    bucket.pipe("corpus/news/b.jsonl.gz", gzip.compress(lines))
+    bucket.pipe("corpus/news/a.jsonl", b'{"text": "first"}\nbroken\n')
+    with bucket.open("corpus/table.parquet", "wb") as file:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+
+    source = source_of("jsonl", "gs://corpus/news/*.jsonl*")
+    files = expand_sources([source])
+    items = read_files(files, source)
+    assert [file.path for file in files] == [
+        "gs://corpus/news/a.jsonl",
+        "gs://corpus/news/b.jsonl.gz",
+    ]
+    assert items[0] == Raw(1, "first")
+    assert isinstance(items[1], Fault)
+    assert [item.text for item in items[2:]] == [row["text"] for row in rows]
+    assert len(set(fingerprints(files).values())) == 2
+
+    items = read_source(source_of("parquet", "gs://corpus/table.parquet"))
+    assert items == [Raw(i + 1, row["text"], url="u") for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("gs://corpus/none-*.jsonl", "matches no file"),
+        ("gs://no-such-bucket/*.jsonl", r"clean\.sources\[0\]\.path = 'gs://no-such-bucket/"),
+    ],
+)
+def test_an_address_with_nothing_behind_it(bucket, path, message):
+    with pytest.raises(ValueError, match=message):
+        expand_sources([source_of("jsonl", path)])
+
+
+def test_a_file_that_went_away_is_an_error(bucket):
+    bucket.pipe("corpus/gone.jsonl", b'{"text": "a"}\n')
+    source = source_of("jsonl", "gs://corpus/gone.jsonl")
+    (file,) = expand_sources([source])
+    bucket.rm("corpus/gone.jsonl")
+    with pytest.raises(SourceError, match=r"gs://corpus/gone\.jsonl cannot be read: FileNotFound"):
+        list(read_file(file, source, LINE_BYTES))

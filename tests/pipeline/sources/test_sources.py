@@ -4,7 +4,8 @@ import fsspec
 import pytest
 
 from electrify.config.clean import Source
-from pipeline.sources.files import GROUP_BYTES, InputFile, document_id, expand_sources, group_files
+from pipeline.sources.files import GROUP_BYTES, expand_sources, group_files
+from pipeline.sources.input_file import InputFile, document_id
 from pipeline.sources.raw import Raw
 from pipeline.sources.readers import read_file
 
@@ -28,14 +29,6 @@ def test_files_come_sorted_by_source_then_path(tmp_path):
         (1, 3, "b/2.txt"),
     ]
     assert {f.num_bytes for f in files} == {3}
-
-
-def test_relative_paths_stay_relative(tmp_path, monkeypatch):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/a.txt").write_text("글")
-    monkeypatch.chdir(tmp_path)
-    assert [f.path for f in expand_sources([_source("data/*.txt")])] == ["data/a.txt"]
-    assert [f.path for f in expand_sources([_source("./data/a.txt")])] == ["data/a.txt"]
 
 
 def test_a_name_with_glob_characters(tmp_path):

@@ -108,14 +108,6 @@ def test_a_parquet_file_that_cannot_be_opened_stays_whole_for_the_reader_to_name
     assert fault.reason == "unreadable_file"
 
 
-def test_a_parquet_file_without_the_column_is_one_fault(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"body": ["a" * 100] * 50}), path, row_group_size=10)
-    (file,) = split_file(_file(path), _source("parquet"), part_bytes=10)
-    (fault,) = read_file(file, _source("parquet"), 1000)
-    assert fault.reason == "unreadable_file"
-
-
 @pytest.mark.parametrize(
     ("name", "source"),
     [

@@ -1,18 +1,13 @@
 """Common Crawl's WET files."""
 
 import gzip
-import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.config.clean import Source
-from pipeline.sources.input_file import InputFile
 from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import read_file
-
-SOURCE = Source(kind="wet", language="ko", path="*")
+from tests.pipeline.sources.reading import read_path, with_peak
 
 
 def _record(text, url="https://a.example/1", kind="conversion", length=None):
@@ -28,10 +23,6 @@ def _record(text, url="https://a.example/1", kind="conversion", length=None):
 INFO = _record("Software-Info: x\r\n", kind="warcinfo")
 
 
-def _read(path, max_line_bytes=1_000_000):
-    return list(read_file(InputFile(str(path), 0, 0, 0), SOURCE, max_line_bytes))
-
-
 @pytest.fixture
 def read(tmp_path):
     """Reads records, each packed as a member of its own, as Common Crawl does."""
@@ -39,7 +30,7 @@ def read(tmp_path):
     def read_records(*records, max_line_bytes=1_000_000):
         path = tmp_path / "CC-MAIN.warc.wet.gz"
         path.write_bytes(b"".join(gzip.compress(record) for record in records))
-        return _read(path, max_line_bytes)
+        return read_path(path, "wet", max_line_bytes)
 
     return read_records
 
@@ -66,7 +57,7 @@ def test_texts_come_back_whatever_is_in_them(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("wet") / "a.warc.wet"
     path.write_bytes(b"".join(_record(text) for text in texts))
     expected = [Raw(i + 1, t, url="https://a.example/1") for i, t in enumerate(texts) if t.strip()]
-    assert _read(path) == expected
+    assert read_path(path, "wet") == expected
 
 
 def test_a_broken_record_is_a_fault_and_the_next_is_found(read):
@@ -103,13 +94,13 @@ def test_a_file_that_ends_within_a_record(tmp_path):
     data = b"".join(gzip.compress(r) for r in (_record("첫"), _record("글" * 1000)))
     path = tmp_path / "a.warc.wet.gz"
     path.write_bytes(data[:-20])
-    first, *faults = _read(path)
+    first, *faults = read_path(path, "wet")
     assert first.text == "첫"
     assert [fault.reason for fault in faults] == ["unreadable_file"]
 
     path = tmp_path / "a.warc.wet"
     path.write_bytes(_record("첫") + _record("글" * 1000)[:-500])
-    first, fault = _read(path)
+    first, fault = read_path(path, "wet")
     assert (first.text, fault.reason) == ("첫", "unreadable_file")
 
 
@@ -120,26 +111,8 @@ def test_a_record_that_is_too_long_is_not_held(tmp_path):
         for _ in range(30):
             file.write(b"a" * 1_000_000)
         file.write(b"\r\n\r\n" + _record("끝"))
-    tracemalloc.start()
-    fault, last = _read(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    (fault, last), peak = with_peak(lambda: read_path(path, "wet"))
     assert isinstance(fault, Fault)
     assert (fault.reason, last.text) == ("line_too_long", "끝")
     assert "30,000,000 bytes" in fault.detail
-    assert peak < 6_000_000
-
-
-def test_a_header_without_end_is_not_held(tmp_path):
-    path = tmp_path / "a.warc.wet"
-    with path.open("wb") as file:
-        file.write(b"WARC/1.0\r\nX: ")
-        for _ in range(20):
-            file.write(b"a" * 1_000_000)
-        file.write(b"\r\n\r\n" + _record("끝"))
-    tracemalloc.start()
-    items = _read(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [item.text for item in items if isinstance(item, Raw)] == ["끝"]
     assert peak < 6_000_000

@@ -2,14 +2,11 @@
 
 import bz2
 import gzip
-import tracemalloc
 
 import pytest
 
-from electrify.config.clean import Source
-from pipeline.sources.input_file import InputFile
 from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import read_file
+from tests.pipeline.sources.reading import read_path, with_peak
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="ko">
   <siteinfo>
@@ -71,11 +68,6 @@ def _dump(pages):
     return (HEAD + "".join(pages) + "</mediawiki>\n").encode()
 
 
-def _read(path, max_line_bytes=1_000_000, **options):
-    source = Source(kind="wikipedia", language="ko", path="*", **options)
-    return list(read_file(InputFile(str(path), 0, 0, 0), source, max_line_bytes))
-
-
 def _multistream(data):
     """As Wikipedia packs its dumps: streams one after the other."""
     return b"".join(bz2.compress(data[i : i + 300]) for i in range(0, len(data), 300))
@@ -87,26 +79,28 @@ def _multistream(data):
 def test_articles_alone_are_read(tmp_path, ending, pack):
     path = tmp_path / f"kowiki-pages-articles.xml{ending}"
     path.write_bytes(pack(_dump(PAGES)))
-    assert _read(path) == ARTICLES
-    assert [r.licence for r in _read(path, licence="CC0-1.0", max_documents=1)] == ["CC0-1.0"]
+    assert read_path(path, "wikipedia") == ARTICLES
+    assert [
+        r.licence for r in read_path(path, "wikipedia", licence="CC0-1.0", max_documents=1)
+    ] == ["CC0-1.0"]
 
 
 def test_what_was_read_before_broken_xml_stands(tmp_path):
     path = tmp_path / "a.xml"
     path.write_bytes(_dump(PAGES).replace("이야기".encode(), b"a < b & c"))
-    first, fault = _read(path)
+    first, fault = read_path(path, "wikipedia")
     assert first == ARTICLES[0]
     assert (fault.row, fault.reason) == (2, "unreadable_file")
     assert "ExpatError: not well-formed" in fault.detail
 
     path.write_bytes(_dump(PAGES)[:-8])  # cut off
-    *articles, fault = _read(path)
+    *articles, fault = read_path(path, "wikipedia")
     assert articles == ARTICLES
     assert "ExpatError" in fault.detail
 
     packed = tmp_path / "a.xml.bz2"
     packed.write_bytes(_multistream(_dump(PAGES * 2))[:-40])
-    *articles, fault = _read(packed)
+    *articles, fault = read_path(packed, "wikipedia")
     assert [article.text for article in articles[:2]] == [a.text for a in ARTICLES]
     assert fault.reason == "unreadable_file"
 
@@ -122,15 +116,9 @@ def test_what_was_read_before_broken_xml_stands(tmp_path):
 def test_what_is_no_dump_is_one_fault(tmp_path, data, detail):
     path = tmp_path / "a.xml"
     path.write_bytes(data)
-    (fault,) = _read(path)
+    (fault,) = read_path(path, "wikipedia")
     assert fault.reason == "unreadable_file"
     assert detail in fault.detail
-
-
-def test_an_empty_file_has_no_articles(tmp_path):
-    path = tmp_path / "a.xml"
-    path.write_bytes(b"")
-    assert _read(path) == []
 
 
 def test_a_page_that_is_too_long_is_not_held(tmp_path):
@@ -141,10 +129,7 @@ def test_a_page_that_is_too_long_is_not_held(tmp_path):
             file.write(b"word " * 200_000)
         file.write(_page("긴 글", "@@").split("@@")[1].encode())
         file.write((PAGES[4] + "</mediawiki>").encode())
-    tracemalloc.start()
-    fault, article = _read(path, max_line_bytes=1_000_000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    (fault, article), peak = with_peak(lambda: read_path(path, "wikipedia"))
     assert isinstance(fault, Fault)
     assert (fault.row, fault.reason) == (1, "line_too_long")
     assert fault.text.startswith("word word")
@@ -158,4 +143,4 @@ def test_another_encoding_than_the_declared_one(tmp_path):
     path.write_bytes(
         b'<?xml version="1.0" encoding="EUC-KR"?>\n' + _dump(PAGES).decode().encode("cp949")
     )
-    assert _read(path, encoding="cp949") == ARTICLES
+    assert read_path(path, "wikipedia", encoding="cp949") == ARTICLES

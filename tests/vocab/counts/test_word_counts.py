@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import runner
-from pipeline.documents import list_row_groups
+from pipeline.documents import list_row_groups, read_columns
 from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
 from vocab.counts.counter import COUNTED
-from vocab.counts.row_groups import read_columns
 from vocab.counts.table import read_batches, strings_of
 from vocab.normalizer import normalizer
 from vocab.pretokenize import CUT, PlainWords, WordRules, pre_tokenizer
@@ -149,54 +147,6 @@ def test_a_row_group_counted_twice_at_once_is_whole_at_every_instant(
     assert {place.path for _, place in places} == {str(path) for path in folder.iterdir()}
 
 
-def test_a_shard_summed_twice_at_once_is_whole_at_every_instant(tmp_path, monkeypatch):
-    path, summed, states = tmp_path / "chunks", word_counts.sum_places, []
-    with path.open("wb") as file:
-        writer = ChunkWriter(file, str(path))
-        for language in ("ko", "en"):
-            writer.write(language, table_of({"가": 2}))
-    (shard, _), _ = writer.places
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-
-    def attempt():
-        places = [place for _, place in writer.places]
-        word_counts._write_shard((shard, places), str(folder), NOMINAL, 1)
-        (path,) = folder.glob("*.parquet")
-        return pq.read_table(path)
-
-    def interrupted(places):
-        if not states:
-            states.append("begun")
-            states.append(attempt())
-        return summed(places)
-
-    monkeypatch.setattr(word_counts, "sum_places", interrupted)
-    table = attempt()
-    assert table["word"].to_pylist() == ["가", "가"]
-    assert states[1] == table
-    assert len(list(folder.iterdir())) == 1
-
-
-@pytest.mark.parametrize(("num_processes", "num_threads"), [(1, 3), (2, 1)])
-def test_kiwi_has_all_cores_in_one_process_and_one_thread_in_each_of_several(
-    documents, write_documents, tmp_path, monkeypatch, num_processes, num_threads
-):
-    paths, seen = write_documents(tmp_path / "clean", documents), []
-    morphemes = word_counts.morphemes_of
-
-    def watched(words, cuts, num_threads):
-        seen.append(num_threads)
-        return morphemes(words, cuts, num_threads)
-
-    monkeypatch.setattr(word_counts, "morphemes_of", watched)
-    monkeypatch.setattr(word_counts, "num_cpus", lambda: 3)
-    # several processes are pretended: what is watched is in this one
-    monkeypatch.setattr(runner, "worker_environment", lambda: None)
-    count(paths, tmp_path / "counts.parquet", [f"--direct_num_workers={num_processes}"])
-    assert set(seen) == {num_threads}
-
-
 def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
     paths = write_documents(tmp_path / "clean", documents)
     write = word_counts._write_shard
@@ -212,31 +162,8 @@ def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_pat
 # Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji
 PARTS = [
     *"aZß학교에ㅋ가각9漢か.,·“[",
-    "\u0301",
-    "\u3099",
-    "ᄒ",
-    "ᅡ",
-    "ᆨ",
-    "ﬁ",
-    "！",
-    "・",
-    "ㆍ",
-    "\u3164",
-    "\xa0",
-    "\u3000",
-    "\t",
-    "\r\n",
-    "\x1c",
-    "\x85",
-    "\u200b",
-    "😀",
-    "²",
-    "क",
-    "\u093c",
-    "x" * 101,
-    " ",
-    " ",
-    "\n",
+    *("\u0301", "\u3099", "ᄒ", "ᅡ", "ᆨ", "ﬁ", "！", "・", "ㆍ", "\u3164", "\xa0", "\u3000", "\t"),
+    *("\r\n", "\x1c", "\x85", "\u200b", "😀", "²", "क", "\u093c", "x" * 101, " ", " ", "\n"),
 ]
 
 
@@ -277,7 +204,7 @@ def test_batches_are_even_in_bytes_however_documents_lie(write_documents, tmp_pa
     (group,) = list_row_groups([path])
     assert group.num_bytes > 0
     assert pq.read_metadata(path).num_row_groups == 1
-    batches = list(read_columns(group, 100_000))
+    batches = list(read_columns(group, ["text"], 100_000))
     sizes = [sum(map(len, batch.column("text").to_pylist())) * 3 for batch in batches]
     assert len(batches) > 10
     assert max(sizes) < 100_000 + 60_000  # and the document that goes over

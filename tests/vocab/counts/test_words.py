@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.counts.words import WordBatch, code_points, language_totals, sampling_shares, weighted
+from vocab.counts.words import WordBatch, language_totals, sampling_shares, weighted, word_points
 from vocab.pretokenize import CUT
-from vocab.wordpiece.prune import UseMeter
 from vocab.wordpiece.segment import Segmenter
 
 SIZES = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**15), min_size=1)
@@ -65,8 +64,8 @@ def test_sums_beyond_double_precision_are_scaled_down():
 
 
 @given(st.lists(st.text("가ab\ud800🙂", min_size=1, max_size=4), min_size=1, max_size=5))
-def test_code_points_lead_each_word_with_a_newline(words):
-    points, of = code_points(words)
+def test_word_points_lead_each_word_with_a_newline(words):
+    points, of = word_points(words)
     spelt = "".join(map(chr, points))
     assert spelt == "".join(f"\n{word}" for word in words)
     assert [int((of == row).sum()) for row in range(len(words))] == [len(w) + 1 for w in words]
@@ -100,27 +99,6 @@ def test_segments_agree_with_longest_match(words):
     positions = found.cut[cuts].tolist()
     assert {(r, p - int(starts[r])) for r, p in zip(rows, positions, strict=True)} == crossed
     assert found.word[pieces].tolist() == rows
-
-
-@given(
-    st.lists(st.text(f"가나ab{CUT}", min_size=1, max_size=6), min_size=1, max_size=9),
-    st.lists(st.sampled_from(range(1, len(PIECES))), unique=True),
-)
-def test_uses_measured_again_are_those_of_the_pieces_left(words, gone):
-    marked = sorted({word.strip(CUT) for word in words if word.strip(CUT)})
-    counts = np.arange(1, len(marked) + 1)
-
-    def batches():
-        for start in range(0, len(marked), 4):
-            part = marked[start : start + 4]
-            yield WordBatch(part, counts[start : start + 4], ["ko"] * len(part))
-
-    left = [piece for at, piece in enumerate(PIECES) if at not in gone]
-    meter = UseMeter(batches)
-    meter.measure(PIECES)
-    again, anew = meter.measure(left), UseMeter(batches).measure(left)
-    for found, expected in zip(vars(again).values(), vars(anew).values(), strict=True):
-        assert found.tolist() == expected.tolist()
 
 
 def longest_match(word):

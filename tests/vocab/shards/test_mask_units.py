@@ -1,18 +1,13 @@
 """Which pieces begin a word or a morpheme, from the vocabulary alone."""
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from electrify.stage.folder import read_manifest
-from electrify.stage.plan import MASK_UNITS_FILE, encode_stage
-from electrify.stage.run import run_stage
+from electrify.stage.plan import MASK_UNITS_FILE
 from tests.vocab.conftest import batches_of
-from vocab.counts.words import WordBatch
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.shards.mask_units import count_borders, read_unit_starts, write_mask_units
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
@@ -69,18 +64,6 @@ def test_borders_are_counted_piece_by_piece():
     assert behind == {"##에서": 50, "##가": 30, "##를": 5}
     assert inside == {"##가": 20, "##가나": 12, "##를": 2}
     assert found.num_borders == 90
-
-
-def test_counts_do_not_depend_on_batches():
-    whole = count_borders(PIECES, batches_of(WORDS, "ko"))
-
-    def read() -> Iterator[WordBatch]:
-        for word, count in WORDS.items():
-            yield from batches_of({word: count}, "ko")()
-
-    again = count_borders(PIECES, read)
-    for found in ("behind", "inside", "num_borders"):
-        assert np.array_equal(getattr(again, found), getattr(whole, found))
 
 
 def test_figures_of_the_table_are_counted_over_the_text(tmp_path):
@@ -157,34 +140,3 @@ def test_training_writes_the_table_and_its_figures(trained, documents):
     assert figures["num_borders"] == borders
     assert figures["precision"] == round(hits / taken, 6)
     assert figures["recall"] == round(hits / borders, 6)
-
-
-def test_an_edited_table_is_noticed_by_the_stages_after(trained):
-    folder = Path(trained.output_dir) / "vocab"
-    assert MASK_UNITS_FILE in read_manifest(folder)["files"]
-    encode_stage(trained)
-    path = folder / MASK_UNITS_FILE
-    before = path.read_bytes()
-    path.write_bytes(before.replace(b"600", b"599", 1))  # as long as before
-    try:
-        with pytest.raises(ValueError, match=r"mask_units.json has changed since it was made"):
-            run_stage(encode_stage(trained), lambda folder: {})
-    finally:
-        path.write_bytes(before)
-
-
-def test_an_older_folder_without_the_table_still_serves(trained):
-    """The manifest of a vocabulary made before the table existed does not name it."""
-    folder = Path(trained.output_dir) / "vocab"
-    manifest = read_manifest(folder)
-    table = (folder / MASK_UNITS_FILE).read_bytes()
-    del manifest["files"][MASK_UNITS_FILE]
-    before = (folder / "manifest.json").read_bytes()
-    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    (folder / MASK_UNITS_FILE).unlink()
-    try:
-        encode_stage(trained)
-        assert read_unit_starts(folder, "word").any()
-    finally:
-        (folder / MASK_UNITS_FILE).write_bytes(table)
-        (folder / "manifest.json").write_bytes(before)

@@ -129,16 +129,6 @@ def test_electra_packing_is_the_originals_draw_for_draw(documents, length, seed,
     assert list(zip(ids, types, strict=True)) == expected
 
 
-def test_electra_shares_are_the_originals():
-    sentences = np.random.default_rng(0).integers(3, 12, 200_000).tolist()
-    sequences = packed(make_stream([sentences]), "electra", 64)
-    _, types = sequences.batch(np.arange(sequences.num_sequences))
-    assert (types.max(axis=1) == 0).mean() == pytest.approx(0.1, abs=0.01)
-    starts = sequences.mode.first_starts
-    short = sequences.mode.target_length(starts) < 64
-    assert short.mean() == pytest.approx(0.05 * 59 / 60, abs=0.005)
-
-
 @settings(max_examples=60, deadline=None)
 @given(lengths, st.sampled_from([8, 16, 33, 64]), st.integers(0, 10))
 def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length, first_shard):
@@ -226,26 +216,6 @@ def test_a_batch_does_not_depend_on_order_or_neighbours(packing):
     assert (ids.dtype, types.dtype) == (np.uint32, np.uint8)
     none, _ = sequences.batch(np.zeros(0, np.int64))
     assert none.shape == (0, 16)
-
-
-@pytest.mark.parametrize("packing", ["electra", "sentence"])
-def test_no_sequence_crosses_documents(packing):
-    documents = [[5, 9, 2]] * 50
-    document_of = {
-        token: number
-        for number, text in enumerate(texts_of(documents))
-        for sentence in text
-        for token in sentence
-    }
-    ids, _ = everything(packed(make_stream(documents), packing, 64))
-    for sequence in ids:
-        assert len({document_of[token] for token in sequence if token >= 100}) == 1
-
-
-def test_documents_of_one_token_and_of_none():
-    for packing in ("electra", "sentence"):
-        ids, _ = everything(packed(make_stream([[1], [], [1]]), packing, 8))
-        assert ids == [framed([100], [], 8)[0], framed([101], [], 8)[0]]
 
 
 def test_a_sequence_outside_the_epoch_is_an_error():

@@ -87,16 +87,6 @@ def test_a_batch_is_a_stretch_of_the_order_wherever_it_begins(folder, temperatur
             assert len(indices) == len(positions)
 
 
-def test_one_folder_serves_every_length(folder):
-    for length in (16, 31, 64):
-        found = reader(folder, "full", length=length)
-        ids, types = found.batch(0, 5)
-        assert ids.shape == types.shape == (5, length)
-        accounts = found.accounting()
-        assert list(accounts) == ["en", "fr", "ko"]
-        assert all(not account.dropped for account in accounts.values())
-
-
 def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
     found = reader(folder, "full", 0.3, length=510)
     assert "fr is left out of the train split" in caplog.text
@@ -128,13 +118,6 @@ def test_a_changed_byte_is_found_and_the_file_named(folder, tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(ValueError, match=r"tokens-00000\.npy has changed.*electrify encode"):
         reader(tmp_path)
-
-
-def test_another_tokenizer_than_that_of_the_shards_is_an_error(folder, tmp_path):
-    shards = TokenShards(folder)
-    shards.check_tokenizer("0" * 64, tmp_path / "tokenizer.json")
-    with pytest.raises(ValueError, match=r"tokenizer\.json is not the tokenizer that the shards"):
-        shards.check_tokenizer("1" * 64, tmp_path / "tokenizer.json")
 
 
 def order(schedule, first, count):
@@ -178,14 +161,6 @@ def test_each_language_is_read_whole_before_it_is_read_again():
         epochs = [drawn[i : i + size] for i in range(0, len(drawn), size)]
         assert all(len(set(epoch.tolist())) == len(epoch) for epoch in epochs)
         assert number == 0 or (epochs[0] != epochs[1]).any()
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
-def test_any_stretch_is_found_from_its_number(temperature):
-    endless = order(Schedule([50, 7, 3], temperature, 2), 0, PERIOD + 500)
-    for first, count in [(0, 1), (58, 8), (60, 2), (5, 127), (PERIOD - 3, 400), (3, 0)]:
-        part = order(Schedule([50, 7, 3], temperature, 2), first, count)
-        assert (part == endless[first : first + count]).all()
 
 
 def test_no_rank_is_left_with_one_language():

@@ -74,21 +74,6 @@ def test_whitespace_vocabulary_equals_the_reference_trainer():
     assert len(set(ours[:num_merges]) & set(theirs[:num_merges])) >= 0.99 * num_merges
 
 
-def test_counts_work_as_repetition():
-    words = {"abab": 3, "ab": 2, "b": 7, "ba": 1}
-    # a ##b stands 5 times; then ab ##a 3 times, which ties with ##a ##b, spelt by later ids
-    pieces = train(words, size=11).pieces[len(SPECIAL_TOKENS) :]
-    assert pieces == ["a", "b", "##a", "##b", "ab", "##ab"]
-
-
-def test_special_tokens_then_characters_then_exactly_size(words):
-    for cuts in ("none", "nominal"):
-        for surplus in (0.0, 0.1):
-            pieces = train(words, 560, cuts, surplus=surplus).pieces
-            assert len(pieces) == len(set(pieces)) == 560
-            assert tuple(pieces[:5]) == SPECIAL_TOKENS
-
-
 def test_every_covered_character_has_its_two_forms(words):
     vocabulary = train(words)
     pieces = set(vocabulary.pieces)
@@ -125,20 +110,6 @@ def test_no_piece_crosses_a_border(words):
             assert any(piece[2:] in part for part in anywhere), piece
         else:
             assert any(part.startswith(piece) for part in starts), piece
-
-
-def test_particles_and_endings_are_learnt_as_continuations(words):
-    pieces = set(train(words, cuts="all").pieces)
-    assert {"##에서", "##습니다"} <= pieces
-    assert "학교에서" not in pieces
-    assert "##했다" not in pieces
-
-
-def test_nominal_cuts_keep_verbs_whole_and_split_particles(words):
-    pieces = set(train(words, cuts="nominal").pieces)
-    assert "##에서" in pieces
-    assert "학교에서" not in pieces
-    assert any(piece.endswith(("었습니다", "했다", "었다")) for piece in pieces)
 
 
 def test_flat_symbols_spell_the_words():
@@ -279,22 +250,6 @@ def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(w
 def test_extra_characters_are_covered_unseen(words):
     pieces = train(words, extra_characters=("쀍", "뷁")).pieces
     assert {"쀍", "##쀍", "뷁", "##뷁"} <= set(pieces)
-
-
-def test_a_corpus_in_one_script_and_control_characters_train():
-    words = count_words(["ㅋㅋㅋㅋ ㅋㅋ ㅋㅋㅋ"] * 3 + ["\x00\x07 \u200b"], lowercase=False)
-    assert train(words, size=9).pieces[5:] == ["ㅋ", "##ㅋ", "ㅋㅋ", "ㅋㅋㅋ"]
-
-
-def test_no_words_at_all_is_an_error():
-    with pytest.raises(ValueError, match=r"the text yields 5 pieces .*\(0 distinct words\)"):
-        train({}, size=64)
-
-
-def test_words_with_lone_surrogates_are_uncovered_not_fatal():
-    # the cleaning stage removes them; Rust strings cannot hold them at all
-    with pytest.raises((ValueError, TypeError, UnicodeError)):
-        count_words(["ab \ud800"], lowercase=False)
 
 
 def test_pieces_that_cross_borders_are_pruned_first():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.rules import sentences
-from pipeline.rules.sentences import needs_kiwi, punctuated_spans, sentence_spans
+from vocab import sentences
+from vocab.sentences import needs_kiwi, punctuated_spans, sentence_spans
 
 _TEXTS = st.lists(
     st.sampled_from(

@@ -8,7 +8,7 @@ its backticks: they protect what stands in them.
 
 import re
 
-from pipeline.rules.html import TAG_NAMES
+from pipeline.rules.markup.html import TAG_NAMES
 
 # What sites add to Markdown: macros, directives, includes, attributes; and reStructuredText.
 

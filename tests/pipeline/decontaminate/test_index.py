@@ -2,48 +2,24 @@
 
 import json
 import random
+import unicodedata
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pipeline.decontaminate.index import write_index
-from pipeline.decontaminate.letters import read_letters
+from pipeline.decontaminate.index import (
+    gram_keys,
+    in_bitmap,
+    is_wide,
+    make_bitmap,
+    read_letters,
+    read_statistics,
+    write_index,
+)
 from pipeline.decontaminate.match import LONG_LETTERS, BenchmarkIndex
-
-SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
-WORDS = [
-    "harbour",
-    "lantern",
-    "copper",
-    "meadow",
-    "whisper",
-    "granite",
-    "velvet",
-    "thunder",
-    "orchard",
-    "compass",
-    "ribbon",
-    "saddle",
-    "pepper",
-    "canvas",
-    "marble",
-    "walnut",
-    "feather",
-    "anchor",
-    "candle",
-    "mirror",
-    "basket",
-    "hollow",
-    "summer",
-    "winter",
-]
-
-
-def _korean(rng, num_words):
-    return " ".join("".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(num_words))
-
-
-def _english(rng, num_words):
-    return " ".join(rng.choices(WORDS, k=num_words))
+from tests.pipeline.decontaminate.made_texts import english, korean
 
 
 def _page(rng, make, num_sentences=40):
@@ -52,12 +28,12 @@ def _page(rng, make, num_sentences=40):
 
 RNG = random.Random(7)
 ITEMS = {
-    "ko-short": [_korean(RNG, 7) for _ in range(60)],
-    "ko-long": [_korean(RNG, 80) for _ in range(10)],
-    "en-short": [_english(RNG, 9) for _ in range(60)],
-    "en-long": [_english(RNG, 80) for _ in range(10)],
+    "ko-short": [korean(RNG, 7) for _ in range(60)],
+    "ko-long": [korean(RNG, 80) for _ in range(10)],
+    "en-short": [english(RNG, 9) for _ in range(60)],
+    "en-long": [english(RNG, 80) for _ in range(10)],
 }
-MAKERS = {"ko": _korean, "en": _english}
+MAKERS = {"ko": korean, "en": english}
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +131,7 @@ def test_other_texts_stay_as_they_are(index, language):
 
 def test_a_page_of_benchmark_texts_goes_whole(index):
     rng = random.Random(5)
-    page = "\n".join([*ITEMS["ko-short"][:40], _korean(rng, 100)])
+    page = "\n".join([*ITEMS["ko-short"][:40], korean(rng, 100)])
     found = index.decontaminate(page)
     assert found.drop is not None
     assert len(found.matches) == 40
@@ -164,7 +140,7 @@ def test_a_page_of_benchmark_texts_goes_whole(index):
 def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
     rng = random.Random(6)
     item = ITEMS["en-short"][0]
-    page = f"{_page(rng, _english)}\nFirst of three. {item.capitalize()}. The third one.\n더 있다"
+    page = f"{_page(rng, english)}\nFirst of three. {item.capitalize()}. The third one.\n더 있다"
     found = index.decontaminate(page)
     assert "First of three. The third one.\n더 있다" in found.text
     assert item not in found.text.lower()
@@ -204,3 +180,129 @@ def test_what_is_left_has_no_benchmark_text(index):
         left = index.decontaminate(page).text
         again = index.decontaminate(left)
         assert (again.text, again.matches) == (left, ())
+
+
+KOREAN = "오래된 항구의 등대는 밤마다 세 번씩 깜빡인다"
+ENGLISH = "The old lighthouse at the harbour blinks three times every night."
+
+
+def _write_texts(folder, rows):
+    folder.mkdir(exist_ok=True)
+    for task, text in rows:
+        with (folder / f"{task}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"task": task, "split": "dev", "text": text}) + "\n")
+    return folder
+
+
+def test_short_texts_are_counted_and_not_looked_for(tmp_path):
+    rows = [
+        ("reviews", "재밌어요"),
+        ("reviews", KOREAN),
+        ("reviews", "최고최고최고최고최고최고최고"),
+        ("words", "thank you very much"),
+        ("words", ENGLISH),
+        ("words", ""),
+    ]
+    write_index(_write_texts(tmp_path / "texts", rows), tmp_path / "index")
+    assert read_statistics(tmp_path / "index") == [("reviews", 3, 2), ("words", 3, 2)]
+    index = BenchmarkIndex.load(tmp_path / "index")
+    for _, text in rows:
+        assert (index.decontaminate(text).drop is not None) == (text in (KOREAN, ENGLISH))
+
+
+def test_the_same_texts_make_the_same_bytes(tmp_path):
+    rows = [("a", KOREAN), ("b", ENGLISH), ("b", KOREAN)]
+    for name in ("one", "two"):
+        write_index(_write_texts(tmp_path / f"texts-{name}", rows), tmp_path / name)
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_text_of_two_tasks_is_found_for_both(tmp_path):
+    texts = _write_texts(tmp_path / "texts", [("a", KOREAN), ("b", KOREAN + "."), ("b", KOREAN)])
+    write_index(texts, tmp_path / "index")
+    found = BenchmarkIndex.load(tmp_path / "index").decontaminate(KOREAN)
+    assert [match.task for match in found.matches] == ["a", "b"]
+
+
+def test_a_template_in_hundreds_of_texts_does_not_hide_them(tmp_path):
+    cities = [a + b for a in "가나다라마바사아자차" for b in "강산들골천도리동면읍"]
+    rows = [("rooms", f"{city} 근처에 있는 저렴한 숙소를 하나 추천해 주세요") for city in cities]
+    write_index(_write_texts(tmp_path / "texts", rows), tmp_path / "index")
+    index = BenchmarkIndex.load(tmp_path / "index")
+    for _, text in rows:
+        assert index.decontaminate(text).drop is not None
+
+
+def test_no_texts_or_wrong_rows_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"no \*\.jsonl"):
+        write_index(tmp_path, tmp_path / "index")
+    (tmp_path / "a.jsonl").write_text('{"task": "a", "text": "x"}\n{"text": "y"}\n')
+    with pytest.raises(ValueError, match=r"a\.jsonl:2"):
+        write_index(tmp_path, tmp_path / "index")
+
+
+def test_an_index_of_nothing_finds_nothing(tmp_path):
+    write_index(_write_texts(tmp_path / "texts", [("a", "짧다")]), tmp_path / "index")
+    found = BenchmarkIndex.load(tmp_path / "index").decontaminate(KOREAN)
+    assert (found.text, found.drop, found.matches) == (KOREAN, None, ())
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=200))
+def test_the_bitmap_has_every_key(numbers):
+    keys = np.array(numbers, dtype=np.uint64)
+    assert in_bitmap(make_bitmap(keys), keys).tolist() == list(range(len(keys)))
+
+
+TEXTS = st.text(alphabet=st.sampled_from("aAbBß １1①가나ㅋ한ｶカ漢ﬁ.,!?\n\t_-“”é🙂"))
+
+
+def _folded(text):
+    """Character by character, in plain Python; (letter, place)."""
+    found = []
+    for place, character in enumerate(text):
+        folded = unicodedata.normalize("NFKC", character).casefold() if character.isalnum() else ""
+        letter = next((c for c in folded if c.isalnum()), "")
+        if letter:
+            found.append((letter, place))
+    return found
+
+
+def _squeezed(pairs):
+    letters = "".join(letter for letter, _ in pairs)
+    return [pairs[i] for i in range(len(pairs)) if letters[i - 2 : i + 1] != letters[i] * 3]
+
+
+@settings(deadline=None)  # the first call makes the table of letters
+@given(TEXTS)
+def test_letters_are_those_of_plain_python(text):
+    letters, places = read_letters(text)
+    expected = _squeezed(_folded(text))
+    assert [chr(code) for code in letters] == [letter for letter, _ in expected]
+    assert places.tolist() == [place for _, place in expected]
+
+
+def test_what_is_put_aside():
+    same = ["I don't know!", "i DON’T  know", "ｉ ｄｏｎｔ\nｋｎｏｗ…", "“I—don't—know”"]
+    assert len({read_letters(text)[0].tobytes() for text in same}) == 1
+    laughs = [f"재밌다 {'ㅋ' * n}" for n in (2, 3, 30)]
+    assert len({read_letters(text)[0].tobytes() for text in laughs}) == 1
+    assert read_letters("")[0].tolist() == []
+    assert read_letters("\ud800?")[0].tolist() == []
+
+
+@given(st.lists(st.integers(97, 99), max_size=40), st.sampled_from([4, 8, 12]))
+def test_equal_grams_have_equal_keys_and_others_do_not(codes, width):
+    keys = gram_keys(np.array(codes, dtype=np.uint32), width)
+    grams = ["".join(map(chr, codes[i : i + width])) for i in range(len(codes) - width + 1)]
+    assert len(keys) == len(grams)
+    assert len({*zip(grams, keys.tolist(), strict=True)}) == len({*grams}) == len({*keys.tolist()})
+
+
+def test_wide_letters():
+    assert is_wide(read_letters("한국어 문장 a")[0])
+    assert is_wide(read_letters("日本語ひらがな")[0])
+    assert not is_wide(read_letters("plain words 한")[0])
+    assert not is_wide(read_letters("हिन्दी العربية")[0])

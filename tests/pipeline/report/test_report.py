@@ -1,0 +1,205 @@
+"""What is counted by parts is what is counted at once; the report shows each document once."""
+
+import json
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.decontaminate.match import Decontaminated, Match
+from pipeline.report.counts import RULE, Tally, report_json, tally_from_json
+from pipeline.report.page import cluster_ranges, funnel, write_report
+from pipeline.report.samples import NUM_SAMPLES, SAMPLE_CHARACTERS, Sample, Samples
+from pipeline.rules.quality import Drop
+
+PLACES = st.tuples(st.sampled_from(["ko", "en", "de"]), st.sampled_from(["a", "b", "c", "d"]))
+ROWS = st.lists(st.tuples(st.integers(0, 300), PLACES), max_size=150, unique_by=lambda r: r[0])
+
+
+def _samples(rows):
+    samples = Samples()
+    for number, (language, source) in rows:
+        samples.add(Sample(f"{number:09d}", language, source, f"text {number}"))
+    return samples
+
+
+@given(ROWS, st.integers(1, 6), st.randoms(use_true_random=False))
+def test_samples_do_not_depend_on_how_rows_are_divided(rows, num_parts, rng):
+    whole = _samples(rows).listed()
+    shuffled = list(rows)
+    rng.shuffle(shuffled)
+    merged = Tally()
+    for part in range(num_parts):
+        merged.add(Tally(samples={"kept": _samples(shuffled[part::num_parts])}))
+    assert merged.samples["kept"].listed() == whole
+    assert len(whole) == min(NUM_SAMPLES, len(rows))
+
+
+@given(ROWS)
+def test_samples_take_sources_in_turn(rows):
+    in_all = Counter(place for _, place in rows)
+    chosen = Counter((s.language, s.source) for s in _samples(rows).listed())
+    # nobody has two more than another that still has some left
+    for n in chosen.values():
+        for other, m in in_all.items():
+            assert n <= chosen[other] + 1 or chosen[other] == m
+
+
+@given(ROWS, st.integers(0, 300), PLACES)
+def test_wanted_samples_are_those_that_are_kept(rows, number, place):
+    samples = _samples([row for row in rows if row[0] != number])
+    label = f"{number:09d}"
+    wanted = samples.wants(label, *place)
+    samples.add(Sample(label, *place, "x"))
+    assert wanted == any(sample.label == label for sample in samples.listed())
+
+
+def _fill(tally, numbers):
+    for n in numbers:
+        where = ("ko", "en", "ja")[n % 3], f"s{n % 4}"
+        label, text = f"{n:09d}", "나" * (n + 1)
+        tally.count_document("in", text, *where)
+        reasons = {0: "too_short", 1: "duplicate", 2: "near_duplicate", 3: "contaminated"}
+        if reason := reasons.get(n % 9):
+            tally.add_removed("removed", reason, label, f"<removed {n}>", *where)
+        else:
+            tally.count_document("kept", text, *where)
+            tally.add_sample("kept", label, text, *where)
+        if n % 4 == 0:
+            place = {"language": where[0], "source": where[1]}
+            tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
+            tally.add_sample(RULE + "html_removed", label, f"<b>{n}  →  {n}", *where)
+        if n % 100 == 0:
+            tally.add_removed("malformed", "bad_json", f"b.jsonl:{n}", "{", *where)
+            tally.add_example(f"b.jsonl:{n}: bad_json: expecting value")
+            tally.count("clusters", kind="near", documents=n + 2, clusters=1)
+
+
+def _tally():
+    tally = Tally()
+    _fill(tally, range(400))
+    for size in (2, 3, 1000):
+        tally.count("clusters", kind="near", documents=size, clusters=1)
+    tally.count("clusters", kind="exact", documents=5, clusters=1)
+    tally.count("benchmarks", task="klue-ynat", texts=6375, too_short=204)
+    drop = Drop("contaminated", "glue-rte: near: x")
+    match = Match("glue-rte", "near", "x")
+    several = (match, Match("glue-wnli", "near", "y"))
+    tally.add_decontaminated(Decontaminated("x", drop, several), "en")
+    tally.add_decontaminated(Decontaminated("x", None, (match,), 3), "en")
+    tally.files.append({"path": "a.jsonl", "documents": 400, "malformed": 0})
+    tally.files.append({"path": "b.jsonl", "documents": 0, "malformed": 4})
+    tally.files.append({"path": "empty.jsonl", "documents": 0, "malformed": 0})
+    return tally
+
+
+def test_parts_add_up_to_the_whole():
+    whole, merged = Tally(), Tally()
+    _fill(whole, range(300))
+    for first in range(0, 300, 50):
+        part = Tally()
+        _fill(part, range(first, first + 50))
+        part.files.append({"path": f"f{first}", "documents": 50, "malformed": 0})
+        merged.add(tally_from_json(part.to_json()))
+    assert [file["path"] for file in merged.files] == [f"f{first}" for first in range(0, 300, 50)]
+    merged.files.clear()
+    assert whole.to_json() == merged.to_json()
+    assert report_json(whole) == report_json(merged)
+
+
+def test_every_document_of_the_report_is_counted_once():
+    report = report_json(_tally())
+    totals = report["totals"]
+    assert totals["documents_in"] == totals["documents_kept"] + totals["removed"] == 400
+    assert totals["characters_in"] == sum(range(401))
+    for rows in (report["sources"], report["languages"], report["lengths"]):
+        assert sum(row["documents_in"] for row in rows) == totals["documents_in"]
+        assert sum(row["documents_kept"] for row in rows) == totals["documents_kept"]
+    assert sum(row["documents"] for row in report["removed"]) == totals["removed"]
+    assert report["altered"] == {"html_removed": 100}
+    assert sum(row["pieces"] for row in report["altered_by_source"]) == 200
+    lengths = {n: n.bit_length() for n in range(1, 401)}
+    for row in report["lengths"]:
+        same = [n for n, bits in lengths.items() if 1 << bits - 1 == row["characters"]]
+        assert row["documents_in"] == sum(
+            ("ko", "en", "ja")[(n - 1) % 3] == row["language"] for n in same
+        )
+
+
+def test_the_funnel_ends_with_what_was_kept_and_follows_the_passes():
+    report = report_json(_tally())
+    steps = funnel(report)
+    assert steps[0] == ("rows read", 404)
+    assert steps[-1][1] == report["totals"]["documents_kept"]
+    reasons = ["bad_json", "too_short", "duplicate", "contaminated", "near_duplicate"]
+    assert [label for label, _ in steps[1:]] == [f"after {reason}" for reason in reasons]
+
+
+def test_benchmark_texts_are_counted_by_task():
+    report = report_json(_tally())
+    assert report["benchmarks"] == [{"task": "klue-ynat", "texts": 6375, "too_short": 204}]
+    counts = {(row["task"], row["kind"]): row["count"] for row in report["contamination"]}
+    assert counts == {
+        ("glue-rte", "near"): 2,
+        ("glue-rte", "documents_removed"): 1,
+        ("glue-rte", "documents_changed"): 1,
+        ("glue-rte", "lines_removed"): 3,
+        ("glue-wnli", "near"): 1,
+        ("glue-wnli", "documents_removed"): 1,
+    }
+
+
+def test_cluster_ranges_hold_every_cluster():
+    rows = report_json(_tally())["clusters"]
+    labels, series = cluster_ranges(rows)
+    assert (labels[0], labels[1], labels[-1]) == ("2-3", "4-7", "512-1,023")
+    assert series["near"][0] == 3
+    assert series["exact"][1] == 1
+    assert sum(map(sum, series.values())) == sum(row["clusters"] for row in rows) == 8
+
+
+def test_the_page_has_everything_and_is_always_equal(tmp_path):
+    pages = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_report(_tally(), tmp_path / name)
+        pages.append((tmp_path / name / "report.html").read_text(encoding="utf-8"))
+    page = pages[0]
+    assert page == pages[1]
+    shown = ("klue-ynat", "bad_json", "too_short", "html_removed", "b.jsonl:0", "empty.jsonl")
+    for name in (*shown, "near_duplicate", "512-1,023"):
+        assert name in page
+    assert page.count("&lt;removed") == 80  # 20 of each of the four reasons
+    assert page.count("  →  ") == 20
+    assert page.count("<svg") >= 5
+
+
+def test_a_page_of_nothing(tmp_path):
+    write_report(Tally(), tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["totals"]["documents_in"] == 0
+
+
+HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> &lt; \x00\u202e"
+
+
+def test_markup_in_documents_stays_text(tmp_path):
+    """Of texts, of names of sources and files, and of what a fault says."""
+    tally = Tally()
+    tally.count_document("in", "나" * 20, "ko", HOSTILE)
+    tally.add_removed("removed", "too_short", "1", HOSTILE, "ko", HOSTILE)
+    tally.add_sample(RULE + "html_removed", "1", HOSTILE, "ko", HOSTILE)
+    tally.add_removed("malformed", "malformed_json", HOSTILE, HOSTILE, "ko", HOSTILE)
+    tally.add_example(HOSTILE)
+    tally.count("contamination", task=HOSTILE, kind="sentence", language="ko", count=3)
+    tally.files.append({"path": HOSTILE, "documents": 1, "malformed": 1})
+    write_report(tally, tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not any(mark in page for mark in ("<script", "<img", "\u202e"))
+    assert "&lt;script&gt;alert(&#39;가&#39;)" in page
+
+
+def test_a_long_sample_is_cut():
+    tally = Tally()
+    tally.add_removed("removed", "too_long", "1", "가" * 1000, "ko", "s")
+    (sample,) = tally.samples["too_long"].listed()
+    assert sample.text == "가" * SAMPLE_CHARACTERS + "…"
