@@ -25,7 +25,7 @@ from electrify.system.progress import log
 def run(parsed: Namespace) -> None:
     """Every stage in order, of one reading of the config; each says whether it is done, missing or
     stale."""
-    from benchmarks.tasks.data.hub import check_data
+    from benchmarks.tasks.data import check_data
 
     config = _load(parsed)
     check_data(config.evaluate)
@@ -64,7 +64,7 @@ def _clean(config: RunConfig, parsed: Namespace) -> None:
     check_inputs(config.clean)
     texts = None
     if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
-        from benchmarks.tasks.data.texts import dump_benchmarks
+        from benchmarks.tasks.texts import dump_benchmarks
 
         texts = dump_benchmarks(config)
     clean(config, parsed.beam_options, parsed.overwrite, texts)
@@ -253,7 +253,7 @@ def validate(parsed: Namespace) -> None:
     else:
         check_worker_files(config, (), "clean")
         check_inputs(config.clean)
-    from benchmarks.tasks.data.hub import check_data
+    from benchmarks.tasks.data import check_data
 
     check_data(config.evaluate)
 

@@ -26,9 +26,8 @@ from benchmarks.finetune.recipe import (
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
 from benchmarks.results.results import Result, encoder_label
-from benchmarks.tasks.data.load import SPLIT_EVAL, TaskData, split_by_group
-from benchmarks.tasks.kind import Example
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
+from benchmarks.tasks.task import Example, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.provenance import git_commit, versions
 from electrify.system.progress import warn
@@ -82,10 +81,10 @@ def prepare(
         source,
         was_given=options_for(task, options).max_sequence_length is not None,
     )
-    tokenizer = with_added_tokens(source.tokenizer, task.kind.added_tokens)
+    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
 
     def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
-        features = task.kind.featurize(task, examples, tokenizer, length, train)
+        features = task.featurize(examples, tokenizer, length, train)
         if not features.input_ids:
             raise ValueError(f"{task.name} {split}: of {len(examples)} rows none can be used")
         if features.num_truncated:
@@ -157,7 +156,7 @@ def run_job(
     fitted = finetune(features, source, job.variant, job.seed, options, on_step, job.train_fraction)
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
-    doubts = [] if fitted.degenerate else task.kind.doubts(task, data.train, lines)
+    doubts = [] if fitted.degenerate else task.doubts(data.train, lines)
     settings = fitted.hyper_parameters
     planned = options_for(task, options).micro_batch_size or settings.batch_size
     if fitted.micro_batch_size < min(planned, settings.batch_size):

@@ -10,32 +10,14 @@ How many rows of PAWS-X and of the question pairs are left without the empty one
 from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.metrics.regression import mean_of_pearson_and_spearman, pearson, spearman
 from benchmarks.metrics.tagging import entity_micro_f1, seqeval_micro_f1
-from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.regression import Regression
-from benchmarks.tasks.kinds.word_tagging import WordTagging
-from benchmarks.tasks.task import HubSource, Task
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.tagging import WordTagging
+from benchmarks.tasks.labels import LABELS
+from benchmarks.tasks.task import HubSource
 
-_NER_TYPES = (
-    "PER",
-    "FLD",
-    "AFW",
-    "ORG",
-    "LOC",
-    "CVL",
-    "DAT",
-    "TIM",
-    "NUM",
-    "EVT",
-    "ANM",
-    "PLT",
-    "MAT",
-    "TRM",
-)
-
-NSMC = Task(
+NSMC = Classification(
     name="korean-nsmc",
     suite="korean",
-    kind=Classification(),
     version="1.0",
     files={"train": ("ratings_train.txt",), "test": ("ratings_test.txt",)},
     num_rows={"train": 150_000, "test": 50_000},
@@ -49,25 +31,24 @@ NSMC = Task(
     metrics=(accuracy,),
 )
 
-NAVER_NER = Task(
+NAVER_NER = WordTagging(
     name="korean-naver-ner",
     suite="korean",
-    kind=WordTagging(),
     version="2018",
     files={"train": ("naver-ner/train.tsv",), "test": ("naver-ner/test.tsv",)},
     num_rows={"train": 81_000, "test": 9_000},
     reported="test",
     unlabelled=(),
     homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
-    labels=("O", *(f"{kind}-{mark}" for kind in _NER_TYPES for mark in "BI")),
+    text_fields=("sentence",),
+    labels=("O", *(f"{kind}-{mark}" for kind in LABELS["naver-ner-types"] for mark in "BI")),
     headline="seqeval_micro_f1",
     metrics=(seqeval_micro_f1, entity_micro_f1),
 )
 
-PAWS_X = Task(
+PAWS_X = Classification(
     name="korean-paws-x",
     suite="korean",
-    kind=Classification(),
     version="1.0",
     files={
         "train": ("ko/translated_train.tsv", "paws/translated_train.tsv"),
@@ -90,10 +71,9 @@ PAWS_X = Task(
     metrics=(accuracy,),
 )
 
-KORNLI = Task(
+KORNLI = Classification(
     name="korean-kornli",
     suite="korean",
-    kind=Classification(),
     version="1.0",
     files={
         "train": ("multinli.train.ko.tsv",),  # without the rows of SNLI, as KoELECTRA
@@ -112,10 +92,9 @@ KORNLI = Task(
     metrics=(accuracy,),
 )
 
-KORSTS = Task(
+KORSTS = Regression(
     name="korean-korsts",
     suite="korean",
-    kind=Regression(),
     version="1.0",
     files={
         "train": ("sts-train.tsv",),
@@ -134,10 +113,9 @@ KORSTS = Task(
     metrics=(spearman, pearson, mean_of_pearson_and_spearman),
 )
 
-QUESTION_PAIR = Task(
+QUESTION_PAIR = Classification(
     name="korean-question-pair",
     suite="korean",
-    kind=Classification(),
     version="1.0",
     files={
         "train": ("question-pair/train.tsv", "kor_pair_train.csv"),
@@ -156,10 +134,9 @@ QUESTION_PAIR = Task(
     metrics=(accuracy,),
 )
 
-HATE_SPEECH = Task(
+HATE_SPEECH = Classification(
     name="korean-hate-speech",
     suite="korean",
-    kind=Classification(),
     version="1.0",
     files={
         "train": ("hate-speech/train.tsv", "labeled/train.tsv"),

@@ -29,11 +29,10 @@ from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
 from benchmarks.statistics.comparison import SEEDS_RULE, Comparison, compare
 from benchmarks.statistics.scores import Sample
-from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import HEAD_DROPOUT
-from benchmarks.tasks.kind import Example, Line
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Example, Line, Task
 from benchmarks.throughput.report import Report, Row
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.pretrain import SIZE_PRESETS
@@ -170,11 +169,10 @@ _LOG_MEAN_LENGTH, _LOG_SD_LENGTH, _MOST_WORDS = 2.5, 0.8, 100
 _PIECES = 8_000  # of a tokenizer made here
 
 MADE_UP = tuple(
-    Task(
+    Classification(
         name=f"made-up-{name}",
         suite="made-up",
         version="1",
-        kind=Classification(),
         files={},
         headline=metric.__name__,
         labels=tuple(f"topic {number}" for number in range(_NUM_TOPICS)),
@@ -224,9 +222,9 @@ def tasks_of_files(names: Sequence[str], data_dir: Path) -> list[TaskRows]:
 
     found: list[TaskRows] = []
     for task in resolve_tasks((), names):
-        if not isinstance(task.kind, Classification):
+        if not isinstance(task, Classification):
             raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
-        data = load_task(task, data_dir)
+        data = load_data(task, data_dir)
         found.append((task, data.train, data.reported))
     return found
 
@@ -289,7 +287,7 @@ def tokenized(
     length = fitting_length(length, model, was_given=False)
 
     def split(rows: Sequence[Example], is_train: bool) -> Split:
-        features = task.kind.featurize(task, rows, model.tokenizer, length, is_train)
+        features = task.featurize(rows, model.tokenizer, length, is_train)
         return Split(tuple(rows), features)
 
     return TaskFeatures(task, split(train, True), {"reported": split(reported, False)}, length)

@@ -295,7 +295,7 @@ def _guess(folder: Path) -> Reader:
 
 def _evaluation_texts(folder: Path) -> Reader:
     """Files of texts that a corpus is held against, of any ending."""
-    from benchmarks.tasks.data.texts import dump_benchmarks
+    from benchmarks.tasks.texts import dump_benchmarks
     from electrify.config.load import parse_config
 
     paths = [folder / f"texts.{ending}" for ending in ("json", "jsonl", "csv", "tsv")]

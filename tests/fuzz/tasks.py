@@ -131,19 +131,19 @@ def _task(name: str, file: str, seeds: Sequence[bytes], form: Form = "bytes", *w
         from benchmarks.tasks.registry import TASKS
 
         task, tokenizer = TASKS[name], _tokenizer()
-        tokenizer.add_special_tokens({"additional_special_tokens": list(task.kind.added_tokens)})
+        tokenizer.add_special_tokens({"additional_special_tokens": list(task.added_tokens)})
         turn = iter(range(1 << 60))
 
         def read(path: Path) -> object:
             number = next(turn)
             split = "train" if number % 4 else task.reported
-            examples = list(task.kind.read(task, split, path))
+            examples = list(task.read(split, path))
             for example in examples:
                 assert isinstance(example.id, str), example
                 "".join((example.id, *example.texts)).encode()  # can be written to a file
             if examples and not number % _FEATURIZED:
                 train = number % 16 == 0  # then questions whose answer is not there are left out
-                features = task.kind.featurize(task, examples[:4], tokenizer, 32, train)
+                features = task.featurize(examples[:4], tokenizer, 32, train)
                 assert train or len(features.input_ids) >= min(len(examples), 4)
                 assert all(0 < len(row) <= 32 for row in features.input_ids)
             return len(examples)

@@ -16,10 +16,10 @@ from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import rescore
 from benchmarks.results.results import largest_part, read_results
-from benchmarks.tasks.kind import Example
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.kinds.spans_files import GoldAnswer, QuestionExample
+from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
 from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.task import Example
 from electrify.stage.plan import evaluate_stage
 
 FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)

@@ -1,6 +1,5 @@
 """Golden files of relations, trees and dialogue states: made ones, and the lists of labels."""
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks.golden.check import check_file
-from benchmarks.golden.structured import ADAPTERS
-from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS, RE, WOS
+from benchmarks.golden.inputs import ADAPTERS
+from benchmarks.tasks.klue import DP, RE, WOS
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "klue"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -105,27 +104,6 @@ def check(golden: dict[str, Any]) -> tuple[int, int]:
     return found.num_agree, len(found.differ)
 
 
-@pytest.mark.parametrize("golden", [RELATION_INPUT, PARSING_INPUT, STATES], ids=["re", "dp", "wos"])
-def test_made_files_agree_and_changed_ones_do_not(golden):
-    assert check(golden) == (2, 0)
-    other = copy.deepcopy(golden)
-    first, second = other["expected"]
-    other["expected"] = {
-        first: golden["expected"][second] if golden is not RELATION_INPUT else {"error": "any"},
-        second: golden["expected"][first],
-    }
-    assert check(other) == (0, 2)
-
-
-def test_lists_of_labels_are_those_of_klue_baseline():
-    assert (len(RE.labels), RE.labels[0], RE.labels[-1]) == (30, "no_relation", "per:title")
-    assert (len(DP.labels), DP.labels[15]) == (38, "VP_CMP")
-    assert len(WOS.labels) == 45
-    assert list(WOS.labels) == sorted(WOS.labels)
-    assert DP_WITHOUT_POS.labels == DP.labels
-    assert DP_WITHOUT_POS.name != DP.name
-
-
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no KLUE files at {DATA}")
 def test_lists_of_labels_are_those_of_the_official_files():
     relations = json.loads((DATA / "re" / "relation_list.json").read_text(encoding="utf-8"))
@@ -145,5 +123,5 @@ def test_lists_of_labels_are_those_of_the_official_files():
     ids=lambda value: getattr(value, "name", None),
 )
 def test_official_files_are_read_whole(task, name, count):
-    examples = list(task.kind.read(task, "dev", DATA / name))
+    examples = list(task.read("dev", DATA / name))
     assert len({example.id for example in examples}) == len(examples) == count

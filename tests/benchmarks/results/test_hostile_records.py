@@ -11,8 +11,8 @@ from benchmarks.golden.check import check_file, find_adapter, read_golden
 from benchmarks.results.predictions import read_predictions, write_predictions
 from benchmarks.results.rescore import scores_of
 from benchmarks.results.run_folder import read_run
-from benchmarks.tasks.data.texts import dump_texts
 from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.texts import dump_texts
 
 GRID = """name = "grid"
 base = "base.toml"
@@ -50,7 +50,7 @@ def test_a_grid_of_another_form_is_refused(tmp_path, old, new, message):
 
 
 def _examples(name, path):
-    return list(TASKS[name].kind.read(TASKS[name], "train", path))
+    return list(TASKS[name].read("train", path))
 
 
 def test_half_a_surrogate_pair_in_a_task_file_is_refused(tmp_path):
@@ -181,7 +181,7 @@ def test_a_model_folder_with_a_damaged_file_is_named(model_folder, tmp_path, nam
 
 def test_the_harness_finds_files_inside_the_data_folder_alone(tmp_path):
     """Names of tasks are those of the registry; a name of a file does not lead out."""
-    from benchmarks.tasks.data.load import find_files
+    from benchmarks.tasks.data import find_files
 
     (tmp_path / "data").mkdir()
     (tmp_path / "secret.tsv").write_text("x")

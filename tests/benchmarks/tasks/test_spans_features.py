@@ -18,7 +18,9 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.tasks.kinds.spans_features import (
+    GoldAnswer,
     Lengths,
+    QuestionExample,
     answer_pieces,
     find_answer,
     fitted_lengths,
@@ -29,7 +31,6 @@ from benchmarks.tasks.kinds.spans_features import (
     window_bounds,
     window_rows,
 )
-from benchmarks.tasks.kinds.spans_files import GoldAnswer, QuestionExample
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "

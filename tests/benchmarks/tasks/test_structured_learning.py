@@ -12,13 +12,11 @@ from transformers import ElectraConfig, PreTrainedTokenizerFast
 from benchmarks.encoder import ModelSource, with_added_tokens
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
 from benchmarks.tasks.heads import parsing as parsing_head
-from benchmarks.tasks.kind import Example
 from benchmarks.tasks.kinds.dialogue import TurnExample
-from benchmarks.tasks.kinds.parsing import SentenceExample
-from benchmarks.tasks.kinds.parsing_words import Word
+from benchmarks.tasks.kinds.parsing import SentenceExample, Word
 from benchmarks.tasks.kinds.relations import RelationExample, marked
-from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS, RE, WOS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.klue import DP, DP_WITHOUT_POS, RE, WOS
+from benchmarks.tasks.task import Example, Task
 from electrify.config.evaluate import EvaluateConfig
 
 NAMES = [f"{first}{last}" for first in "가나다라마바사" for last in "국군강산시"]
@@ -77,9 +75,9 @@ def learn(
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    own = with_added_tokens(tokenizer, task.kind.added_tokens)
+    own = with_added_tokens(tokenizer, task.added_tokens)
     splits = [
-        Split(tuple(rows), task.kind.featurize(task, rows, own, 32, train=rows is train))
+        Split(tuple(rows), task.featurize(rows, own, 32, train=rows is train))
         for rows in (train, dev)
     ]
     finetuned = finetune(
@@ -90,7 +88,7 @@ def learn(
         EvaluateConfig(device="cpu", warmup_fraction=0.05, layer_lr_decay=1.0, **options),  # type: ignore[arg-type]
     )
     assert finetuned.degenerate is None
-    return task.kind.score(task, finetuned.lines["dev"])
+    return task.score(finetuned.lines["dev"])
 
 
 def test_markers_decide_a_relation(tokenizer):
