@@ -1,5 +1,6 @@
 """Golden files of relations, trees and dialogue states: made ones, and the lists of labels."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,18 @@ def check(golden: dict[str, Any]) -> tuple[int, int]:
     found = check_file(Path("made.json"), golden, ADAPTERS[golden["task"]])
     assert not found.not_covered
     return found.num_agree, len(found.differ)
+
+
+@pytest.mark.parametrize("golden", [RELATION_INPUT, PARSING_INPUT, STATES], ids=["re", "dp", "wos"])
+def test_made_files_agree_and_changed_ones_do_not(golden):
+    assert check(golden) == (2, 0)
+    other = copy.deepcopy(golden)
+    first, second = other["expected"]
+    other["expected"] = {
+        first: golden["expected"][second] if golden is not RELATION_INPUT else {"error": "any"},
+        second: golden["expected"][first],
+    }
+    assert check(other) == (0, 2)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no KLUE files at {DATA}")

@@ -18,10 +18,6 @@ from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
 from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
-    dialogue_pieces,
-    dialogue_turns,
-    gate_of,
-    left_cut,
     recovered_state,
     slot_values,
     value_text,
@@ -105,12 +101,6 @@ def head_on(encoder, tokenizer, seed=0):
     return TASK.make_head(encoder, tokenizer, torch.Generator().manual_seed(seed))
 
 
-def test_every_user_turn_is_an_example(examples):
-    assert [example.id for example in examples] == ["wos-0-0", "wos-0-1", "wos-0-2"]
-    assert examples[2].texts == ("식당", "이름 은", "미담", "나", "주차")
-    assert examples[1].state == ("식당-이름-미담",)
-
-
 def test_a_dialogue_stays_on_one_side_of_a_split(examples):
     assert sorted(map(len, split_by_group(TASK, examples))) == [0, 3]
 
@@ -118,27 +108,6 @@ def test_a_dialogue_stays_on_one_side_of_a_split(examples):
 def test_a_value_may_hold_hyphens_and_the_last_of_a_slot_counts():
     state = ["식당-이름-미담", "식당-이름-A-B", "식당-주차 가능-no"]
     assert slot_values(state) == {"식당-이름": "A-B", "식당-주차 가능": "no"}
-
-
-def test_gates_are_named_values_or_generated():
-    assert [gate_of(value) for value in ("none", "dontcare", "yes", "no")] == [0, 1, 3, 4]
-    assert gate_of("미담") == GENERATED == GATES.index("ptr")
-
-
-def test_turns_stand_behind_separators_and_the_first_behind_two():
-    assert dialogue_pieces([[7, 8]], 3) == [3, 3, 7, 8]
-    assert dialogue_pieces([[7, 8], [9], [5]], 3) == [3, 7, 8, 3, 9, 3, 5]
-
-
-def test_the_oldest_pieces_are_cut():
-    assert left_cut([5, 6, 7], 5, 2, 3) == [2, 5, 6, 7, 3]
-    assert left_cut([5, 6, 7], 4, 2, 3) == [2, 6, 7, 3]
-    assert left_cut([5, 6, 7], 2, 2, 3) == [2, 3]
-
-
-def test_turns_before_a_user_turn_are_read_with_it():
-    (texts, state), _, _ = dialogue_turns(DIALOGUE, "here")
-    assert (texts, state) == (["식당"], [])
 
 
 def ids(*pieces):
@@ -272,22 +241,6 @@ def test_nothing_is_generated_behind_other_gates(examples, tokenizer, encoder):
     lines = TASK.lines(examples, features, arrays)
     assert [line["prediction"] for line in lines] == [[]] * 3
     assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
-
-
-def test_the_generator_learns_in_bf16(examples, tokenizer, encoder):
-    features = TASK.featurize(examples, tokenizer, 32, train=True)
-    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
-    head = head_on(encoder, tokenizer).train()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        states = torch.randn(*batch["input_ids"].shape, 8, dtype=torch.bfloat16)
-        outputs = head(states, batch)
-        generated = head.eval()(states, batch)["generated"]
-    loss = head.loss(outputs, batch)
-    loss.backward()
-    assert loss.dtype == torch.float32
-    assert loss.isfinite()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in head.parameters())
-    assert generated.shape == (3, 2, MAX_VALUE_PIECES)
 
 
 def test_word_embeddings_are_the_encoders_and_learnt_once(examples, tokenizer, encoder):

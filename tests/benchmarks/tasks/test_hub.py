@@ -182,11 +182,6 @@ def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
     assert of_hub.sha256 == of_files.sha256
 
 
-def test_two_rows_of_one_id_are_refused_from_the_hub_too(tmp_path):
-    with pytest.raises(ValueError, match=r"klue-ynat dev row 2: guid 'g0' is that of"):
-        save(YNAT, tmp_path, YNAT_FEATURES, validation=[topic(0, 0), topic(0, 1)])
-
-
 NLI = {
     "premise": TEXT,
     "hypothesis": TEXT,

@@ -6,9 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import nn
-from transformers import PreTrainedTokenizerFast
 
 from benchmarks.tasks.heads import parsing as parsing_head
 from benchmarks.tasks.heads.batches import collate
@@ -20,11 +18,11 @@ from benchmarks.tasks.kinds.parsing import (
     best_heads,
     best_tree,
     is_tree,
-    num_within,
     word_positions,
 )
 from benchmarks.tasks.klue import DP, DP_WITHOUT_POS
 from benchmarks.tasks.task import Features
+from tests.benchmarks.conftest import build_tokenizer
 
 FILE = (
     "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
@@ -34,38 +32,7 @@ FILE = (
     "3\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
     "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
 )
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "민",
-    "##수",
-    "##는",
-    "서울",
-    "##에",
-    "산다",
-    ".",
-    "간다",
-]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    vocabulary = {word: number for number, word in enumerate(WORDS)}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-    )
+TOKENIZER = build_tokenizer(["민", "##수", "##는", "서울", "##에", "산다", ".", "간다"])
 
 
 @pytest.fixture
@@ -109,13 +76,9 @@ def test_a_word_without_a_piece_stands_at_the_root():
     ]
 
 
-def test_words_end_before_the_last_piece_of_a_row():
-    assert [num_within([(1, 2), (3, 4)], length) for length in (6, 5, 4, 3)] == [2, 1, 1, 0]
-
-
-def test_sentences_become_one_batch(examples, tokenizer):
-    features = DP.featurize(examples, tokenizer, 32, train=True)
-    pieces = tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())
+def test_sentences_become_one_batch(examples):
+    features = DP.featurize(examples, TOKENIZER, 32, train=True)
+    pieces = TOKENIZER.convert_ids_to_tokens(features.input_ids[0].tolist())
     assert pieces == ["[CLS]", "민", "##수", "##는", "서울", "##에", "산다", ".", "[SEP]"]
     batch = DP.label_arrays(features, np.arange(2), 9)
     assert batch["first"].tolist() == [[1, 4, 6], [1, 0, 0]]
@@ -127,9 +90,9 @@ def test_sentences_become_one_batch(examples, tokenizer):
     assert batch["num_words"].tolist() == [3, 1]
 
 
-def test_words_that_are_cut_off_are_never_right(examples, tokenizer):
-    features = DP.featurize(examples, tokenizer, 7, train=True)
-    assert tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
+def test_words_that_are_cut_off_are_never_right(examples):
+    features = DP.featurize(examples, TOKENIZER, 7, train=True)
+    assert TOKENIZER.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
     assert features.num_truncated == 1
     # the head of both words left is the third, which is gone
     assert features.labels["heads"][0] == [NO_WORD, NO_WORD]
@@ -169,8 +132,8 @@ def batches(features: Features):
     return both, alone
 
 
-def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, tokenizer, small_parser):
-    features = DP.featurize(examples, tokenizer, 32, train=False)
+def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, small_parser):
+    features = DP.featurize(examples, TOKENIZER, 32, train=False)
     both, alone = batches(features)
     states = torch.randn(2, both["input_ids"].shape[1], 4)
     with torch.inference_mode():
@@ -182,8 +145,8 @@ def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, tokenizer, sm
     assert (in_batch["arc_scores"][1, :, 2:] < -1e7).all()
 
 
-def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, tokenizer, small_parser):
-    features = DP.featurize(examples, tokenizer, 32, train=True)
+def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, small_parser):
+    features = DP.featurize(examples, TOKENIZER, 32, train=True)
     both, _ = batches(features)
     small_parser.train()
     outputs = small_parser(torch.randn(2, both["input_ids"].shape[1], 4), both)
@@ -196,9 +159,9 @@ def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, tokenizer, 
     assert small_parser.num_labels(both) == 4
 
 
-def test_the_parser_learns_in_bf16(examples, tokenizer, small_parser):
+def test_the_parser_learns_in_bf16(examples, small_parser):
     """The encoder's states are bf16 there; the parser itself stays in fp32."""
-    features = DP.featurize(examples, tokenizer, 32, train=True)
+    features = DP.featurize(examples, TOKENIZER, 32, train=True)
     both, _ = batches(features)
     small_parser.train()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -209,12 +172,12 @@ def test_the_parser_learns_in_bf16(examples, tokenizer, small_parser):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in small_parser.parameters())
 
 
-def test_without_tags_the_parser_does_not_see_them(examples, tokenizer):
+def test_without_tags_the_parser_does_not_see_them(examples):
     encoder = nn.Module()
     encoder.config = type("Config", (), {"hidden_size": 4})
     generator = torch.Generator().manual_seed(0)
-    head = DP_WITHOUT_POS.make_head(encoder, tokenizer, generator).eval()
-    features = DP.featurize(examples, tokenizer, 32, train=False)
+    head = DP_WITHOUT_POS.make_head(encoder, TOKENIZER, generator).eval()
+    features = DP.featurize(examples, TOKENIZER, 32, train=False)
     both, _ = batches(features)
     states = torch.randn(2, 9, 4)
     with torch.inference_mode():
@@ -223,13 +186,13 @@ def test_without_tags_the_parser_does_not_see_them(examples, tokenizer):
     assert torch.equal(first, second)
 
 
-def test_weights_follow_the_generator_and_leave_the_global_state(tokenizer):
+def test_weights_follow_the_generator_and_leave_the_global_state():
     encoder = nn.Module()
     encoder.config = type("Config", (), {"hidden_size": 2})
     torch.manual_seed(1)
     before = torch.get_rng_state()
     one, same, other = (
-        DP.make_head(encoder, tokenizer, torch.Generator().manual_seed(seed)).arc.pair
+        DP.make_head(encoder, TOKENIZER, torch.Generator().manual_seed(seed)).arc.pair
         for seed in (7, 7, 8)
     )
     assert torch.equal(one, same)

@@ -56,11 +56,6 @@ def test_markers_stand_in_the_order_of_the_text():
     assert marked(sentence, (4, 5), (0, 1)) == "<obj>민수</obj>는 <subj>서울</subj>에 산다"
 
 
-def test_one_span_for_both_entities_is_refused():
-    with pytest.raises(ValueError, match="the same characters 0 to 1"):
-        marked("민수", (0, 1), (0, 1))
-
-
 def test_the_rest_of_a_word_goes_on_behind_a_marker(tokenizer):
     found = pieces("<subj>민수</subj>는 <obj>서울</obj>에 산다", tokenizer)
     assert found == [

@@ -1,4 +1,4 @@
-"""Reading tasks from official files to scores, and both heads learning."""
+"""Reading tasks: rows of the hub, answers from windows, scores of lines, files for scripts."""
 
 import json
 from dataclasses import replace
@@ -6,50 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import ElectraConfig, PreTrainedTokenizerFast
 
-from benchmarks.encoder import ModelSource
-from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.tasks.kinds.spans import write_squad_files
 from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
 from benchmarks.tasks.squad import KLUE_MRC, KORQUAD_1, SQUAD_1, SQUAD_2, SQUAD_2_SPAN
-from benchmarks.tasks.task import Outputs, Task
-from electrify.config.evaluate import EvaluateConfig
+from benchmarks.tasks.task import Outputs
+from tests.benchmarks.conftest import build_tokenizer
 
 FILLERS = [f"{first}{last}" for first in "가나다라마바사" for last in "은는이가"]
-FIRST_NAMES, LAST_NAMES = (
-    [f"{a}{b}" for a in part for b in "민수영호"] for part in ("김박", "최정")
-)
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *FILLERS,
-    *FIRST_NAMES,
-    *LAST_NAMES,
-    "누구",
-    "?",
-]
-
-
-@pytest.fixture(scope="module")
-def words_tokenizer() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece({w: n for n, w in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **dict(zip(names, WORDS[:5], strict=True))
-    )
+TOKENIZER = build_tokenizer([*FILLERS, "김민", "최수", "누구", "?"])
 
 
 def test_rows_of_the_hub_are_the_questions_of_the_file():
@@ -128,16 +94,16 @@ def test_the_file_for_klues_script_has_the_threshold_in_it(tmp_path):
     assert klue_mrc(gold, answers)["exact_match"] == 1.0
 
 
-def test_answers_are_put_together_from_windows(words_tokenizer):
+def test_answers_are_put_together_from_windows():
     """The best span stands in the second window; the text is as in the context, blanks and all."""
     context = " ".join(FILLERS[:20]) + "  김민\n최수 " + " ".join(FILLERS[:5])
     example = QuestionExample("q", (context, "누구 ?"), (GoldAnswer("김민", 0),))
     task = replace(KLUE_MRC, stride=120)
-    features = task.featurize([example], words_tokenizer, 24, train=False)
+    features = task.featurize([example], TOKENIZER, 24, train=False)
     assert len(features.input_ids) > 1
     outputs: list[Outputs] = []
     for ids in features.input_ids:
-        tokens = words_tokenizer.convert_ids_to_tokens(ids.tolist())
+        tokens = TOKENIZER.convert_ids_to_tokens(ids.tolist())
         start = np.array([5.0 * (token == "김민") for token in tokens] + [9.0] * 3)  # padding
         end = np.array([5.0 * (token == "최수") for token in tokens] + [9.0] * 3)
         outputs.append({"start_logits": start, "end_logits": end})
@@ -145,64 +111,3 @@ def test_answers_are_put_together_from_windows(words_tokenizer):
     assert found["prediction"] == found["answer"] == "김민\n최수"
     assert found["null_odds"] == -10.0
     assert found["n_best"][0][0] == "김민\n최수"
-
-
-def trivial_questions(count: int, has_unanswerable: bool) -> list[QuestionExample]:
-    """One name, of one word or two, among words that are none; each third context may lack it."""
-    rng = np.random.default_rng(count)
-    found = []
-    for number in range(count):
-        words, answers = rng.choice(FILLERS, rng.integers(12, 40)).tolist(), ()
-        if not has_unanswerable or number % 3:
-            position = int(rng.integers(1, len(words)))
-            name = [str(rng.choice(FIRST_NAMES)), str(rng.choice(LAST_NAMES))][: 1 + number % 2]
-            words[position:position] = name
-            start = len(" ".join(words[:position])) + 1
-            answers = (GoldAnswer(" ".join(name), start),)
-        found.append(QuestionExample(str(number), (" ".join(words), "누구 ?"), answers))
-    return found
-
-
-@pytest.mark.parametrize(
-    "task", [SQUAD_1, SQUAD_2, KLUE_MRC, KORQUAD_1], ids=lambda task: task.name
-)
-def test_a_small_encoder_learns_to_answer(words_tokenizer, task: Task):
-    """Contexts of up to 41 words in rows of 32 pieces: the answer may stand in any window."""
-    config = ElectraConfig(
-        vocab_size=len(WORDS),
-        embedding_size=24,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    splits = []
-    for count, train in ((240, True), (60, False)):
-        examples = trivial_questions(count, task.has_unanswerable)
-        features = task.featurize(examples, words_tokenizer, 32, train)
-        assert len(features.input_ids) > count
-        splits.append(Split(tuple(examples), features))
-    options = EvaluateConfig(
-        device="cpu",
-        learning_rate=5e-3,
-        num_epochs=6.0,
-        batch_size=16,
-        warmup_fraction=0.05,
-        layer_lr_decay=1.0,
-    )
-    fitted = finetune(
-        TaskFeatures(task, splits[0], {"dev": splits[1]}, 32),
-        ModelSource("random", config, words_tokenizer),
-        "random-init",
-        0,
-        options,
-    )
-    assert fitted.degenerate is None
-    scores = task.score(fitted.lines["dev"])
-    assert scores["exact" if "exact" in scores else "exact_match"] > 0.9
-    if task.has_unanswerable:
-        unanswered = [found["prediction"] for found in fitted.lines["dev"] if not found["gold"]]
-        assert unanswered.count("") > 0.9 * len(unanswered) > 0

@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 from tokenizers import (
-    AddedToken,
     Tokenizer,
     decoders,
     models,
@@ -251,9 +250,3 @@ def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
         assert mask[row, 0]
         assert not set(ids.tolist()) & {0, 2, 3}
         assert len(context) == len(features.details["offsets"][row])
-
-
-def test_added_tokens_do_not_change_the_template(tokenizer):
-    before = pair_template(tokenizer)
-    tokenizer.add_tokens([AddedToken("<new>", special=True)])
-    assert pair_template(tokenizer) == before
