@@ -72,19 +72,25 @@ def text_entities(tags: Sequence[str], text: str) -> set[tuple[str, int, int]]:
     return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in found}
 
 
-def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+def entities(tags: Sequence[str], is_lenient: bool = False) -> set[tuple[str, int, int]]:
     """(type, start, end) of each B- with the I- of its type behind it: strict IOB2.
 
-    An I- with neither in front of it is no entity (seqeval, mode "strict", scheme IOB2).
+    An I- with neither in front of it is no entity (seqeval, mode "strict", scheme IOB2); where
+    `is_lenient`, it starts one (seqeval's default, after the CoNLL script).
     """
     found, start, kind = set(), -1, ""
     for index, tag in enumerate([*tags, OUTSIDE]):
         if kind and tag != f"I-{kind}":
             found.add((kind, start, index))
             kind = ""
-        if tag.startswith("B-"):
+        if not kind and tag != OUTSIDE and (is_lenient or tag.startswith("B-")):
             start, kind = index, tag[2:]
     return found
+
+
+def lenient_entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """`entities` as seqeval reads labels by default."""
+    return entities(tags, is_lenient=True)
 
 
 # in the order of KLUE's label list: the position is the label id
@@ -147,22 +153,6 @@ def character_macro_f1_present(
     present = set(np.union1d(first, second).tolist())
     classes = [label for label in _entity_labels(labels) if label in present]
     return mean_f1(gold, predicted, classes) if classes else math.nan
-
-
-def lenient_entities(tags: Sequence[str]) -> set[Entity]:
-    """(type, start, end) as seqeval reads labels by default, after the CoNLL script.
-
-    An entity starts at B- and also at an I- that follows O or another type; it goes on with the I-
-    of its type.
-    """
-    found, start, kind = set(), -1, ""
-    for index, tag in enumerate([*tags, OUTSIDE]):
-        if kind and tag != f"I-{kind}":
-            found.add((kind, start, index))
-            kind = ""
-        if tag != OUTSIDE and not kind:
-            start, kind = index, tag[2:]
-    return found
 
 
 def _mean_by_type(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:

@@ -43,6 +43,26 @@ def rows_of_file(
     return _table_rows(path, columns, aliases, needed, skip_malformed)
 
 
+def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
+    """(first line, id, numbered lines) of each sentence of a file of tokens.
+
+    A "## id<tab>sentence" line stands before each and a blank line behind it; other "##" lines
+    before tell of the file. Raises `ValueError` for a sentence without an id.
+    """
+    identity, block = "", list[tuple[int, str]]()
+    for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
+        if line.startswith("##"):
+            identity = line[2:].strip().split("\t")[0].strip()
+        elif line.strip():
+            block.append((number, line.rstrip("\r")))
+        elif block:
+            start = block[0][0]
+            if not identity:
+                raise ValueError(f"{path} line {start}: no '## id' line before the sentence")
+            yield start, identity, block
+            identity, block = "", []
+
+
 def text_field(row: Row, name: str, place: str) -> str:
     """A field that has to be text; `ValueError` names `place`."""
     value = nested(row, name)

@@ -26,7 +26,7 @@ from benchmarks.metrics.parsing import (
 from benchmarks.tasks.kinds.encode import padded
 from benchmarks.tasks.labels import LABELS
 from benchmarks.tasks.mistakes import NOTHING, Failure, Pair, listed, mostly_wrong
-from benchmarks.tasks.rows import Row, label_ids, list_field, read_text
+from benchmarks.tasks.rows import Row, label_ids, list_field, sentence_blocks
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 
 if TYPE_CHECKING:
@@ -157,40 +157,20 @@ class DependencyParsing(Task):
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Sentences of lines of INDEX WORD_FORM LEMMA POS HEAD DEPREL between tabs, the last two
-        absent in a test file.
-
-        A "## id<tab>sentence" line stands before each sentence and a blank line behind it; other
-        "##" lines tell of the file.
-        """
-        identity, words, start = "", list[list[str]](), 0
-        for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
-            cells = line.strip().split("\t")
-            if line.startswith("##"):
-                identity = cells[0].removeprefix("##").strip() if len(cells) == 2 else identity
-            elif line.strip():
-                start = start or number
-                if len(cells) not in (4, 6) or cells[0] != str(len(words) + 1) or not cells[1]:
+        absent in a test file."""
+        for start, identity, block in sentence_blocks(path):
+            words = []
+            for index, (number, line) in enumerate(block, start=1):
+                cells = line.strip().split("\t")
+                if len(cells) not in (4, 6) or cells[0] != str(index) or not cells[1]:
                     raise ValueError(
-                        f"{path} line {number}: {cells} is not word {len(words) + 1} of a sentence "
-                        "(INDEX WORD_FORM LEMMA POS HEAD DEPREL)"
+                        f"{path} line {number}: {cells} is not word {index} of a sentence (INDEX "
+                        "WORD_FORM LEMMA POS HEAD DEPREL)"
                     )
                 _, form, _, *rest = cells
                 words.append([form, *rest, "", ""][:4])
-            elif words:
-                if not identity:
-                    raise ValueError(f"{path} line {start}: no '## id<tab>sentence' line before it")
-                columns = zip(*words, strict=True)
-                yield (
-                    start,
-                    {
-                        self.id_field: identity,
-                        **{
-                            name: list(column)
-                            for name, column in zip(_COLUMNS, columns, strict=True)
-                        },
-                    },
-                )
-                identity, words, start = "", [], 0
+            columns = (list(column) for column in zip(*words, strict=True))
+            yield start, {self.id_field: identity, **dict(zip(_COLUMNS, columns, strict=True))}
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         forms = list_field(row, "word_form", place)

@@ -40,7 +40,7 @@ from benchmarks.metrics.tagging import (
 )
 from benchmarks.tasks.kinds.encode import IGNORED_LABEL, Encoded, encode_texts, padded
 from benchmarks.tasks.mistakes import Entity, Failure, Pair, entity_failure, entity_pairs
-from benchmarks.tasks.rows import Row, label_ids, list_field, read_text
+from benchmarks.tasks.rows import Row, label_ids, list_field, read_text, sentence_blocks
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 
 if TYPE_CHECKING:
@@ -231,30 +231,16 @@ class CharacterTagging(Tagging):
     failures_quote = True
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        """Sentences of lines of a character, a tab and a label.
-
-        A "## id" line stands before each sentence and a blank line behind it.
-        """
-        identity, characters, labels, start = "", list[str](), list[str](), 0
-        for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
-            character, tab, label = line.partition("\t")
-            if line.startswith("##"):
-                identity = line[2:].strip().split("\t")[0]
-            elif tab and len(character) == 1:
-                start = start or number
-                characters.append(character)
-                labels.append(label.rstrip("\r"))
-            elif line.rstrip("\r"):
-                raise ValueError(
-                    f"{path} line {number}: {line[:40]!r} is not a character, a tab and a label"
-                )
-            elif characters:
-                if not identity:
+        """Sentences of lines of a character, a tab and a label."""
+        for start, identity, block in sentence_blocks(path):
+            cells = [line.partition("\t") for _, line in block]
+            for (number, line), (character, tab, _) in zip(block, cells, strict=True):
+                if not tab or len(character) != 1:
                     raise ValueError(
-                        f"{path} line {start}: the sentence has no '## id' line before it"
+                        f"{path} line {number}: {line[:40]!r} is not a character, a tab and a label"
                     )
-                yield start, {self.id_field: identity, _TOKENS: characters, _TAGS: labels}
-                identity, characters, labels, start = "", [], [], 0
+            characters, _, labels = (list(column) for column in zip(*cells, strict=True))
+            yield start, {self.id_field: identity, _TOKENS: characters, _TAGS: labels}
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         characters = list_field(row, _TOKENS, place)

@@ -169,7 +169,7 @@ def test_a_test_file_has_no_heads(tmp_path):
         ("korean-naver-ner", " O", "", "line 1: 2 tokens and 1 labels"),
         ("korean-naver-ner", "ORG-B", "X-B", "line 1: unknown label 'X-B'"),
         ("klue-ner", "국\t", "국국\t", "line 2: .* is not a character"),
-        ("klue-ner", "## n-1\t국회\n", "", "line 1: the sentence has no '## id'"),
+        ("klue-ner", "## n-1\t국회\n", "", "line 1: no '## id' line"),
         ("klue-ner", "B-OG", "B-XX", "line 2: unknown label 'B-XX'"),
         ("klue-re", "per:place", "per:friend", "row 1: unknown label 'per:friend"),
         (
@@ -183,7 +183,7 @@ def test_a_test_file_has_no_heads(tmp_path):
         ("klue-re", '4, "end_idx": 5', '0, "end_idx": 1', "subject and object are the same"),
         ("klue-dp", "2\t산다", "3\t산다", "line 4: .* is not word 2 of a sentence"),
         ("klue-dp", "\t0\tVP\n\n", "\t0\n\n", "line 4: .* is not word 2"),
-        ("klue-dp", "## dp-0\t민수는 산다.\n", "", "line 2: no '## id<tab>sentence' line"),
+        ("klue-dp", SENTENCES, "1\tb\tb\tNNG\t0\tNP\n", "line 1: no '## id' line"),
         ("klue-dp", "NNP+JX", "NNP+XX", "line 3: unknown POS tag 'XX'"),
         ("klue-dp", "\t2\tNP_SBJ", "\t-\tNP_SBJ", "line 3: HEAD is '-'"),
         ("klue-dp", "\t2\tNP_SBJ", "\t7\tNP_SBJ", "line 3: head 7 in a sentence of 2 words"),
