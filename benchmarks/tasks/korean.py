@@ -7,6 +7,9 @@ the best of all checkpoints on that same split; here the last step is scored.
 How many rows of PAWS-X and of the question pairs are left without the empty ones is not known here.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.metrics.regression import mean_of_pearson_and_spearman, pearson, spearman
 from benchmarks.metrics.tagging import entity_micro_f1, seqeval_micro_f1
@@ -15,14 +18,14 @@ from benchmarks.tasks.kinds.tagging import WordTagging
 from benchmarks.tasks.labels import LABELS
 from benchmarks.tasks.task import HubSource
 
+_SCORED_ON_TEST: Mapping[str, Any] = {"suite": "korean", "reported": "test", "unlabelled": ()}
+
 NSMC = Classification(
     name="korean-nsmc",
-    suite="korean",
+    **_SCORED_ON_TEST,
     version="1.0",
     files={"train": ("ratings_train.txt",), "test": ("ratings_test.txt",)},
     num_rows={"train": 150_000, "test": 50_000},
-    reported="test",
-    unlabelled=(),
     homepage="https://github.com/e9t/nsmc",
     text_fields=("document",),
     id_field="id",
@@ -33,12 +36,10 @@ NSMC = Classification(
 
 NAVER_NER = WordTagging(
     name="korean-naver-ner",
-    suite="korean",
+    **_SCORED_ON_TEST,
     version="2018",
     files={"train": ("naver-ner/train.tsv",), "test": ("naver-ner/test.tsv",)},
     num_rows={"train": 81_000, "test": 9_000},
-    reported="test",
-    unlabelled=(),
     homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
     text_fields=("sentence",),
     labels=("O", *(f"{kind}-{mark}" for kind in LABELS["naver-ner-types"] for mark in "BI")),
@@ -48,16 +49,14 @@ NAVER_NER = WordTagging(
 
 PAWS_X = Classification(
     name="korean-paws-x",
-    suite="korean",
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("ko/translated_train.tsv", "paws/translated_train.tsv"),
         "dev": ("ko/dev_2k.tsv", "paws/dev_2k.tsv"),
         "test": ("ko/test_2k.tsv", "paws/test_2k.tsv"),
     },
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/google-research-datasets/paws/tree/master/pawsx",
     hub=HubSource(
         path="google-research-datasets/paws-x",
@@ -73,7 +72,7 @@ PAWS_X = Classification(
 
 KORNLI = Classification(
     name="korean-kornli",
-    suite="korean",
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("multinli.train.ko.tsv",),  # without the rows of SNLI, as KoELECTRA
@@ -81,9 +80,7 @@ KORNLI = Classification(
         "test": ("xnli.test.ko.tsv",),
     },
     num_rows={"train": 392_702, "dev": 2_490, "test": 5_010},
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/kakaobrain/KorNLUDatasets",
     text_fields=("sentence1", "sentence2"),
     label_field="gold_label",
@@ -94,7 +91,7 @@ KORNLI = Classification(
 
 KORSTS = Regression(
     name="korean-korsts",
-    suite="korean",
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("sts-train.tsv",),
@@ -102,9 +99,7 @@ KORSTS = Regression(
         "test": ("sts-test.tsv",),
     },
     num_rows={"train": 5_749, "dev": 1_500, "test": 1_379},
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/kakaobrain/KorNLUDatasets",
     text_fields=("sentence1", "sentence2"),
     label_field="score",
@@ -115,16 +110,14 @@ KORSTS = Regression(
 
 QUESTION_PAIR = Classification(
     name="korean-question-pair",
-    suite="korean",
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("question-pair/train.tsv", "kor_pair_train.csv"),
         "dev": ("question-pair/dev.tsv",),
         "test": ("question-pair/test.tsv", "kor_Pair_test.csv", "kor_pair_test.csv"),
     },
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/songys/Question_pair and KoELECTRA's finetune/data",
     text_fields=("question1", "question2"),
     label_field="is_duplicate",

@@ -26,6 +26,10 @@ def t_half_width(values: Sequence[float]) -> float:
     return float(high)
 
 
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
 def build_tokenizer(
     words: Sequence[str] = (*TOPICS, *FILLERS), max_length: int = 32
 ) -> PreTrainedTokenizerFast:

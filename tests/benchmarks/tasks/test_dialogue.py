@@ -23,38 +23,14 @@ from benchmarks.tasks.kinds.dialogue import (
     value_text,
 )
 from benchmarks.tasks.klue import WOS
+from tests.benchmarks.conftest import words_of
 
 SLOTS = ("식당-이름", "식당-주차 가능")
 TASK = replace(WOS, labels=SLOTS)
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "식당",
-    "이름",
-    "주차",
-    "가능",
-    "none",
-    "yes",
-    "no",
-    "dontcare",
-    "미",
-    "##담",
-    "나",
-    "은",
-    ":",
-    ",",
-    "=",
-    "1",
-    "##2",
-    "3",
-    "4",
-    "don",
-    "t",
-    "'",
-]
+WORDS = words_of(
+    "[PAD] [UNK] [CLS] [SEP] [MASK] 식당 이름 주차 가능 none yes no dontcare 미 ##담 나 은 : , = 1 ##2 "
+    "3 4 don t '"
+)
 DIALOGUE = {
     "guid": "wos-0",
     "dialogue": [

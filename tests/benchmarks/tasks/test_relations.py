@@ -9,25 +9,9 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.tasks.kinds.relations import MARKERS, closed, entity_inputs, marked, repaired
 from benchmarks.tasks.klue import RE
+from tests.benchmarks.conftest import words_of
 
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "민",
-    "수",
-    "는",
-    "서울",
-    "에",
-    "산다",
-    "A",
-    "##민",
-    "##수",
-    "##는",
-    "##에",
-]
+WORDS = words_of("[PAD] [UNK] [CLS] [SEP] [MASK] 민 수 는 서울 에 산다 A ##민 ##수 ##는 ##에")
 ROW = {
     "guid": "re-0",
     "sentence": "민수는 서울에 산다",
