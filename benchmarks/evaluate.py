@@ -32,8 +32,7 @@ from benchmarks.results.results import (
 from benchmarks.results.submission import write_submissions
 from benchmarks.statistics.comparison import against_twins, verdict_sentence
 from benchmarks.statistics.scores import TaskScore, overall, task_scores
-from benchmarks.tasks.data.hub import data_folder, load_data
-from benchmarks.tasks.data.load import TaskData
+from benchmarks.tasks.data import TaskData, data_folder, load_data
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import RunConfig

@@ -59,7 +59,7 @@ def _clean(config: RunConfig, parsed: Namespace) -> None:
 
     texts = None
     if config.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
-        from benchmarks.tasks.data.texts import dump_benchmarks
+        from benchmarks.tasks.texts import dump_benchmarks
 
         texts = dump_benchmarks(config)
     clean(config, parsed.beam_options, parsed.overwrite, texts)
@@ -280,7 +280,7 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
         if verb in ("run", "clean", "validate"):
             check_inputs(config.clean)
     if verb in ("run", "validate"):
-        from benchmarks.tasks.data.hub import check_data
+        from benchmarks.tasks.data import check_data
 
         check_data(config.evaluate)
 

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.tasks.heads.batches import collate
-from benchmarks.tasks.kind import Features
+from benchmarks.tasks.task import Features
 from electrify.system.memory import peak_since_restart_mb, restart_peak
 from electrify.system.outcome import first_line
 from electrify.system.progress import warn
@@ -103,7 +103,7 @@ def _fitted(
     flops = []
     for row in probes:
         batch = collate(
-            trainer.kind, features, np.array([row]), trainer.pad_id, trainer.network.device
+            trainer.task, features, np.array([row]), trainer.pad_id, trainer.network.device
         )
         with counted_flops() as counter, trainer.autocast():
             work(trainer, batch)

@@ -31,10 +31,9 @@ from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kind import Example, Features, Line, Outputs
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.kinds.spans_files import QuestionExample
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.kinds.spans_features import QuestionExample
+from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 from electrify.system.machine import CpuBf16
 
 
@@ -100,7 +99,7 @@ def finetune(
         network = build_network(task, model, variant, seed, settings, device)
         trainer = Trainer(
             network,
-            task.kind,
+            task,
             model.tokenizer.pad_token_id,
             settings,
             f"{task.name}, {encoder_label(variant, model.name)}, seed {seed}",
@@ -141,12 +140,12 @@ def build_network(
 ) -> EncoderWithHead:
     """The encoder with the task's head, drawn by the seed."""
     generator = torch.Generator().manual_seed(seed)
-    tokenizer = with_added_tokens(model.tokenizer, task.kind.added_tokens)
+    tokenizer = with_added_tokens(model.tokenizer, task.added_tokens)
     encoder = load_encoder(model, variant, seed, len(tokenizer))
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)
-    head = task.kind.make_head(pooled, encoder, tokenizer, generator)
+    head = pooled.make_head(encoder, tokenizer, generator)
     return EncoderWithHead(encoder, head).to(device)
 
 
@@ -173,10 +172,10 @@ def _lines(
     is_finite = all(np.isfinite(array).all() for row in outputs for array in row.values())
     if not is_finite:
         outputs = [{name: np.nan_to_num(row[name]) for name in row} for row in outputs]
-    lines = plain(task.kind.lines(task, split.examples, split.features, outputs))
+    lines = plain(task.lines(split.examples, split.features, outputs))
     if failure or not is_finite:
         return undefined(lines), "outputs are not numbers"
-    constant = task.kind.constant(task, lines)
+    constant = task.constant(lines)
     return lines, None if constant is None else f"constant predictions: {constant}"
 
 

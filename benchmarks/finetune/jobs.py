@@ -21,9 +21,8 @@ from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, option
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
 from benchmarks.results.results import Result, encoder_label
-from benchmarks.tasks.data.load import SPLIT_EVAL, TaskData, split_by_group
-from benchmarks.tasks.kind import Example
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
+from benchmarks.tasks.task import Example, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
@@ -92,10 +91,10 @@ def prepare(
     Of the training split the examples that one of `seeds` learns from.
     """
     length = settings.max_sequence_length
-    tokenizer = with_added_tokens(source.tokenizer, task.kind.added_tokens)
+    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
 
     def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
-        features = task.kind.featurize(task, examples, tokenizer, length, train)
+        features = task.featurize(examples, tokenizer, length, train)
         if not features.input_ids:
             raise ValueError(f"{task.name} {split}: of {len(examples)} rows none can be used")
         if features.num_truncated:
@@ -162,7 +161,7 @@ def run_job(
     )
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
-    doubts = [] if fitted.degenerate else task.kind.doubts(task, data.train, lines)
+    doubts = [] if fitted.degenerate else task.doubts(data.train, lines)
     at_once = fitted.hyper_parameters["micro_batch_size"]
     if at_once < min(settings.micro_batch_size or settings.batch_size, settings.batch_size):
         doubts.append(f"out of memory: batches of {at_once} rows at once")

@@ -15,7 +15,7 @@ from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.tasks.heads.batches import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kind import Features, Kind, Outputs
+from benchmarks.tasks.task import Features, Outputs, Task
 from electrify.system.progress import warn
 
 Rows = NDArray[np.int64]
@@ -102,7 +102,7 @@ class Trainer:
     """One network on its device; sizes of batches fall where memory does not suffice."""
 
     network: EncoderWithHead
-    kind: Kind
+    task: Task
     pad_id: int
     settings: HyperParameters
     label: str  # for messages
@@ -238,7 +238,7 @@ class Trainer:
         return {**batch, "states": self.cache.states(rows).to(self.network.device)}
 
     def _batch(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
-        return collate(self.kind, features, rows, self.pad_id, self.network.device)
+        return collate(self.task, features, rows, self.pad_id, self.network.device)
 
     def autocast(self) -> torch.autocast:
         """bf16 matrix products over fp32 weights, or plain fp32."""

@@ -1,35 +1,19 @@
 """The self-test of the metrics against golden values of the official scorers."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from benchmarks.golden import labels, reading, statistics, structured
-from benchmarks.golden.adapter import (
-    WORDS_OF_NUMBERS,
-    Adapter,
-    Comparison,
-    Golden,
-    Refused,
-    is_error,
-)
+from benchmarks.golden import inputs, scores
+from benchmarks.golden.compare import Adapter, Comparison, Golden, Refused, is_error
 from electrify.storage.files import read_json
 
-RELATIVE_TOLERANCE = 1e-6
 _LONGEST_SHOWN = 160
+_KEYS = {"task": str, "references": object, "predictions": dict, "expected": dict}
 
-ADAPTERS: Mapping[str, Adapter] = {
-    **labels.ADAPTERS,
-    **reading.ADAPTERS,
-    **structured.ADAPTERS,
-    **statistics.ADAPTERS,
-}
+ADAPTERS: Mapping[str, Adapter] = {**scores.ADAPTERS, **inputs.ADAPTERS}
 
 
 @dataclass(frozen=True)
@@ -60,7 +44,11 @@ def check_metrics(directory: Path) -> int:
             continue
         check = check_file(path, golden, adapter)
         checks.append(check)
-        _print_file(path.name, check)
+        print(f"{path.name}: {check.num_agree} agree, {len(check.differ)} differ")
+        for line in [line for lines in check.differ.values() for line in lines]:
+            print(f"  {line}")
+        for case in check.not_covered:
+            print(f"  {case}: not covered")
     for line in unknown:
         print(line)
     agree, differ = sum(c.num_agree for c in checks), sum(len(c.differ) for c in checks)
@@ -81,24 +69,18 @@ def read_golden(path: Path) -> dict[str, Any]:
     """A golden file, its outer form checked; `ValueError` says what is wrong with it."""
     try:
         golden = read_json(path)
+        if not isinstance(golden, dict):
+            raise ValueError("it holds no JSON object")
+        for key, kind in _KEYS.items():
+            if key not in golden:
+                raise ValueError(f"{key!r} is missing")
+            if not isinstance(golden[key], kind):
+                raise ValueError(f"{key!r} is {golden[key]!r:.40}")
+        others = golden.get("expected_other", {})
+        if not isinstance(others, dict) or not all(isinstance(b, dict) for b in others.values()):
+            raise ValueError("'expected_other' has no cases by source")
     except ValueError as error:
         raise ValueError(f"{path} is not a golden metric file: {error}") from None
-    if not isinstance(golden, dict):
-        raise ValueError(f"{path} is not a golden metric file: it holds no JSON object")
-    for key, kind in (
-        ("task", str),
-        ("references", object),
-        ("predictions", dict),
-        ("expected", dict),
-    ):
-        if key not in golden or not isinstance(golden[key], kind):
-            there = f"is {golden[key]!r:.40}" if key in golden else "is missing"
-            raise ValueError(f"{path} is not a golden metric file: {key!r} {there}")
-    others = golden.get("expected_other", {})
-    if not isinstance(others, dict) or not all(isinstance(b, dict) for b in others.values()):
-        raise ValueError(
-            f"{path} is not a golden metric file: 'expected_other' has no cases by source"
-        )
     return golden
 
 
@@ -127,7 +109,7 @@ def check_file(path: Path, golden: Golden, adapter: Adapter) -> FileCheck:
         not_covered[case].append(name)
     differ: dict[str, list[str]] = defaultdict(list)
     for comparison in comparisons:
-        if not agree(comparison):
+        if not comparison.agrees:
             differ[comparison.case].append(_difference(comparison))
     agreeing = {case for block in blocks for case in block} - set(differ) - set(not_covered)
     return FileCheck(
@@ -142,48 +124,12 @@ def check_file(path: Path, golden: Golden, adapter: Adapter) -> FileCheck:
 
 
 def _names(cases: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(case, name) of every value of a block, the name as `adapter.compare_cases` gives it."""
+    """(case, name) of every value of a block, the name as `compare_cases` gives it."""
     return [
         (case, name)
         for case, expected in cases.items()
         for name in (expected if isinstance(expected, Mapping) and not is_error(expected) else [""])
     ]
-
-
-def agree(comparison: Comparison) -> bool:
-    """Whether what we compute is what is expected, numbers within the tolerance."""
-    return _equal(comparison.expected, comparison.computed, comparison.absolute_tolerance)
-
-
-def _equal(expected: Any, computed: Any, absolute: float) -> bool:
-    if is_error(expected) or isinstance(computed, Refused):
-        return is_error(expected) and isinstance(computed, Refused)
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(computed, Mapping)
-            and expected.keys() == computed.keys()
-            and all(_equal(value, computed[key], absolute) for key, value in expected.items())
-        )
-    if isinstance(expected, list):
-        return (
-            isinstance(computed, list | tuple | np.ndarray)
-            and len(expected) == len(computed)
-            and all(_equal(a, b, absolute) for a, b in zip(expected, computed, strict=True))
-        )
-    if not isinstance(computed, Real) or isinstance(computed, bool) or isinstance(expected, bool):
-        return type(expected) is type(computed) and bool(expected == computed)
-    if isinstance(expected, str) and expected in WORDS_OF_NUMBERS:
-        expected = float(expected)
-    if not isinstance(expected, Real):
-        return False
-    if isinstance(expected, Integral) and isinstance(computed, Integral):
-        return int(expected) == int(computed)
-    try:
-        if math.isnan(expected):
-            return math.isnan(computed)
-        return math.isclose(computed, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=absolute)
-    except OverflowError:  # a whole number beyond floats
-        return False
 
 
 def _difference(comparison: Comparison) -> str:
@@ -195,12 +141,3 @@ def _difference(comparison: Comparison) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-
-
-def _print_file(name: str, check: FileCheck) -> None:
-    print(f"{name}: {check.num_agree} agree, {len(check.differ)} differ")
-    for lines in check.differ.values():
-        for line in lines:
-            print(f"  {line}")
-    for case in check.not_covered:
-        print(f"  {case}: not covered")

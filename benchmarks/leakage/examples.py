@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
-from benchmarks.tasks.data.hub import data_folder, has_data, load_data
-from benchmarks.tasks.data.load import TaskData
-from benchmarks.tasks.kinds.spans_files import QuestionExample
+from benchmarks.tasks.data import TaskData, data_folder, has_data, load_data
 from benchmarks.tasks.registry import TASKS, resolve_tasks
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
@@ -55,14 +53,11 @@ def tasks_in_use(config: RunConfig) -> list[Task]:
 
 
 def _rows(task: Task, data: TaskData) -> Iterator[dict[str, object]]:
-    names = list(task.text_fields)
-    if not names and isinstance(data.reported[0], QuestionExample):
-        names = ["context", "question"]
     header = {
         "task": task.name,
         "task_version": task.version,
         "data_sha256": data.sha256,
-        "text_names": names,
+        "text_names": list(task.text_fields),
     }
     yield {"header": header}
     for split, examples in data.predicted.items():

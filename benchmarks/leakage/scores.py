@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from benchmarks.results.run_folder import RunFolder, once_a_run
 from benchmarks.statistics.scores import TaskScore, lines_of, scores_of
 from benchmarks.statistics.uncertainty import Estimate, estimate_lines
-from benchmarks.tasks.kind import Line
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Line, Task
 from electrify.stage.leakage_report import (
     LEAKAGE,
     LeakageReport,

@@ -1,10 +1,11 @@
-"""Metrics of classification: official values of GLUE and KLUE.
+"""Metrics of labels: official values of GLUE, KLUE and KLUE-RE.
 
 Every metric takes gold and predicted label ids (equal length, one an example), gives 0..1 (mcc
 -1..1) where the official scripts print that times 100, and is `nan` over no rows.
 KLUE: KLUE-baseline klue_baseline/metrics/functional.py; GLUE: google-research/electra
 finetune/classification/classification_metrics.py and huggingface/evaluate metrics/glue/glue.py.
-All of them call scikit-learn, whose values these equal; a host that trains need not have it.
+All of them call scikit-learn, and so does this; it is imported where a score is made, for tasks are
+listed and read where there is none.
 """
 
 import math
@@ -15,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
+Probabilities = NDArray[np.floating[Any]] | Sequence[Sequence[float]]
 MetricFunction = Callable[[Any, Any], float]  # gold and predicted values of one length
+
+# The trapezoid between the only points of a label without gold rows in scikit-learn since 1.1:
+# recall 1 at precision 0, and recall 0 at precision 1.
+_AREA_WITHOUT_GOLD = 0.5
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
@@ -29,27 +35,30 @@ def macro_f1(gold: Labels, predicted: Labels) -> float:
 
     A class in neither is left out of the mean; one that is predicted but never gold counts 0.
     """
+    return mean_f1(gold, predicted, np.union1d(gold, predicted))
+
+
+def mean_f1(gold: Labels, predicted: Labels, classes: Labels, absent: float = 0.0) -> float:
+    """Mean F1 of the classes; one that is on neither side counts `absent`."""
+    from sklearn.metrics import f1_score
+
     gold, predicted = checked(gold, predicted)
     if not len(gold):
         return math.nan
-    return float(np.mean(class_f1(gold, predicted, np.union1d(gold, predicted))))
+    return float(f1_score(gold, predicted, labels=classes, average="macro", zero_division=absent))
 
 
 def mcc(gold: Labels, predicted: Labels) -> float:
-    """Matthews correlation of two classes or more (R_K); 0 where one side is all of one class.
+    """Matthews correlation of two classes or more (R_K, Gorodkin 2004); 0 where one side is all of
+    one class."""
+    from sklearn.metrics import matthews_corrcoef
 
-    R_K of s rows, c of them right, with t_k gold and p_k predicted rows of class k (Gorodkin 2004):
-    (c s - sum t_k p_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)).
-    """
     gold, predicted = checked(gold, predicted)
     if not len(gold):
         return math.nan
-    classes = np.union1d(gold, predicted)
-    in_gold, in_predicted = (_counts(side, classes) for side in (gold, predicted))
-    num_rows, num_right = len(gold), int(np.sum(gold == predicted))
-    covariance = num_right * num_rows - int(in_gold @ in_predicted)
-    variances = [num_rows**2 - int(side @ side) for side in (in_gold, in_predicted)]
-    return covariance / math.sqrt(math.prod(variances)) if all(variances) else 0.0
+    if min(len(np.unique(side)) for side in (gold, predicted)) < 2:
+        return 0.0  # of which scikit-learn warns
+    return float(matthews_corrcoef(gold, predicted))
 
 
 def f1(gold: Labels, predicted: Labels) -> float:
@@ -57,8 +66,7 @@ def f1(gold: Labels, predicted: Labels) -> float:
 
     Not the `F1Scorer` of the ELECTRA code, which counts gold positives as predicted ones.
     """
-    gold, predicted = checked(gold, predicted)
-    return float(class_f1(gold, predicted, [1])[0]) if len(gold) else math.nan
+    return mean_f1(gold, predicted, [1])
 
 
 def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels) -> float:
@@ -66,23 +74,73 @@ def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels) -> float:
     return (accuracy(gold, predicted) + f1(gold, predicted)) / 2
 
 
-def class_f1(
-    gold: Labels, predicted: Labels, classes: Labels, undefined: float = 0.0
-) -> NDArray[np.float64]:
-    """F1 of each class (len(classes),): 2 tp / (gold + predicted); `undefined` where in neither.
+def micro_f1(gold: Labels, predicted: Labels, no_relation: int = 0) -> float:
+    """KLUE-RE: micro F1 over the relations, `no_relation` left out of both sides (:66).
 
-    This is scikit-learn's `f1_score(labels=classes, average=None, zero_division=undefined)`.
+    0 where neither gold nor predictions have a relation, and over no rows, as scikit-learn says.
     """
+    from sklearn.metrics import f1_score
+
     gold, predicted = checked(gold, predicted)
-    of_classes = np.asarray(classes)
-    occurrences = _counts(gold, of_classes) + _counts(predicted, of_classes)
-    num_right = _counts(gold[gold == predicted], of_classes)
-    return np.where(occurrences > 0, 2 * num_right / np.maximum(occurrences, 1), undefined)
+    relations = np.setdiff1d(np.union1d(gold, predicted), [no_relation])
+    if not len(relations):
+        return 0.0
+    return float(f1_score(gold, predicted, labels=relations, average="micro"))
 
 
-def _counts(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Rows of each class, in the order of `classes`."""
-    return np.array([np.count_nonzero(labels == label) for label in classes], dtype=np.int64)
+def auprc(gold: Labels, probabilities: Probabilities) -> float:
+    """KLUE-RE: mean over all labels, `no_relation` too, of the area under the precision-recall
+    curve.
+
+    `probabilities` is (rows, labels). The area is that of trapezoids, so equal probabilities
+    everywhere give about .52 with 30 labels, not the base rate. A label without gold rows makes
+    the mean nan, as the scikit-learn 0.24.1 does that KLUE-baseline pins (functional.py:74).
+    """
+    return _mean(_areas(gold, probabilities))
+
+
+def auprc_absent_as_half(gold: Labels, probabilities: Probabilities) -> float:
+    """`auprc` by scikit-learn since 1.1: a label without gold rows counts .5, whatever is said."""
+    areas = _areas(gold, probabilities)
+    return _mean(np.where(np.isnan(areas), _AREA_WITHOUT_GOLD, areas))
+
+
+def auprc_without_no_relation(
+    gold: Labels, probabilities: Probabilities, no_relation: int = 0
+) -> float:
+    """The mean area over the relations that have gold rows; nan where none has.
+
+    Of the rows that micro F1 speaks of, and defined on a split that lacks a rare relation.
+    """
+    areas = np.delete(_areas(gold, probabilities), no_relation)
+    return _mean(areas[~np.isnan(areas)])
+
+
+def _mean(areas: NDArray[np.float64]) -> float:
+    return float(np.mean(areas)) if len(areas) else math.nan
+
+
+def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
+    """Area of every label, (labels,); nan without gold rows and for probabilities that are nan."""
+    from sklearn.metrics import auc, precision_recall_curve
+
+    labels, scores = np.asarray(gold), np.asarray(probabilities, dtype=np.float64)
+    if labels.ndim != 1 or scores.ndim != 2 or len(labels) != len(scores):
+        raise ValueError(
+            f"gold labels have shape {labels.shape} and probabilities {scores.shape}; "
+            "give a row of probabilities, one a label, for each gold label"
+        )
+    if len(labels) and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
+        raise ValueError(
+            f"gold labels go from {labels.min()} to {labels.max()}, probabilities are of "
+            f"{scores.shape[1]} labels; give the ids of one list of labels"
+        )
+    areas = np.full(scores.shape[1], math.nan)
+    for label in np.unique(labels):
+        if np.isfinite(scores[:, label]).all():
+            precision, recall, _ = precision_recall_curve(labels == label, scores[:, label])
+            areas[label] = auc(recall, precision)
+    return areas
 
 
 def checked(

@@ -1,4 +1,4 @@
-"""GLUE over its tasks: the score of each, the overall scores, and the diagnostic set.
+"""GLUE over its tasks: the score of each and the overall scores.
 
 `Scores` are by task, then by metric, all on one scale (0..1 or percent), tasks named "cola",
 "sst2", "mrpc", "stsb", "qqp", "mnli_matched", "mnli_mismatched", "qnli", "rte", "wnli". No code of
@@ -6,11 +6,9 @@ the leaderboard is public; its definition gives the published 80.5 of BERT-large
 BERT-base from their rows (Wang et al. 2019; Devlin et al. 2019).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-
-from benchmarks.metrics.classification import Labels, checked, mcc
 
 Scores = Mapping[str, Mapping[str, float]]
 
@@ -60,21 +58,6 @@ def glue_8_tasks_without_wnli(scores: Scores) -> float:
 def electra_dev_8_tasks(scores: Scores) -> float:
     """The dev mean of the ELECTRA paper: MCC, Spearman, accuracy; MNLI matched only; no WNLI."""
     return float(np.mean([_value(scores, *item) for item in _ELECTRA_METRICS.items()]))
-
-
-def diagnostic_mcc(
-    gold: Labels, predicted: Labels, tags: Mapping[str, Sequence[int]]
-) -> dict[str, float]:
-    """AX: Matthews correlation of the three classes (R_3) over all rows and over those of each tag.
-
-    `tags` has the row numbers of each tag. The leaderboard reports the first.
-    """
-    first, second = checked(gold, predicted)
-    scores = {"mcc": mcc(first, second)}
-    for tag, numbers in tags.items():
-        rows = np.asarray(numbers, dtype=np.int64)
-        scores[f"mcc_tag_{tag}"] = mcc(first[rows], second[rows])
-    return scores
 
 
 def _task_score(scores: Scores, name: str) -> float:

@@ -99,17 +99,6 @@ def klue_mrc(
     return result | {name: mean(list(scores[name].values())) for name in _CORRECTED}
 
 
-def klue_mrc_of_predicted(gold: Answers, predictions: Predictions) -> dict[str, float]:
-    """`exact_match` and `rouge` over the questions that have a prediction, the others left out.
-
-    `evaluate_for_klue_mrc` (utils.py:62), KLUE's second scorer. What is left out raises the mean:
-    not for reporting.
-    """
-    kept = {question: answers for question, answers in gold.items() if question in predictions}
-    exact, rouge = (_best(kept, predictions, score) for score in (exact_match, rouge_w))
-    return {"exact_match": mean(list(exact.values())), "rouge": mean(list(rouge.values()))}
-
-
 def _best(gold: Answers, predictions: Predictions, score: _Score) -> dict[str, float]:
     """By question the best score over its gold answers."""
     return {

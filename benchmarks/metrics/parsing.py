@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.classification import Labels, accuracy, checked, macro_f1
+from benchmarks.metrics.classification import Labels, accuracy, checked, macro_f1, mean_f1
 
 FIRST_MERGED_LABEL = 15  # VP_CMP, the first of the rare ones in `get_dep_labels`
 _MERGED, _WRONG_HEAD = -3, -2
@@ -96,11 +96,4 @@ def _share(gold: Labels, predicted: Labels) -> float:
 
 def _macro_f1_without_wrong(gold: Classes, predicted: Classes) -> float:
     """Mean over the classes of gold and predictions but that of wrong heads; nan over no words."""
-    classes = sorted({*gold.tolist(), *predicted.tolist()} - {_WRONG_HEAD})
-    scores = [
-        2
-        * np.sum((gold == label) & (predicted == label))
-        / (np.sum(gold == label) + np.sum(predicted == label))
-        for label in classes
-    ]
-    return float(np.mean(scores)) if scores else float("nan")
+    return mean_f1(gold, predicted, np.setdiff1d(np.union1d(gold, predicted), [_WRONG_HEAD]))

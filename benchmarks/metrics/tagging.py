@@ -17,55 +17,16 @@ limit count as predicted "O", where it does not score them.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.classification import Labels, checked, class_f1
+from benchmarks.metrics.classification import Labels, checked, mean_f1
 
 OUTSIDE = "O"
 Tags = NDArray[np.int64]
 Span = tuple[int, int]  # characters of a piece: first, and behind the last
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence of a file: its id, its characters and the label of each."""
-
-    id: str
-    text: str
-    labels: tuple[str, ...]
-
-
-def read_sentences(path: Path, text: str) -> Iterator[tuple[int, Sentence]]:
-    """(line number, sentence) of a file with a character, a tab and a label a line.
-
-    A "## id" line stands before each sentence and a blank line behind it. Raises `ValueError` with
-    file and line for a line of another form and for a sentence without an id.
-    """
-    identity, characters, labels, start = "", [], [], 0
-    lines = [*text.split("\n"), ""]
-    for number, line in enumerate(lines, start=1):
-        character, tab, label = line.partition("\t")
-        if line.startswith("##"):
-            identity = line[2:].strip().split("\t")[0]
-        elif tab and len(character) == 1:
-            start = start or number
-            characters.append(character)
-            labels.append(label.rstrip("\r"))
-        elif line.rstrip("\r"):
-            raise ValueError(
-                f"{path} line {number}: {line[:40]!r} is not a character, a tab and a label"
-            )
-        elif characters:
-            if not identity:
-                raise ValueError(f"{path} line {start}: the sentence has no '## id' line before it")
-            yield start, Sentence(identity, "".join(characters), tuple(labels))
-            identity, characters, labels, start = "", [], [], 0
 
 
 def piece_tags(tags: Sequence[int], spans: Sequence[Span], outside: int) -> Tags:
@@ -104,14 +65,6 @@ def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
     return np.concatenate(([first], tags[is_scored], [last])).astype(np.int64)
 
 
-def one_label(lines: Sequence[Mapping[str, Any]]) -> str | None:
-    """The label predicted everywhere in all lines where gold labels differ; None if nothing."""
-    predicted = {str(label) for line in lines for label in line["prediction"]}
-    if len(predicted) > 1 or len({label for line in lines for label in line["gold"]}) < 2:
-        return None
-    return predicted.pop()
-
-
 def text_entities(tags: Sequence[str], text: str) -> set[tuple[str, int, int]]:
     """`entities` of the labels of a text's characters, blanks left out as they are not scored."""
     kept = [place for place, character in enumerate(text) if not character.isspace()]
@@ -119,19 +72,25 @@ def text_entities(tags: Sequence[str], text: str) -> set[tuple[str, int, int]]:
     return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in found}
 
 
-def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+def entities(tags: Sequence[str], is_lenient: bool = False) -> set[tuple[str, int, int]]:
     """(type, start, end) of each B- with the I- of its type behind it: strict IOB2.
 
-    An I- with neither in front of it is no entity (seqeval, mode "strict", scheme IOB2).
+    An I- with neither in front of it is no entity (seqeval, mode "strict", scheme IOB2); where
+    `is_lenient`, it starts one (seqeval's default, after the CoNLL script).
     """
     found, start, kind = set(), -1, ""
     for index, tag in enumerate([*tags, OUTSIDE]):
         if kind and tag != f"I-{kind}":
             found.add((kind, start, index))
             kind = ""
-        if tag.startswith("B-"):
+        if not kind and tag != OUTSIDE and (is_lenient or tag.startswith("B-")):
             start, kind = index, tag[2:]
     return found
+
+
+def lenient_entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """`entities` as seqeval reads labels by default."""
+    return entities(tags, is_lenient=True)
 
 
 # in the order of KLUE's label list: the position is the label id
@@ -176,14 +135,14 @@ def character_macro_f1(
 
     The paper says without O; this is what the official code does (KLUE-baseline pull request 7).
     """
-    return _character_mean(gold, predicted, range(len(labels)))
+    return mean_f1(gold, predicted, range(len(labels)), absent=1.0)
 
 
 def character_macro_f1_without_o(
     gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS
 ) -> float:
     """`character_macro_f1` as KLUE's paper has it: O is no class. An absent label counts 1."""
-    return _character_mean(gold, predicted, _entity_labels(labels))
+    return mean_f1(gold, predicted, _entity_labels(labels), absent=1.0)
 
 
 def character_macro_f1_present(
@@ -193,23 +152,7 @@ def character_macro_f1_present(
     first, second = checked(gold, predicted)
     present = set(np.union1d(first, second).tolist())
     classes = [label for label in _entity_labels(labels) if label in present]
-    return _character_mean(gold, predicted, classes) if classes else math.nan
-
-
-def lenient_entities(tags: Sequence[str]) -> set[Entity]:
-    """(type, start, end) as seqeval reads labels by default, after the CoNLL script.
-
-    An entity starts at B- and also at an I- that follows O or another type; it goes on with the I-
-    of its type.
-    """
-    found, start, kind = set(), -1, ""
-    for index, tag in enumerate([*tags, OUTSIDE]):
-        if kind and tag != f"I-{kind}":
-            found.add((kind, start, index))
-            kind = ""
-        if tag != OUTSIDE and not kind:
-            start, kind = index, tag[2:]
-    return found
+    return mean_f1(gold, predicted, classes) if classes else math.nan
 
 
 def _mean_by_type(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:
@@ -232,13 +175,6 @@ def _entities(
 ) -> tuple[set[Entity], set[Entity]]:
     first, second = checked(gold, predicted)
     return read([labels[n] for n in first]), read([labels[n] for n in second])
-
-
-def _character_mean(gold: Labels, predicted: Labels, classes: Sequence[int]) -> float:
-    first, _ = checked(gold, predicted)
-    if not len(first):
-        return math.nan
-    return float(np.mean(class_f1(gold, predicted, classes, undefined=1.0)))
 
 
 def _entity_labels(labels: Sequence[str]) -> list[int]:

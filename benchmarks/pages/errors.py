@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.statistics.errors import ClassScore, TaskErrors, Wrong
-from benchmarks.tasks.kind import NOTHING
+from benchmarks.tasks.mistakes import NOTHING
 
 _MAX_MATRIX = 12  # labels of a matrix that a phone still shows; of more, the largest confusions
 _MAX_CONFUSIONS = 20

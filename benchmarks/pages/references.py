@@ -17,7 +17,7 @@ from benchmarks.pages.twin_page import Record, TwinPage, record_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
-from benchmarks.tasks.data.load import PART, SPLIT_EVAL
+from benchmarks.tasks.data import PART, SPLIT_EVAL
 from benchmarks.tasks.registry import TASKS
 
 FOLDER = Path(__file__).parent / "published"
@@ -52,7 +52,7 @@ class Column(_Strict):
         if self.task not in TASKS:
             raise ValueError(f"unknown task {self.task!r}")
         task = TASKS[self.task]
-        names = task.kind.score(task, [])
+        names = task.score([])
         known = {*names, *(f"{split}_{n}" for split in task.also_reported for n in names)}
         if self.metric not in known:
             raise ValueError(f"{self.task} has no metric {self.metric!r}")

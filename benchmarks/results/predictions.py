@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results.results import Result
-from benchmarks.tasks.kind import Line
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json
 
@@ -30,8 +29,8 @@ def plain(lines: Sequence[Line]) -> list[Line]:
 def score_lines(task: Task, lines: Sequence[Line]) -> dict[str, float]:
     """Every metric of the task; nan in all where the model gave no numbers."""
     if any(line["prediction"] is None for line in lines):
-        return dict.fromkeys(task.kind.score(task, []), math.nan)
-    return task.kind.score(task, lines)
+        return dict.fromkeys(task.score([]), math.nan)
+    return task.score(lines)
 
 
 def score_splits(

@@ -10,9 +10,8 @@ from benchmarks.results.predictions import (
     score_splits,
 )
 from benchmarks.results.results import RESULTS, Result, read_results
-from benchmarks.tasks.kind import Line
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Line, Task
 
 RELATIVE_TOLERANCE = 1e-9
 

@@ -12,14 +12,11 @@ from typing import Any
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import evaluation_folders
 from benchmarks.results.results import Result, current_results, largest_part
-from benchmarks.tasks.kind import Line
 from benchmarks.tasks.kinds.parsing import DependencyParsing
-from benchmarks.tasks.kinds.regression import Regression
-from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.spans_files import write_squad_files
+from benchmarks.tasks.kinds.spans import Spans, write_squad_files
 from benchmarks.tasks.kinds.tagging import CharacterTagging
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
 from electrify.system.progress import log, warn
 
@@ -67,8 +64,8 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
         for split, lines in _splits(folder, task, result):
             if any(line["prediction"] is None for line in lines):
                 warn(f"{task.name} {split}: its training failed; nothing is written of it")
-            elif isinstance(task.kind, Spans):
-                with_odds = task.kind.scorer == "squad-2.0"
+            elif isinstance(task, Spans):
+                with_odds = task.scorer == "squad-2.0"
                 written += write_squad_files(lines, target / f"{task.name}.{split}", with_odds)
             elif task.suite == "klue":
                 written.append(write_klue_rows(target / f"{task.name}.{split}", task, lines))
@@ -111,7 +108,7 @@ def glue_table(task: Task, lines: Sequence[Line]) -> str:
     rows = ["index\tprediction"]
     for index, line in enumerate(lines):
         value = line["prediction"]
-        if isinstance(task.kind, Regression):
+        if isinstance(task, Regression):
             value = f"{min(max(value, low), high):.3f}"
         rows.append(f"{index}\t{value}")
     return "\n".join(rows) + "\n"
@@ -121,7 +118,7 @@ def write_klue_rows(path: Path, task: Task, lines: Sequence[Line]) -> Path:
     """In the columns of KLUE's own files: TSV of characters or words, else a JSON list."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for kind, table in _KLUE_TABLES.items():
-        if isinstance(task.kind, kind):
+        if isinstance(task, kind):
             target = path.with_name(f"{path.name}.tsv")
             write_text(target, table(lines))
             return target
@@ -133,7 +130,7 @@ def write_klue_rows(path: Path, task: Task, lines: Sequence[Line]) -> Path:
 
 def _klue_value(task: Task, line: Line) -> dict[str, Any]:
     value = line["prediction"]
-    if isinstance(task.kind, Regression):
+    if isinstance(task, Regression):
         labels = {"label": round(value, 1), "real-label": value, "binary-label": int(value >= 3.0)}
         return {"labels": labels}
     return {task.label_field if isinstance(value, str) else "state": value}

@@ -18,12 +18,11 @@ from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
-from benchmarks.tasks.data.hub import read_splits
-from benchmarks.tasks.data.load import SPLIT_EVAL, rows_digest, split_by_group
-from benchmarks.tasks.kind import NOTHING, Example, Failure, Line, Pair
-from benchmarks.tasks.kinds.spans_files import QuestionExample
+from benchmarks.tasks.data import SPLIT_EVAL, read_splits, rows_digest, split_by_group
+from benchmarks.tasks.kinds.spans_features import QuestionExample
+from benchmarks.tasks.mistakes import NOTHING, Failure, Pair
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Example, Line, Task
 
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
 
@@ -134,7 +133,7 @@ def _task_errors(
         *about,
         num_seeds=len(runs),
         num_examples=len(lines),
-        units=task.kind.units,
+        units=task.units,
         label_names=task.label_names,
         classes=tuple(class_scores(task, runs, control)),
         confusions=confusions(task, runs),
@@ -204,11 +203,9 @@ def class_scores(task: Task, runs: Runs, control: Runs) -> list[ClassScore]:
 
 def confusions(task: Task, runs: Runs) -> dict[tuple[str, str], int]:
     """How often each (gold, predicted) label occurs in all runs together."""
-    if not task.kind.labels_are_confused:
+    if not task.labels_are_confused:
         return {}
-    pairs = (
-        pair for lines in runs.values() for line in lines for pair in task.kind.pairs(task, line)
-    )
+    pairs = (pair for lines in runs.values() for line in lines for pair in task.pairs(line))
     return dict(Counter((pair.gold, pair.predicted) for pair in pairs))
 
 
@@ -253,21 +250,21 @@ def worst(
     failures = []
     for position, lines in enumerate(zip(*runs.values(), strict=True)):
         example = examples[position] if examples and with_texts else None
-        failure = task.kind.failure(task, lines, example)
+        failure = task.failure(lines, example)
         if failure is not None:
             failures.append((failure, lines, example))
     failures.sort(key=lambda entry: -entry[0].severity)
     found = []
     for failure, lines, example in failures[:NUM_WORST]:
-        wrong = sum(task.kind.failure(task, [line], None) is not None for line in lines)
+        wrong = sum(task.failure([line], None) is not None for line in lines)
         texts: Sequence[tuple[str, str]] = ()
         if example is not None:
-            texts = task.kind.shown(task, example, lines[0])
+            texts = task.shown(example, lines[0])
         elif with_texts and isinstance(lines[0].get("text"), str):
             texts = [("text", lines[0]["text"])]
         shown = tuple((name, _cut(text)) for name, text in texts)
-        count = wrong if task.kind.units else None
-        if task.kind.failures_quote and not with_texts:
+        count = wrong if task.units else None
+        if task.failures_quote and not with_texts:
             failure = failure._replace(gold=_UNQUOTED, prediction=_UNQUOTED, certainty=_UNQUOTED)
         found.append(Wrong(str(lines[0]["id"]), failure, count, shown))
     return found
@@ -275,7 +272,7 @@ def worst(
 
 def _counts(task: Task, lines: Sequence[Line]) -> dict[str, tuple[int, int, int]]:
     """Gold, predicted and right units of each label."""
-    pairs: list[Pair] = [pair for line in lines for pair in task.kind.pairs(task, line)]
+    pairs: list[Pair] = [pair for line in lines for pair in task.pairs(line)]
     gold = Counter(pair.gold for pair in pairs)
     predicted = Counter(pair.predicted for pair in pairs)
     right = Counter(pair.gold for pair in pairs if pair.is_right)
@@ -303,7 +300,7 @@ def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | N
     """
     named: dict[str, dict[str, list[int]]] = {}
     for position, line in enumerate(lines):
-        for way, group in task.kind.groups(task, line).items():
+        for way, group in task.groups(line).items():
             named.setdefault(way, {}).setdefault(group, []).append(position)
     found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
     if examples is not None:

@@ -18,8 +18,8 @@ from benchmarks.results.rescore import check_header
 from benchmarks.results.results import FLOORS, Result, Summary, summarize
 from benchmarks.results.run_folder import RunFolder, once_a_run
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
-from benchmarks.tasks.kind import Line
 from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Line
 
 
 @dataclass(frozen=True)

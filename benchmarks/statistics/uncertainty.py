@@ -17,8 +17,7 @@ import numpy as np
 
 from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import score_lines
-from benchmarks.tasks.kind import Line
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Line, Task
 
 NUM_RESAMPLES = 2000
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
@@ -70,7 +69,7 @@ def _scorer(task: Task, lines: Sequence[Line]) -> Weighted:
     """(resamples, examples) to (resamples,); nan of a failed training."""
     if any(line["prediction"] is None for line in lines):
         return lambda counts: np.full(len(counts), math.nan)
-    return task.kind.weighted_score(task, lines)
+    return task.weighted_score(lines)
 
 
 def _counts(num_examples: int, ids: str) -> Iterator[Floats]:

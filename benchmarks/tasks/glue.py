@@ -6,43 +6,47 @@ Test files have no labels; AX, the diagnostic set, is predicted by the model of 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from benchmarks.metrics.classification import accuracy, f1, mcc, mean_of_accuracy_and_f1
 from benchmarks.metrics.regression import mean_of_pearson_and_spearman, pearson, spearman
-from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.regression import Regression
-from benchmarks.tasks.task import HubSource, Task
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.task import HubSource
 
-HOMEPAGE = "https://gluebenchmark.com/tasks"
+_HOMEPAGE = "https://gluebenchmark.com/tasks"
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
+_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
 
-def _files(folder: str) -> dict[str, tuple[str, ...]]:
-    return {split: (f"{folder}/{split}.tsv",) for split in ("train", "dev", "test")}
+def _glue(
+    folder: str,
+    num_rows: tuple[int, int, int],
+    version: str = "1.0",
+    fields: Mapping[str, str] | None = None,
+    hub_labels: Mapping[str, str] | None = None,
+) -> Mapping[str, Any]:
+    """What a record has in common with the others; `fields` and labels as the hub names them."""
+    name = folder.lower().replace("-", "")
+    return {
+        "name": f"glue-{name}",
+        "suite": "glue",
+        "version": version,
+        "files": {split: (f"{folder}/{split}.tsv",) for split in _SPLITS},
+        "num_rows": dict(zip(_SPLITS, num_rows, strict=True)),
+        "homepage": _HOMEPAGE,
+        "hub": HubSource(
+            path="nyu-mll/glue",
+            name=name,
+            splits=_SPLITS,
+            fields=fields or {},
+            labels=hub_labels or {},
+        ),
+    }
 
 
-def _hub(
-    name: str, fields: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
-) -> HubSource:
-    return HubSource(
-        path="nyu-mll/glue",
-        name=name,
-        splits={"train": "train", "dev": "validation", "test": "test"},
-        fields=fields or {},
-        labels=labels or {},
-    )
-
-
-COLA = Task(
-    name="glue-cola",
-    suite="glue",
-    kind=Classification(),
-    version="1.0",
-    files=_files("CoLA"),
-    num_rows={"train": 8_551, "dev": 1_043, "test": 1_063},
-    homepage=HOMEPAGE,
-    hub=_hub("cola", labels={"unacceptable": "0", "acceptable": "1"}),
+COLA = Classification(
+    **_glue("CoLA", (8_551, 1_043, 1_063), hub_labels={"unacceptable": "0", "acceptable": "1"}),
     columns=("source", "label", "author's mark", "sentence"),
     text_fields=("sentence",),
     labels=_BINARY,
@@ -50,34 +54,22 @@ COLA = Task(
     metrics=(mcc, accuracy),
 )
 
-SST2 = Task(
-    name="glue-sst2",
-    suite="glue",
-    kind=Classification(),
-    version="1.0",
-    files=_files("SST-2"),
-    num_rows={"train": 67_349, "dev": 872, "test": 1_821},
-    homepage=HOMEPAGE,
-    hub=_hub("sst2", labels={"negative": "0", "positive": "1"}),
+SST2 = Classification(
+    **_glue("SST-2", (67_349, 872, 1_821), hub_labels={"negative": "0", "positive": "1"}),
     text_fields=("sentence",),
     labels=_BINARY,
     headline="accuracy",
     metrics=(accuracy,),
 )
 
-MRPC = Task(
-    name="glue-mrpc",
-    suite="glue",
-    kind=Classification(),
-    version="1.0",
-    files=_files("MRPC"),
-    num_rows={"train": 3_668, "dev": 408, "test": 1_725},
-    homepage=HOMEPAGE,
-    hub=_hub(
-        "mrpc",
-        {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
-        {"not_equivalent": "0", "equivalent": "1"},
+MRPC = Classification(
+    **_glue(
+        "MRPC",
+        (3_668, 408, 1_725),
+        fields={"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
+        hub_labels={"not_equivalent": "0", "equivalent": "1"},
     ),
+    other_texts={"test": ("msr_paraphrase_test.txt",)},
     text_fields=("#1 String", "#2 String"),
     label_field="Quality",
     labels=_BINARY,
@@ -86,15 +78,8 @@ MRPC = Task(
     train_both_orders=True,  # `double_unordered`
 )
 
-STSB = Task(
-    name="glue-stsb",
-    suite="glue",
-    kind=Regression(),
-    version="1.0",
-    files=_files("STS-B"),
-    num_rows={"train": 5_749, "dev": 1_500, "test": 1_379},
-    homepage=HOMEPAGE,
-    hub=_hub("stsb", {"score": "label"}),
+STSB = Regression(
+    **_glue("STS-B", (5_749, 1_500, 1_379), fields={"score": "label"}),
     text_fields=("sentence1", "sentence2"),
     label_field="score",
     value_range=(0.0, 5.0),
@@ -103,16 +88,13 @@ STSB = Task(
     train_both_orders=True,
 )
 
-QQP = Task(
-    name="glue-qqp",
-    suite="glue",
-    kind=Classification(),
-    version="1.0",
-    files=_files("QQP"),
-    # of train some count 363,849 in the file; the hub has these
-    num_rows={"train": 363_846, "dev": 40_430, "test": 390_965},
-    homepage=HOMEPAGE,
-    hub=_hub("qqp", {"is_duplicate": "label"}, {"not_duplicate": "0", "duplicate": "1"}),
+QQP = Classification(
+    **_glue(
+        "QQP",
+        (363_846, 40_430, 390_965),  # of train some count 363,849 in the file; the hub has these
+        fields={"is_duplicate": "label"},
+        hub_labels={"not_duplicate": "0", "duplicate": "1"},
+    ),
     text_fields=("question1", "question2"),
     label_field="is_duplicate",
     labels=_BINARY,
@@ -121,10 +103,9 @@ QQP = Task(
     skip_malformed=True,  # a few rows of the official files lack columns
 )
 
-MNLI = Task(
+MNLI = Classification(
     name="glue-mnli",
     suite="glue",
-    kind=Classification(),
     version="1.0",
     files={
         "train": ("MNLI/train.tsv",),
@@ -144,7 +125,6 @@ MNLI = Task(
     },
     also_reported=("dev_mismatched",),
     unlabelled=("test", "test_mismatched", "ax"),
-    homepage=HOMEPAGE,
     hub=HubSource(
         path="nyu-mll/glue",
         name="mnli",
@@ -158,6 +138,7 @@ MNLI = Task(
         elsewhere={"ax": ("ax", "test")},
         fields={"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     ),
+    homepage=_HOMEPAGE,
     text_fields=("sentence1", "sentence2"),
     label_field="gold_label",
     labels=("contradiction", "entailment", "neutral"),  # not the order of the hub
@@ -165,46 +146,25 @@ MNLI = Task(
     metrics=(accuracy,),
 )
 
-QNLI = Task(
-    name="glue-qnli",
-    suite="glue",
-    kind=Classification(),
-    version="2.0",
-    files=_files("QNLI"),
-    num_rows={"train": 104_743, "dev": 5_463, "test": 5_463},
+QNLI = Classification(
+    **_glue("QNLI", (104_743, 5_463, 5_463), version="2.0"),
     parts={"train": ("QNLI/train_part_a.tsv", "QNLI/train_part_b.tsv")},
-    homepage=HOMEPAGE,
-    hub=_hub("qnli"),
     text_fields=("question", "sentence"),
     labels=_ENTAILMENT,
     headline="accuracy",
     metrics=(accuracy,),
 )
 
-RTE = Task(
-    name="glue-rte",
-    suite="glue",
-    kind=Classification(),
-    version="1.0",
-    files=_files("RTE"),
-    num_rows={"train": 2_490, "dev": 277, "test": 3_000},
-    homepage=HOMEPAGE,
-    hub=_hub("rte"),
+RTE = Classification(
+    **_glue("RTE", (2_490, 277, 3_000)),
     text_fields=("sentence1", "sentence2"),
     labels=_ENTAILMENT,
     headline="accuracy",
     metrics=(accuracy,),
 )
 
-WNLI = Task(
-    name="glue-wnli",
-    suite="glue",
-    kind=Classification(),
-    version="1.0",
-    files=_files("WNLI"),
-    num_rows={"train": 635, "dev": 71, "test": 146},
-    homepage=HOMEPAGE,
-    hub=_hub("wnli", labels={"not_entailment": "0", "entailment": "1"}),
+WNLI = Classification(
+    **_glue("WNLI", (635, 71, 146), hub_labels={"not_entailment": "0", "entailment": "1"}),
     text_fields=("sentence1", "sentence2"),
     labels=_BINARY,
     headline="accuracy",

@@ -7,40 +7,25 @@ the best of all checkpoints on that same split; here the last step is scored.
 How many rows of PAWS-X and of the question pairs are left without the empty ones is not known here.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.metrics.regression import mean_of_pearson_and_spearman, pearson, spearman
 from benchmarks.metrics.tagging import entity_micro_f1, seqeval_micro_f1
-from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.regression import Regression
-from benchmarks.tasks.kinds.word_tagging import WordTagging
-from benchmarks.tasks.task import HubSource, Task
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.tagging import WordTagging
+from benchmarks.tasks.labels import LABELS
+from benchmarks.tasks.task import HubSource
 
-_NER_TYPES = (
-    "PER",
-    "FLD",
-    "AFW",
-    "ORG",
-    "LOC",
-    "CVL",
-    "DAT",
-    "TIM",
-    "NUM",
-    "EVT",
-    "ANM",
-    "PLT",
-    "MAT",
-    "TRM",
-)
+_SCORED_ON_TEST: Mapping[str, Any] = {"suite": "korean", "reported": "test", "unlabelled": ()}
 
-NSMC = Task(
+NSMC = Classification(
     name="korean-nsmc",
-    suite="korean",
-    kind=Classification(),
+    **_SCORED_ON_TEST,
     version="1.0",
     files={"train": ("ratings_train.txt",), "test": ("ratings_test.txt",)},
     num_rows={"train": 150_000, "test": 50_000},
-    reported="test",
-    unlabelled=(),
     homepage="https://github.com/e9t/nsmc",
     text_fields=("document",),
     id_field="id",
@@ -49,34 +34,29 @@ NSMC = Task(
     metrics=(accuracy,),
 )
 
-NAVER_NER = Task(
+NAVER_NER = WordTagging(
     name="korean-naver-ner",
-    suite="korean",
-    kind=WordTagging(),
+    **_SCORED_ON_TEST,
     version="2018",
     files={"train": ("naver-ner/train.tsv",), "test": ("naver-ner/test.tsv",)},
     num_rows={"train": 81_000, "test": 9_000},
-    reported="test",
-    unlabelled=(),
     homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
-    labels=("O", *(f"{kind}-{mark}" for kind in _NER_TYPES for mark in "BI")),
+    text_fields=("sentence",),
+    labels=("O", *(f"{kind}-{mark}" for kind in LABELS["naver-ner-types"] for mark in "BI")),
     headline="seqeval_micro_f1",
     metrics=(seqeval_micro_f1, entity_micro_f1),
 )
 
-PAWS_X = Task(
+PAWS_X = Classification(
     name="korean-paws-x",
-    suite="korean",
-    kind=Classification(),
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("ko/translated_train.tsv", "paws/translated_train.tsv"),
         "dev": ("ko/dev_2k.tsv", "paws/dev_2k.tsv"),
         "test": ("ko/test_2k.tsv", "paws/test_2k.tsv"),
     },
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/google-research-datasets/paws/tree/master/pawsx",
     hub=HubSource(
         path="google-research-datasets/paws-x",
@@ -90,10 +70,9 @@ PAWS_X = Task(
     metrics=(accuracy,),
 )
 
-KORNLI = Task(
+KORNLI = Classification(
     name="korean-kornli",
-    suite="korean",
-    kind=Classification(),
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("multinli.train.ko.tsv",),  # without the rows of SNLI, as KoELECTRA
@@ -101,9 +80,7 @@ KORNLI = Task(
         "test": ("xnli.test.ko.tsv",),
     },
     num_rows={"train": 392_702, "dev": 2_490, "test": 5_010},
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/kakaobrain/KorNLUDatasets",
     text_fields=("sentence1", "sentence2"),
     label_field="gold_label",
@@ -112,10 +89,9 @@ KORNLI = Task(
     metrics=(accuracy,),
 )
 
-KORSTS = Task(
+KORSTS = Regression(
     name="korean-korsts",
-    suite="korean",
-    kind=Regression(),
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("sts-train.tsv",),
@@ -123,9 +99,7 @@ KORSTS = Task(
         "test": ("sts-test.tsv",),
     },
     num_rows={"train": 5_749, "dev": 1_500, "test": 1_379},
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/kakaobrain/KorNLUDatasets",
     text_fields=("sentence1", "sentence2"),
     label_field="score",
@@ -134,19 +108,16 @@ KORSTS = Task(
     metrics=(spearman, pearson, mean_of_pearson_and_spearman),
 )
 
-QUESTION_PAIR = Task(
+QUESTION_PAIR = Classification(
     name="korean-question-pair",
-    suite="korean",
-    kind=Classification(),
+    **_SCORED_ON_TEST,
     version="1.0",
     files={
         "train": ("question-pair/train.tsv", "kor_pair_train.csv"),
         "dev": ("question-pair/dev.tsv",),
         "test": ("question-pair/test.tsv", "kor_Pair_test.csv", "kor_pair_test.csv"),
     },
-    reported="test",
     also_reported=("dev",),
-    unlabelled=(),
     homepage="https://github.com/songys/Question_pair and KoELECTRA's finetune/data",
     text_fields=("question1", "question2"),
     label_field="is_duplicate",
@@ -156,10 +127,9 @@ QUESTION_PAIR = Task(
     metrics=(accuracy,),
 )
 
-HATE_SPEECH = Task(
+HATE_SPEECH = Classification(
     name="korean-hate-speech",
     suite="korean",
-    kind=Classification(),
     version="1.0",
     files={
         "train": ("hate-speech/train.tsv", "labeled/train.tsv"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from benchmarks.tasks import glue, klue, klue_structured, korean, squad
+from benchmarks.tasks import glue, klue, korean, squad
 from benchmarks.tasks.task import Task
 from electrify.config.tasks import check_suite, check_task
 
@@ -10,10 +10,10 @@ SUITES: dict[str, tuple[Task, ...]] = {
     "glue": glue.TASKS,
     "squad": squad.SQUAD_TASKS,
     "xquad": squad.XQUAD,
-    "klue": (*klue.TASKS, *klue_structured.TASKS, squad.KLUE_MRC),
+    "klue": (*klue.TASKS, squad.KLUE_MRC),
     "korean": (*korean.TASKS, squad.KORQUAD_1),
 }
-_APART = (*klue_structured.VARIANTS, *squad.VARIANTS)  # run when named alone
+_APART = (*klue.VARIANTS, *squad.VARIANTS)  # run when named alone
 TASKS: dict[str, Task] = {task.name: task for tasks in (*SUITES.values(), _APART) for task in tasks}
 
 

@@ -9,20 +9,23 @@ KorQuAD (KoELECTRA) and KLUE-MRC (KLUE-baseline) do.
 from dataclasses import replace
 
 from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.task import HubSource, Task
+from benchmarks.tasks.klue import klue
+from benchmarks.tasks.task import HubSource
 
 _SPLITS = {"train": "train", "dev": "validation"}
 _SQUAD_HOMEPAGE = "https://rajpurkar.github.io/SQuAD-explorer/"
 
-SQUAD_1 = Task(
+SQUAD_1 = Spans(
     name="squad-1.1",
     suite="squad",
     version="1.1",
-    kind=Spans(scorer="squad-1.1", head="joint"),
+    scorer="squad-1.1",
+    head="joint",
     files={
         "train": ("train-v1.1.json",),
         "dev": ("dev-v1.1.json", "dev-v1.1_from_v2.json"),
     },
+    other_texts={"dev": ("dev-v1.1_part.json",)},
     num_rows={"train": 87_599, "dev": 10_570},
     homepage=_SQUAD_HOMEPAGE,
     hub=HubSource(path="rajpurkar/squad", splits=_SPLITS),
@@ -30,11 +33,13 @@ SQUAD_1 = Task(
     id_field="id",
 )
 
-SQUAD_2 = Task(
+SQUAD_2 = Spans(
     name="squad-2.0",
     suite="squad",
     version="2.0",
-    kind=Spans(scorer="squad-2.0", head="joint", null_threshold=-2.75),
+    scorer="squad-2.0",
+    head="joint",
+    null_threshold=-2.75,
     files={
         "train": ("train-v2.0.json",),
         "dev": ("dev-v2.0.json", "dev-v2.0_part.json"),
@@ -51,37 +56,29 @@ SQUAD_1_SPAN = replace(
     SQUAD_1,
     name="squad-1.1-span",
     variant_of=SQUAD_1.name,
-    kind=Spans(scorer="squad-1.1", head="span"),
+    head="span",
 )
 SQUAD_2_SPAN = replace(
     SQUAD_2,
     name="squad-2.0-span",
     variant_of=SQUAD_2.name,
-    kind=Spans(scorer="squad-2.0", head="span"),
+    head="span",
+    null_threshold=0.0,
 )
 
-KLUE_MRC = Task(
-    name="klue-mrc",
-    suite="klue",
-    version="1.1",
-    kind=Spans(scorer="klue-mrc", head="span"),
-    files={
-        "train": ("klue-mrc-v1.1_train.json",),
-        "dev": ("klue-mrc-v1.1_dev.json",),
-        "test": ("klue-mrc-v1.1_test.json",),
-    },
-    num_rows={"train": 17_554, "dev": 5_841},
-    homepage="https://github.com/KLUE-benchmark/KLUE",
-    hub=HubSource(path="klue/klue", name="mrc", splits=_SPLITS),
+KLUE_MRC = Spans(
+    **klue("mrc", "klue-mrc-v1.1_{}.json", 17_554, 5_841),
+    scorer="klue-mrc",
+    head="span",
     headline="rouge_w",
-    id_field="guid",
 )
 
-KORQUAD_1 = Task(
+KORQUAD_1 = Spans(
     name="korean-korquad",
     suite="korean",
     version="1.0",
-    kind=Spans(scorer="korquad-1.0", head="span"),
+    scorer="korquad-1.0",
+    head="span",
     files={"train": ("KorQuAD_v1.0_train.json",), "dev": ("KorQuAD_v1.0_dev.json",)},
     num_rows={"train": 60_407, "dev": 5_774},
     homepage="https://korquad.github.io/KorQuad%201.0/",
@@ -93,7 +90,7 @@ KORQUAD_1 = Task(
 XQUAD_LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
 
 
-def _xquad(language: str) -> Task:
+def _xquad(language: str) -> Spans:
     """Learnt in English and asked in `language`; without English data, learnt from a part of it."""
     return replace(
         SQUAD_1,
@@ -101,6 +98,7 @@ def _xquad(language: str) -> Task:
         suite="xquad",
         files={"train": SQUAD_1.files["train"], "dev": (f"xquad.{language}.json",)},
         num_rows={**SQUAD_1.num_rows, "dev": 1_190},
+        other_texts={},
         homepage="https://github.com/google-deepmind/xquad",
         hub=None,
     )

@@ -1,13 +1,65 @@
-"""What a benchmark task is: one record that the loader, the fine-tuning and the scores read."""
+"""What a benchmark task is: one record that says how to read, learn, predict and score it.
 
-from collections.abc import Callable, Mapping
+The harness (`data`, `finetune`, `evaluate`) knows a task only through this class; `kinds` has one
+class for each sort of task. Data go through five forms: rows (what a file or the hub says),
+examples (checked), features (rows of token ids; a long context has several), outputs (what the head
+says of a row) and lines (one prediction an example, plain JSON: all that scores are made of, so
+that a file of lines can be scored again).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from benchmarks.tasks.kind import Kind
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.metrics.weighted import Weighted
+from benchmarks.tasks.mistakes import Failure, Pair, failure_of_pairs
+from benchmarks.tasks.rows import Row, rows_of_file, text_field
+from electrify.system.progress import warn
+
+if TYPE_CHECKING:  # tasks are listed, checked and read where there is no torch
+    from torch import Generator, nn
+
+    from benchmarks.tasks.heads.linear import Head
 
 Pooling = Literal["cls", "mean"]
 MetricFunction = Callable[..., float]  # of all gold values and all predictions
+# "id", "gold", "prediction" and what the kind adds; undefined values are None
+Line = dict[str, Any]
+Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
+
+
+@dataclass(frozen=True)
+class Example:
+    """One item of a task; each kind adds its gold value, None where it is not known.
+
+    The first text decides which side of a split an example falls on (`data.split_by_group`).
+    """
+
+    id: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Tokenised examples: rows of pieces, and by row what the kind learns from."""
+
+    input_ids: list[NDArray[np.int32]]  # each (T,), T <= the maximum length
+    token_type_ids: list[NDArray[np.int32]]  # as input_ids; 1 in the second text of a pair
+    example_of: NDArray[np.int64]  # (rows,) position of the example that a row is of
+    # by row, in the shapes that the kind's `label_arrays` reads
+    labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    num_truncated: int = 0  # examples of which text was cut off
+    details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Pieces of each row."""
+        return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,21 +77,28 @@ class HubSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(ABC):
     """One task as its authors define it.
 
     `files` maps each split to the names its official file goes by, the first found wins; a name may
     hold folders ("CoLA/train.tsv"). Of `labels` the position is the label id of the official code.
-    Fields from `columns` on are read by the kinds of rows with one text or two (`rows`).
     """
+
+    # special tokens that the tokenizer gets in addition, their embeddings trained from random ones
+    added_tokens: ClassVar[tuple[str, ...]] = ()
+    row_name: ClassVar[str] = "row"  # what a row of a file is called where it is wrong
+    units: ClassVar[str] = ""  # what `pairs` are of: "examples", "entities"; empty if it has none
+    labels_are_confused: ClassVar[bool] = True  # with another, so that `pairs` make a matrix
+    failures_quote: ClassVar[bool] = False  # `failure` quotes the data even without an example
 
     name: str  # "<suite>-<task>"
     suite: str
     version: str  # of the data set
-    kind: Kind
     files: Mapping[str, tuple[str, ...]]  # "train", the reported split, further ones
     # names of files that together make a split, used where none of `files` is there
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # by split other names of files of evaluation rows, of which a corpus is kept free too
+    other_texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # of each split as its authors publish it, malformed rows left out; a split that is not named
     # here has a number that we do not know
     num_rows: Mapping[str, int] = field(default_factory=dict)
@@ -56,8 +115,8 @@ class Task:
     columns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names of columns -> ours
     text_fields: tuple[str, ...] = ()  # one, or two for a pair; rows are split by the first
-    label_field: str = "label"  # in json "labels.label" is a field of a field
-    id_field: str | None = None  # None: "<split>-<row number>"
+    label_field: str = "label"  # "labels.label" is a field of a field
+    id_field: str = "guid"  # rows without it are named "<split>-<row number>"
     # rows of a labelled split that the authors' code leaves out; they are counted
     skip_malformed: bool = False  # of another number of columns
     skip_empty: bool = False  # of a text without characters
@@ -88,3 +147,145 @@ class Task:
     def all_splits(self) -> tuple[str, ...]:
         """Every split that is learnt from, scored or predicted, the headline's first."""
         return (*self.reported_splits, "train", *self.unlabelled)
+
+    # from rows to examples
+
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        """(number, row) of an official file in its order; fields named as the hub's rows.
+
+        `ValueError` names the place of what is of another form.
+        """
+        is_labelled = split not in self.unlabelled
+        return rows_of_file(
+            path,
+            self.columns if is_labelled else (),
+            self.aliases,
+            (*self.text_fields, *([self.label_field] if is_labelled else [])),
+            self.skip_malformed and is_labelled,
+        )
+
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        """What a row says in words, its gold value aside; `ValueError` names `place`."""
+        return tuple(text_field(row, name, place) for name in self.text_fields)
+
+    @abstractmethod
+    def examples(self, row: Row, identity: str, place: str, is_labelled: bool) -> Iterable[Example]:
+        """The examples of a row, one but for dialogues; `ValueError` names `place`."""
+
+    def read(self, split: str, path: Path) -> Iterator[Example]:
+        """The examples of one official file; `ValueError` names file and row."""
+        return self.from_rows(split, self.rows(split, path), str(path), self.row_name)
+
+    def from_rows(
+        self, split: str, rows: Iterable[tuple[int, Row]], where: str, row_name: str = "row"
+    ) -> Iterator[Example]:
+        """The examples of rows of a file or of the hub; in `unlabelled` splits without gold values.
+
+        Raises `ValueError` for a row that does not fit and for two of one id.
+        """
+        is_labelled = split not in self.unlabelled
+        seen: dict[str, int] = {}
+        num_empty = 0
+        for number, row in rows:
+            place = f"{where} {row_name} {number}"
+            if not isinstance(row, Mapping):
+                raise ValueError(f"{place}: {row!r:.80} is not an object")
+            if self.skip_empty and is_labelled and not all(self.texts(row, place)):
+                num_empty += 1
+                continue
+            identity = f"{split}-{number}"
+            if self.id_field in row:
+                identity = text_field(row, self.id_field, place)
+            if identity in seen:
+                raise ValueError(
+                    f"{place}: {self.id_field} {identity!r} is that of {row_name} {seen[identity]}"
+                )
+            seen[identity] = number
+            yield from self.examples(row, identity, place, is_labelled)
+        if num_empty:
+            warn(f"{where}: {num_empty} rows with an empty text are left out, as their authors do")
+
+    def count_rows(self, examples: Sequence[Any]) -> int:
+        """Rows of the official files that the examples are made of."""
+        return len(examples)
+
+    # from examples to lines
+
+    @abstractmethod
+    def featurize(
+        self, examples: Sequence[Any], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """Token ids and labels; `train` says whether rows are for learning or for predicting.
+
+        What had to be cut is counted, and the caller warns about it. `tokenizer` has the kind's
+        `added_tokens`.
+        """
+
+    @abstractmethod
+    def label_arrays(
+        self, features: Features, rows: NDArray[np.int64], length: int
+    ) -> dict[str, NDArray[Any]]:
+        """What the head reads and learns from, of rows padded to `length`: each (B, ...).
+
+        Predicting asks for them too, also where gold values are None.
+        """
+
+    @abstractmethod
+    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
+        """A fresh head, its weights drawn by `generator`."""
+
+    @abstractmethod
+    def lines(
+        self, examples: Sequence[Any], features: Features, outputs: Sequence[Outputs]
+    ) -> list[Line]:
+        """One line an example, in order, from the outputs of all rows."""
+
+    # from lines to scores
+
+    @abstractmethod
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+        """Every metric of the task by name, the headline first, from lines alone.
+
+        0..1 where official scripts print percent; what is undefined is nan, never 0. Of no lines
+        at all every metric is nan (so its names are known where a training failed).
+        """
+
+    @abstractmethod
+    def weighted_score(self, lines: Sequence[Line]) -> Weighted:
+        """The headline of many samples of the lines at once, which `metrics.weighted` explains.
+
+        Equal to `score` of the lines repeated.
+        """
+
+    # what is wrong, for a reader
+
+    def doubts(self, train: Sequence[Any], lines: Sequence[Line]) -> list[str]:
+        """What looks wrong with labels or data although nothing failed, each in words."""
+        return []
+
+    def pairs(self, line: Line) -> list[Pair]:
+        """Gold and predicted label of each unit of a line; none for a kind without labels."""
+        return []
+
+    def groups(self, line: Line) -> dict[str, str]:
+        """What kind of example it is by its gold value: a group for each way of grouping."""
+        return {}
+
+    def failure(self, runs: Sequence[Line], example: Any | None) -> Failure | None:
+        """What went wrong with one example in most of the runs; None if nothing did.
+
+        `runs` hold its line in each; `example` is None where the data are not at hand.
+        """
+        return failure_of_pairs([self.pairs(line) for line in runs], self.units)
+
+    def shown(self, example: Any, line: Line) -> list[tuple[str, str]]:
+        """The texts of an example for a reader, each with its name."""
+        names = self.text_fields or ("text",) * len(example.texts)
+        return list(zip(names, example.texts, strict=True))
+
+    def constant(self, lines: Sequence[Line]) -> str | None:
+        """What was predicted everywhere although gold values differ, in words; None if nothing."""
+        predicted = {repr(line["prediction"]) for line in lines}
+        if len(predicted) > 1 or len({repr(line["gold"]) for line in lines}) < 2:
+            return None
+        return predicted.pop()

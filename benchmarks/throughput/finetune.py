@@ -28,11 +28,10 @@ from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
 from benchmarks.statistics.comparison import SEEDS_RULE, compare
 from benchmarks.statistics.scores import Sample
-from benchmarks.tasks.data.load import load_task
-from benchmarks.tasks.kind import Example, Line
+from benchmarks.tasks.data import load_data
 from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.registry import resolve_tasks
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Example, Line, Task
 from benchmarks.throughput.report import Report, Row
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.pretrain import SIZE_PRESETS
@@ -127,9 +126,9 @@ _PIECES = 8_000  # of a tokenizer made here
 
 def read_task(task: Task, data_dir: Path) -> tuple[Task, Sequence[Example], Sequence[Example]]:
     """With its training and reported rows; `ValueError` for one that is no classification."""
-    if not isinstance(task.kind, Classification):
+    if not isinstance(task, Classification):
         raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
-    data = load_task(task, data_dir)
+    data = load_data(task, data_dir)
     return task, data.train, data.reported
 
 
@@ -181,7 +180,7 @@ def tokenized(
     length = fitting_length(length, model, was_given=False)
 
     def split(rows: Sequence[Example], is_train: bool) -> Split:
-        features = task.kind.featurize(task, rows, model.tokenizer, length, is_train)
+        features = task.featurize(rows, model.tokenizer, length, is_train)
         return Split(tuple(rows), features)
 
     return TaskFeatures(task, split(train, True), {"reported": split(reported, False)})

@@ -33,7 +33,7 @@ from benchmarks.finetune.finetune import (
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep
 from benchmarks.tasks.heads.linear import LinearHead
-from benchmarks.tasks.kind import Features, Line
+from benchmarks.tasks.task import Features, Line
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _TRAINER: Any = Trainer
@@ -115,7 +115,7 @@ def finetune_with_trainer(
         everything = np.arange(len(reported.examples))
         logits = trainer.predict(_dataset(reported.features, everything)).predictions
     outputs = [{"logits": row} for row in logits]
-    return data.task.kind.lines(data.task, reported.examples, reported.features, outputs)
+    return data.task.lines(reported.examples, reported.features, outputs)
 
 
 def _arguments(

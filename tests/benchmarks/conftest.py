@@ -65,9 +65,15 @@ def t_half_width(values: Sequence[float]) -> float:
     return float(high)
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    words = [*SPECIAL, *TOPICS, *FILLERS]
-    vocabulary = {word: number for number, word in enumerate(words)}
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
+def build_tokenizer(
+    words: Sequence[str] = (*TOPICS, *FILLERS), max_length: int = 32
+) -> PreTrainedTokenizerFast:
+    """WordPiece over words between blanks and punctuation marks."""
+    vocabulary = {word: number for number, word in enumerate((*SPECIAL, *words))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -78,7 +84,9 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     )
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=32, **dict(zip(names, SPECIAL, strict=True))
+        tokenizer_object=tokenizer,
+        model_max_length=max_length,
+        **dict(zip(names, SPECIAL, strict=True)),
     )
 
 

@@ -37,10 +37,11 @@ def test_the_tasks_are_listed_and_a_config_checked_without_what_learns():
 
 def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
     data = tmp_path / "data"
+    paragraph = {"context": "문맥", "qas": [{"question": "누구?"}]}
     rows = {
         "ynat-v1.1_dev.json": [{"guid": "y", "title": "제목", "label": "사회"}],
         "klue-re-v1.1_dev.json": [{"sentence": "영희는 작가다."}],
-        "dev-v2.0.json": {"data": [{"paragraphs": [{"context": "문맥", "qas": []}]}]},
+        "dev-v2.0.json": {"data": [{"paragraphs": [paragraph]}]},
     }
     plain = {name: json.dumps(value, ensure_ascii=False) for name, value in rows.items()}
     plain["klue-ner-v1.1_dev.tsv"] = "## n1\n국\tB-OG\n회\tI-OG\n"
@@ -53,7 +54,7 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
     names = ("klue", "squad", "korean-naver-ner")
     out = run(
         f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"
-        "from pathlib import Path\nfrom benchmarks.tasks.data.texts import dump_texts\n"
+        "from pathlib import Path\nfrom benchmarks.tasks.texts import dump_texts\n"
         "import benchmarks.leakage.examples\n"
         f"for p in dump_texts({names}, Path({str(data)!r}), Path({str(tmp_path / 'texts')!r})): "
         "print(p.stem)"

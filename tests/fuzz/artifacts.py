@@ -285,16 +285,16 @@ def _task(name: str, file: str, seed: bytes, form: Form = "bytes") -> Make:
             model_max_length=32,
             **dict(zip(names, _PIECES, strict=False)),
         )
-        tokenizer.add_special_tokens({"additional_special_tokens": list(task.kind.added_tokens)})
+        tokenizer.add_special_tokens({"additional_special_tokens": list(task.added_tokens)})
         turn = iter(range(1 << 60))
 
         def read(path: Path) -> object:
             number = next(turn)
-            examples = list(task.kind.read(task, "train" if number % 4 else task.reported, path))
+            examples = list(task.read("train" if number % 4 else task.reported, path))
             for example in examples:
                 "".join((example.id, *example.texts)).encode()  # can be written to a file
             if examples and not number % 8:  # it costs more than reading
-                features = task.kind.featurize(task, examples[:4], tokenizer, 32, False)
+                features = task.featurize(examples[:4], tokenizer, 32, False)
                 assert len(features.input_ids) >= min(len(examples), 4)
                 assert all(0 < len(row) <= 32 for row in features.input_ids)
             return examples

@@ -4,15 +4,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.tasks.kind import Features, Kind
-from benchmarks.tasks.kinds.features import padded
+from benchmarks.tasks.kinds.encode import padded
+from benchmarks.tasks.task import Features, Task
 
 # Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
 POOL_BATCHES = 50
 
 
 def collate(
-    kind: Kind,
+    task: Task,
     features: Features,
     rows: NDArray[np.int64],
     pad_id: int,
@@ -27,7 +27,7 @@ def collate(
         "token_type_ids": padded([features.token_type_ids[r] for r in rows], length, 0, np.int64),
         "attention_mask": padded([np.ones(len(row)) for row in ids], length, 0, np.int64),
     }
-    batch |= kind.label_arrays(features, rows, length)
+    batch |= task.label_arrays(features, rows, length)
     return {name: torch.from_numpy(array).to(device) for name, array in batch.items()}
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.encoder import accepted_inputs, encode
-from benchmarks.tasks.kinds.features import IGNORED_LABEL
+from benchmarks.tasks.kinds.encode import IGNORED_LABEL
 
 HEAD_DROPOUT = 0.1
 HEAD_INITIALIZER_RANGE = 0.02

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.tasks.heads.linear import Head
-from benchmarks.tasks.kinds.parsing_words import NO_POS, NO_WORD
+from benchmarks.tasks.kinds.parsing import NO_POS, NO_WORD
 
 LSTM_SIZE, ARC_SIZE, LABEL_SIZE, POS_SIZE = 768, 512, 256, 256
 DROPOUT = 0.33

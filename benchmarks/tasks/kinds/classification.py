@@ -1,28 +1,19 @@
-"""One label for a text or a pair of texts."""
+"""One label, or one number, for a text or a pair of texts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.tasks.data.rows import Row, hub_rows, read_rows, row_id
-from benchmarks.tasks.kind import (
-    Example,
-    Failure,
-    Features,
-    Kind,
-    Line,
-    Outputs,
-    Pair,
-    likeliest,
-    medians,
-)
-from benchmarks.tasks.kinds.features import IGNORED_LABEL, encode_rows
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_rows
+from benchmarks.tasks.mistakes import Failure, Pair, likeliest, medians
+from benchmarks.tasks.rows import Row, label_ids, nested
+from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 
 if TYPE_CHECKING:
     from torch import Generator, nn
@@ -39,39 +30,30 @@ class LabelExample(Example):
     label: int | None = None
 
 
-class Classification(Kind):
+class Classification(Task):
     """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy; the most probable label."""
 
     units = "examples"
 
-    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
-        """Rows of an official file; `ValueError` names the row of an unknown label."""
-        for number, row in read_rows(task, split, path):
-            yield _example(task, split, number, row, f"{path} row {number}")
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[LabelExample]:
+        yield LabelExample(identity, self.texts(row, place), self._label(row, place, is_labelled))
 
-    def from_hub(
-        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
-    ) -> Iterator[Example]:
-        """Rows of the hub by our field names."""
-        for number, row in hub_rows(task, split, rows):
-            yield _example(task, split, number, row, f"{task.name} {split} row {number}")
+    def _label(self, row: Row, place: str, is_labelled: bool) -> int | None:
+        if not is_labelled:
+            return None
+        value = nested(row, self.label_field)
+        name = str(value) if isinstance(value, int | float) else value
+        return label_ids([name], self.labels, place)[0]
 
     def featurize(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        tokenizer: Any,
-        max_length: int,
-        train: bool,
+        self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row an example, or two where the task learns both orders."""
-        return encode_rows(
-            [example.texts for example in examples],
-            {"labels": [_label(example) for example in examples]},
-            tokenizer,
-            max_length,
-            train and task.train_both_orders,
-        )
+        labels = {"labels": [example.label for example in examples]}
+        texts = [example.texts for example in examples]
+        return encode_rows(texts, labels, tokenizer, max_length, train and self.train_both_orders)
 
     def label_arrays(
         self, features: Features, rows: NDArray[np.int64], length: int
@@ -81,44 +63,51 @@ class Classification(Kind):
         filled = [IGNORED_LABEL if label is None else label for label in labels]
         return {"labels": np.array(filled, dtype=np.int64)}
 
-    def make_head(
-        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
-    ) -> "Head":
-        """One output a label."""
+    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
         from benchmarks.tasks.heads.linear import LinearHead
 
-        return LinearHead(encoder, len(task.labels), generator, task.pooling)
+        return LinearHead(encoder, len(self.labels), generator, self.pooling)
 
     def lines(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        features: Features,
-        outputs: Sequence[Outputs],
+        self, examples: Sequence[LabelExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """Gold label, the most probable one (the first of equals) and all probabilities."""
-        return [
-            _line(task, example.id, _label(example), softmax(found["logits"]))
-            for example, found in zip(examples, outputs, strict=True)
-        ]
-
-    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics over label ids."""
-        gold, predicted = label_ids(task, lines)
-        return {metric.__name__: metric(gold, predicted) for metric in task.metrics}
-
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
-        """From counts by class."""
-        metric = weighted.OF_LABELS[task.headline]
-        return metric(*label_ids(task, lines), len(task.labels))
-
-    def doubts(self, task: Task, train: Sequence[Example], lines: Sequence[Line]) -> list[str]:
-        """Labels that look exchanged, and gold labels that cannot have been learnt."""
         found = []
-        exchanged = exchanged_labels(task, lines)
-        if exchanged:
-            found.append(exchanged)
-        learnt = {task.labels[label] for e in train if (label := _label(e)) is not None}
+        for example, output in zip(examples, outputs, strict=True):
+            probabilities = softmax(output["logits"])
+            found.append(
+                {
+                    "id": example.id,
+                    "gold": None if example.label is None else self.labels[example.label],
+                    "prediction": self.labels[int(np.argmax(probabilities))],
+                    "probabilities": [self.rounded(p) for p in probabilities.tolist()],
+                }
+            )
+        return found
+
+    def rounded(self, probability: float) -> float:
+        """As it is written into a line."""
+        return round(probability, 6)
+
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+        gold, predicted = self.label_ids_of(lines)
+        return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        metric = weighted.OF_LABELS[self.headline]
+        return metric(*self.label_ids_of(lines), len(self.labels))
+
+    def label_ids_of(self, lines: Sequence[Line]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Gold and predicted ones."""
+        ids = {label: number for number, label in enumerate(self.labels)}
+        gold = np.array([ids[line["gold"]] for line in lines], dtype=np.int64)
+        return gold, np.array([ids[line["prediction"]] for line in lines], dtype=np.int64)
+
+    def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
+        """Labels that look exchanged, and gold labels that cannot have been learnt."""
+        exchanged = self._exchanged_labels(lines)
+        found = [exchanged] if exchanged else []
+        learnt = {self.labels[e.label] for e in train if e.label is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
             found.append(
                 f"{', '.join(unknown)} among the reported rows is in no training row: are the "
@@ -126,54 +115,44 @@ class Classification(Kind):
             )
         return found
 
-    def pairs(self, task: Task, line: Line) -> list[Pair]:
-        """The one label of the example."""
+    def _exchanged_labels(self, lines: Sequence[Line]) -> str | None:
+        """Says so where each predicted label mostly stands for another gold one, and putting them
+        right would gain much: labels of two files, or of a model and its data, do not stand in one
+        order."""
+        counts = np.zeros((len(self.labels),) * 2, dtype=np.int64)  # predicted, gold
+        gold, predicted = self.label_ids_of(lines)
+        np.add.at(counts, (predicted, gold), 1)
+        # the gold label that each predicted one stands for
+        meant = {row: int(of.argmax()) for row, of in enumerate(counts) if of.any()}
+        now, then = np.trace(counts) / len(lines), counts.max(axis=1).sum() / len(lines)
+        if len(set(meant.values())) < len(meant) or then - now <= MAX_EXCHANGE_GAIN:
+            return None
+        pairs = ", ".join(
+            f"{self.labels[said]} as {self.labels[gold]}"
+            for said, gold in meant.items()
+            if said != gold
+        )
+        return (
+            f"labels look exchanged: {100 * now:.1f} % are right, and {100 * then:.1f} % would be "
+            f"with {pairs}"
+        )
+
+    def pairs(self, line: Line) -> list[Pair]:
         return [Pair(line["gold"], line["prediction"], line["gold"] == line["prediction"])]
 
-    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+    def failure(self, runs: Sequence[Line], example: LabelExample | None) -> Failure | None:
         """Wrong by the medians of the runs' probabilities; as severe as the wrong label is sure."""
         probabilities = medians([line["probabilities"] for line in runs])
         severity = max(probabilities)
-        predicted, gold = task.labels[probabilities.index(severity)], runs[0]["gold"]
+        predicted, gold = self.labels[probabilities.index(severity)], runs[0]["gold"]
         if predicted == gold:
             return None
-        names = [task.label_names.get(label, label) for label in task.labels]
-        shown = dict(zip(task.labels, names, strict=True))
+        names = [self.label_names.get(label, label) for label in self.labels]
+        shown = dict(zip(self.labels, names, strict=True))
         return Failure(severity, shown[gold], shown[predicted], likeliest(names, probabilities))
 
-    def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
-        """The one label predicted everywhere."""
-        return None if super().constant(task, lines) is None else str(lines[0]["prediction"])
-
-
-def label_ids(task: Task, lines: Sequence[Line]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Gold and predicted label ids."""
-    ids = {label: number for number, label in enumerate(task.labels)}
-    gold = np.array([ids[line["gold"]] for line in lines], dtype=np.int64)
-    return gold, np.array([ids[line["prediction"]] for line in lines], dtype=np.int64)
-
-
-def exchanged_labels(task: Task, lines: Sequence[Line]) -> str | None:
-    """Says so where each predicted label mostly stands for another gold one, and putting them right
-    would gain much: labels of two files, or of a model and its data, do not stand in one order."""
-    ids = {label: number for number, label in enumerate(task.labels)}
-    counts = np.zeros((len(ids), len(ids)), dtype=np.int64)  # predicted, gold
-    for line in lines:
-        counts[ids[line["prediction"]], ids[line["gold"]]] += 1
-    # the gold label that each predicted one stands for
-    meant = {row: int(counts[row].argmax()) for row in range(len(ids)) if counts[row].any()}
-    now, then = np.trace(counts) / len(lines), counts.max(axis=1).sum() / len(lines)
-    if len(set(meant.values())) < len(meant) or then - now <= MAX_EXCHANGE_GAIN:
-        return None
-    pairs = ", ".join(
-        f"{task.labels[predicted]} as {task.labels[gold]}"
-        for predicted, gold in meant.items()
-        if predicted != gold
-    )
-    return (
-        f"labels look exchanged: {100 * now:.1f} % are right, and {100 * then:.1f} % would be with "
-        f"{pairs}"
-    )
+    def constant(self, lines: Sequence[Line]) -> str | None:
+        return None if super().constant(lines) is None else str(lines[0]["prediction"])
 
 
 def softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
@@ -183,28 +162,98 @@ def softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
 
 
-def _line(task: Task, identity: str, label: int | None, probabilities: NDArray[Any]) -> Line:
-    return {
-        "id": identity,
-        "gold": None if label is None else task.labels[label],
-        "prediction": task.labels[int(np.argmax(probabilities))],
-        "probabilities": [round(p, 6) for p in probabilities.tolist()],
-    }
+@dataclass(frozen=True)
+class ValueExample(Example):
+    """A text or pair, and its gold value in the task's own range."""
+
+    value: float | None = None
 
 
-def _label(example: Example) -> int | None:
-    assert isinstance(example, LabelExample)
-    return example.label
+class Regression(Task):
+    """[CLS] a [SEP] b [SEP], one output that learns the value scaled from its range to 0..1.
+
+    google-research/electra classification_tasks.py:332-392 does so for STS-B, (x - 0) / 5. What is
+    predicted is scaled back and not cut to the range.
+    """
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[ValueExample]:
+        value = None
+        if is_labelled:
+            given, (low, high) = nested(row, self.label_field), self.value_range
+            try:
+                value = float(given)
+            except (TypeError, ValueError, OverflowError):
+                value = math.nan
+            if not low <= value <= high:
+                raise ValueError(
+                    f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to "
+                    f"{high:g}"
+                )
+        yield ValueExample(identity, self.texts(row, place), value)
+
+    def featurize(
+        self, examples: Sequence[ValueExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """One row an example, or two where the task learns both orders."""
+        low, high = self.value_range
+        values = [math.nan if e.value is None else (e.value - low) / (high - low) for e in examples]
+        texts, both = [e.texts for e in examples], train and self.train_both_orders
+        return encode_rows(texts, {"values": values}, tokenizer, max_length, both)
+
+    def label_arrays(
+        self, features: Features, rows: NDArray[np.int64], length: int
+    ) -> dict[str, NDArray[Any]]:
+        """`values` (B,), scaled; nan where there is none."""
+        values = [features.labels["values"][row] for row in rows]
+        return {"values": np.array(values, dtype=np.float32)}
+
+    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
+        from benchmarks.tasks.heads.linear import RegressionHead
+
+        return RegressionHead(encoder, 1, generator, self.pooling)
+
+    def lines(
+        self, examples: Sequence[ValueExample], features: Features, outputs: Sequence[Outputs]
+    ) -> list[Line]:
+        """Gold and predicted value, both in the task's range."""
+        low, high = self.value_range
+        return [
+            {
+                "id": example.id,
+                "gold": example.value,
+                "prediction": low + (high - low) * float(found["logits"][0]),
+            }
+            for example, found in zip(examples, outputs, strict=True)
+        ]
+
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+        """The task's metrics over values; nan of less than two rows."""
+        if len(lines) < 2:
+            return {metric.__name__: math.nan for metric in self.metrics}
+        gold, predicted = _values(lines)
+        return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        return weighted.OF_VALUES[self.headline](*_values(lines))
+
+    def groups(self, line: Line) -> dict[str, str]:
+        """The fifth of the range that the gold value lies in."""
+        low, high = self.value_range
+        width = (high - low) / 5
+        number = min(4, int((line["gold"] - low) / width))
+        return {"gold value": f"{low + number * width:g} to {low + (number + 1) * width:g}"}
+
+    def failure(self, runs: Sequence[Line], example: ValueExample | None) -> Failure | None:
+        """As severe as the median of the predictions is far off."""
+        predictions, gold = [line["prediction"] for line in runs], runs[0]["gold"]
+        median = statistics.median(predictions)
+        certainty = f"{min(predictions):.2f} to {max(predictions):.2f} over the seeds"
+        return Failure(abs(median - gold), f"{gold:g}", f"{median:.2f}", certainty)
 
 
-def _example(task: Task, split: str, number: int, row: Row, place: str) -> LabelExample:
-    label = None
-    if split not in task.unlabelled:
-        name = row[task.label_field]
-        if name not in task.labels:
-            raise ValueError(
-                f"{place}: unknown {task.label_field} {name!r} (allowed: {', '.join(task.labels)})"
-            )
-        label = task.labels.index(name)
-    texts = tuple(row[field] for field in task.text_fields)
-    return LabelExample(row_id(task, split, number, row), texts, label)
+def _values(lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gold and predicted ones."""
+    gold = np.array([line["gold"] for line in lines], dtype=np.float64)
+    return gold, np.array([line["prediction"] for line in lines], dtype=np.float64)

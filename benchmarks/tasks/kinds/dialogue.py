@@ -4,10 +4,10 @@ KLUE-baseline klue_baseline/data/wos.py. A state is a list of "domain-slot-value
 gate says none, dontcare, yes or no, or that the value is generated (ptr).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,21 +15,10 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
 from benchmarks.metrics.dialogue import State, joint_goal_acc, pooled_slot_f1, slot_micro_f1
-from benchmarks.tasks.kind import (
-    Example,
-    Failure,
-    Features,
-    Kind,
-    Line,
-    Outputs,
-    Pair,
-    listed,
-    mostly_wrong,
-    pairs_by_key,
-)
-from benchmarks.tasks.kinds.features import continuation_prefix, joined
-from benchmarks.tasks.task import Task
-from electrify.storage.files import read_json
+from benchmarks.tasks.kinds.encode import continuation_prefix, joined
+from benchmarks.tasks.mistakes import Failure, Pair, failure_of_sets, pairs_by_key
+from benchmarks.tasks.rows import Row, list_field, text_field
+from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 
 if TYPE_CHECKING:
     from torch import Generator, nn
@@ -88,24 +77,28 @@ def value_text(ids: Sequence[int], tokenizer: Any) -> str:
     return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
 
 
-def dialogue_turns(dialogue: Mapping[str, Any], place: str) -> list[tuple[list[str], Any]]:
+def dialogue_turns(row: Row, place: str) -> list[tuple[list[str], Any]]:
     """Of every user turn the texts up to and with it, and its state.
 
     The texts are those of the user turns, each behind what was said right before it; nothing stands
     before the first. Raises `ValueError` with `place` for turns of another form.
     """
-    turns = dialogue.get("dialogue")
-    if not isinstance(turns, list) or not turns:
-        raise ValueError(f"{place}: no list of turns in the field 'dialogue'")
+    turns = list_field(row, "dialogue", place)
+    said = turn_texts(row, place)
     texts, found = list[str](), []
     for number, turn in enumerate(turns):
-        if not isinstance(turn, Mapping) or not isinstance(turn.get("text"), str):
-            raise ValueError(f"{place} turn {number + 1}: {turn!r} has no text")
-        if turn.get("role") != "user":
-            continue
-        texts += [turns[number - 1]["text"], turn["text"]] if number else [turn["text"]]
-        found.append((list(texts), turn.get("state")))
+        if turn.get("role") == "user":
+            texts += said[max(0, number - 1) : number + 1]
+            found.append((list(texts), turn.get("state")))
     return found
+
+
+def turn_texts(row: Row, place: str) -> list[str]:
+    """What is said in each turn."""
+    turns = list_field(row, "dialogue", place)
+    if not turns:
+        raise ValueError(f"{place}: no turns in the field 'dialogue'")
+    return [text_field(t, "text", f"{place} turn {n}") for n, t in enumerate(turns, start=1)]
 
 
 def dialogue_pieces(texts: Sequence[Sequence[int]], separator: int) -> list[int]:
@@ -140,43 +133,37 @@ class TurnExample(Example):
     state: tuple[str, ...] | None = None
 
 
-class DialogueStateTracking(Kind):
+class DialogueStateTracking(Task):
     """[CLS] turns [SEP], the oldest cut off; for every slot a gate and a generated value.
 
     The slots are the task's labels, in the order of the ontology. All turns of a dialogue fall on
     one side of a split, its first text being that of all of them.
     """
 
+    row_name = "dialogue"
     units = "slots with a value"
     labels_are_confused = False
     failures_quote = True
 
-    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
-        """User turns of an official file; `ValueError` names the dialogue."""
-        dialogues = read_json(path)
-        if not isinstance(dialogues, list):
-            raise ValueError(
-                f"{path} holds one {type(dialogues).__name__}, not a list of dialogues"
-            )
-        yield from _examples(task, split, dialogues, str(path))
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        return tuple(turn_texts(row, place))
 
-    def from_hub(
-        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
-    ) -> Iterator[Example]:
-        """Rows of the hub, which has the fields of the official file."""
-        yield from _examples(task, split, rows, f"{task.name} {split}")
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[TurnExample]:
+        """Every user turn."""
+        for turn, (texts, state) in enumerate(dialogue_turns(row, place)):
+            gold = None
+            if is_labelled:
+                gold = _checked_state(state, self.labels, f"{place} user turn {turn + 1}")
+            yield TurnExample(f"{identity}-{turn}", tuple(texts), gold)
 
-    def num_rows(self, examples: Sequence[Example]) -> int:
+    def count_rows(self, examples: Sequence[TurnExample]) -> int:
         """Dialogues."""
         return len({example.id.rpartition("-")[0] for example in examples})
 
     def featurize(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        tokenizer: Any,
-        max_length: int,
-        train: bool,
+        self, examples: Sequence[TurnExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a user turn, of one segment; its older pieces are cut where it is too long."""
 
@@ -198,8 +185,8 @@ class DialogueStateTracking(Kind):
             num_truncated += len(ids) > max_length - 2
             row = left_cut(ids, max_length, first, separator)
             input_ids.append(np.array(row, dtype=np.int32))
-            state = slot_values(_state(example) or ())
-            found = [state.get(slot, NONE) for slot in task.labels]
+            state = slot_values(example.state or ())
+            found = [state.get(slot, NONE) for slot in self.labels]
             gates.append([gate_of(value) for value in found])
             values.append([target(value) for value in found])
         return Features(
@@ -228,23 +215,16 @@ class DialogueStateTracking(Kind):
                 array[row, slot, : len(value)] = value
         return {"gates": gates, "values": array}
 
-    def make_head(
-        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
-    ) -> "Head":
-        """The generator of KLUE-baseline, over the word embeddings of the encoder."""
+    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
         from benchmarks.tasks.heads.dialogue import SlotGenerator
         from benchmarks.tasks.heads.linear import drawn
 
-        names = [slot.replace("-", " ") for slot in task.labels]
+        names = [slot.replace("-", " ") for slot in self.labels]
         slot_ids = tokenizer(names, add_special_tokens=False)["input_ids"]
         return drawn(lambda: SlotGenerator(encoder, slot_ids, tokenizer.pad_token_id), generator)
 
     def lines(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        features: Features,
-        outputs: Sequence[Outputs],
+        self, examples: Sequence[TurnExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """The gold state as the file has it, and the one that gates and generated pieces say."""
         found = []
@@ -252,61 +232,46 @@ class DialogueStateTracking(Kind):
         for example, tokenizer, output in rows:
             gates = [GATES[gate] for gate in output["gate_logits"].argmax(axis=-1)]
             generated = output["generated"].tolist()
-            state = _state(example)
             found.append(
                 {
                     "id": example.id,
-                    "gold": None if state is None else list(state),
-                    "prediction": recovered_state(task.labels, gates, generated, tokenizer),
+                    "gold": None if example.state is None else list(example.state),
+                    "prediction": recovered_state(self.labels, gates, generated, tokenizer),
                 }
             )
         return found
 
-    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """KLUE's two metrics and the pooled F1."""
         gold = [line["gold"] for line in lines]
         predicted = [line["prediction"] for line in lines]
         return {
-            metric.__name__: metric(gold, predicted) if lines else float("nan")
-            for metric in _METRICS
+            metric.__name__: metric(gold, predicted) if lines else math.nan for metric in _METRICS
         }
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         """KLUE's two metrics are means over turns."""
         metrics = {metric.__name__: metric for metric in (slot_micro_f1, joint_goal_acc)}
-        metric = metrics[task.headline]
+        metric = metrics[self.headline]
         return weighted.mean_of(
             np.array([metric([line["gold"]], [line["prediction"]]) for line in lines])
         )
 
-    def pairs(self, task: Task, line: Line) -> list[Pair]:
+    def pairs(self, line: Line) -> list[Pair]:
         """Slots that have a value on either side, right where the values are equal."""
         return pairs_by_key(slot_values(line["gold"]), slot_values(line["prediction"]))
 
-    def groups(self, task: Task, line: Line) -> dict[str, str]:
+    def groups(self, line: Line) -> dict[str, str]:
         """How much there is to remember."""
         count = len(line["gold"])
         bounds = ((0, "0"), (2, "1 to 2"), (5, "3 to 5"), (10, "6 to 10"))
         name = next((name for most, name in bounds if count <= most), "11 or more")
         return {"gold values": name}
 
-    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
-        """The values that the middle run misses, and those it makes up."""
+    def failure(self, runs: Sequence[Line], example: TurnExample | None) -> Failure | None:
+        return failure_of_sets([(ln["gold"], ln["prediction"]) for ln in runs], "values")
 
-        def wrong(line: Line) -> set[str]:
-            return set(line["gold"]) ^ set(line["prediction"])
-
-        line = mostly_wrong(runs, lambda line: len(wrong(line)))
-        if line is None:
-            return None
-        missed, made_up = (
-            [value for value in line[side] if value in wrong(line)]
-            for side in ("gold", "prediction")
-        )
-        count = f"{len(missed)} of {len(line['gold'])} values missed, {len(made_up)} made up"
-        return Failure(len(wrong(line)), listed(missed), listed(made_up), count)
-
-    def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
+    def shown(self, example: TurnExample, line: Line) -> list[tuple[str, str]]:
         """The last turns; the others stand in the examples before."""
         turns = example.texts[-_TURNS_SHOWN:]
         left_out = len(example.texts) - len(turns)
@@ -314,38 +279,12 @@ class DialogueStateTracking(Kind):
         return before + [("turn", text) for text in turns]
 
 
-def _state(example: Example) -> tuple[str, ...] | None:
-    assert isinstance(example, TurnExample)
-    return example.state
-
-
-def _examples(
-    task: Task, split: str, dialogues: Iterable[Mapping[str, Any]], source: str
-) -> Iterator[TurnExample]:
-    slots, seen = set(task.labels), dict[str, int]()
-    for number, dialogue in enumerate(dialogues, start=1):
-        place = f"{source} dialogue {number}"
-        if not isinstance(dialogue, Mapping) or not isinstance(dialogue.get("guid"), str):
-            raise ValueError(f"{place}: no text in the field 'guid'")
-        identity = dialogue["guid"]
-        if identity in seen:
-            raise ValueError(f"{place}: guid {identity!r} is that of dialogue {seen[identity]}")
-        seen[identity] = number
-        for turn, (texts, state) in enumerate(dialogue_turns(dialogue, place)):
-            gold = None
-            if split not in task.unlabelled:
-                gold = _checked_state(state, slots, f"{place} user turn {turn + 1}")
-            yield TurnExample(f"{identity}-{turn}", tuple(texts), gold)
-
-
-def _checked_state(state: Any, slots: set[str], place: str) -> tuple[str, ...]:
+def _checked_state(state: Any, slots: Sequence[str], place: str) -> tuple[str, ...]:
     if not isinstance(state, list):
-        raise ValueError(f"{place}: {state!r} is no list of states")
+        raise ValueError(f"{place}: {state!r:.80} is no list of states")
     for entry in state:
         if not isinstance(entry, str) or entry.count("-") < 2:
-            raise ValueError(f"{place}: {entry!r} is not 'domain-slot-value'")
+            raise ValueError(f"{place}: {entry!r:.80} is not 'domain-slot-value'")
         if slot_and_value(entry)[0] not in slots:
-            raise ValueError(
-                f"{place}: unknown slot in {entry!r} (allowed: {', '.join(sorted(slots))})"
-            )
+            raise ValueError(f"{place}: unknown slot in {entry!r} (allowed: {', '.join(slots)})")
     return tuple(state)

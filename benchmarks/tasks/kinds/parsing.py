@@ -1,6 +1,10 @@
-"""A head word and a label for every word of a sentence, as KLUE-DP has it."""
+"""A head word and a label for every word of a sentence, as KLUE-DP has it.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+KLUE-baseline klue_baseline/data/klue_dp.py. A word is what stands between blanks, punctuation
+included. The parser reads the first and the last piece of a word and the last of its POS tags.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,32 +23,24 @@ from benchmarks.metrics.parsing import (
     uas_macro_f1,
     uas_micro_f1,
 )
-from benchmarks.tasks.data.rows import read_text
-from benchmarks.tasks.kind import (
-    NOTHING,
-    Example,
-    Failure,
-    Features,
-    Kind,
-    Line,
-    Outputs,
-    Pair,
-    listed,
-    mostly_wrong,
-)
-from benchmarks.tasks.kinds.features import padded
-from benchmarks.tasks.kinds.parsing_words import (
-    NO_POS,
-    NO_WORD,
-    POS_TAGS,
-    Word,
-    num_within,
-    read_sentences,
-    sentence_words,
-    word_positions,
-)
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.kinds.encode import padded
+from benchmarks.tasks.labels import LABELS
+from benchmarks.tasks.mistakes import NOTHING, Failure, Pair, listed, mostly_wrong
+from benchmarks.tasks.rows import Row, label_ids, list_field, sentence_blocks
+from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 
+if TYPE_CHECKING:
+    from torch import Generator, nn
+
+    from benchmarks.tasks.heads.linear import Head
+
+POS_TAGS = LABELS["klue-dp-pos"]
+NO_POS = len(POS_TAGS)  # of the root and of padding
+_MAX_DIGITS = 9  # of the number of a word
+NO_WORD = -1  # head and label where there is no word, or none that could be predicted
+_COLUMNS = ("word_form", "pos", "head", "deprel")  # of a row: a list each
+
+Positions = tuple[int, int]  # of the first and the last piece of a word
 Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
 
 
@@ -95,10 +91,29 @@ def _spanning_tree(scores: Scores) -> NDArray[np.int64]:
     return heads
 
 
-if TYPE_CHECKING:
-    from torch import Generator, nn
+def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[Positions]:
+    """First and last piece of every word, from the characters of the pieces of the sentence.
 
-    from benchmarks.tasks.heads.linear import Head
+    The sentence is the words with one blank between. A piece is of the word its last character
+    is of (byte-level pieces begin with the blank before a word). A word of which the tokenizer
+    leaves nothing stands at (0, 0), where the root is read.
+    """
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1  # behind the last character of each
+    positions = [(0, 0)] * len(words)
+    for piece, (first, last) in enumerate(spans):
+        if last > first:  # not of [CLS] and [SEP]
+            word = int(np.searchsorted(ends, last, side="left"))
+            start, _ = positions[word]
+            positions[word] = (start or piece, piece)
+    return positions
+
+
+def num_within(positions: Sequence[Positions], max_length: int) -> int:
+    """Leading words of which the last piece stands before [SEP] in a row of `max_length` pieces."""
+    return next(
+        (n for n, (_, last) in enumerate(positions) if last > max_length - 2), len(positions)
+    )
+
 
 Metric = Callable[[Arcs, Arcs], float]
 _OFFICIAL: tuple[Metric, ...] = (las_macro_f1, uas_macro_f1, las_micro_f1, uas_micro_f1)
@@ -111,52 +126,67 @@ TREE = "_tree"  # ends the names of metrics of the best tree, which is not how K
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word of a sentence; head and label are None in a test file without them."""
+
+    form: str
+    pos: str  # the last tag of the word
+    head: int | None  # 0: the root; words count from 1
+    label: str | None
+
+
+@dataclass(frozen=True)
 class SentenceExample(Example):
     """A sentence; its text is the words with one blank between."""
 
     words: tuple[Word, ...] = ()
 
 
-class DependencyParsing(Kind):
+@dataclass(frozen=True, kw_only=True)
+class DependencyParsing(Task):
     """Words from pieces, a parser on them, the best head of each word and its best label.
 
     Without `use_pos` the parser does not see the POS tags, which the files give by hand: scores of
     the two are of different tasks.
     """
 
+    row_name = "line"
     units = "words"
 
-    def __init__(self, use_pos: bool = True) -> None:
-        self.use_pos = use_pos
+    use_pos: bool = True
 
-    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
-        """Sentences of a file; `ValueError` names the line."""
-        seen: dict[str, int] = {}
-        for number, identity, words in read_sentences(path, read_text(path)):
-            if identity in seen:
-                raise ValueError(
-                    f"{path} line {number}: id {identity!r} is that of line {seen[identity]}"
-                )
-            seen[identity] = number
-            yield _example(task, split, identity, words, f"{path} line {number}")
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        """Sentences of lines of INDEX WORD_FORM LEMMA POS HEAD DEPREL between tabs, the last two
+        absent in a test file."""
+        for start, identity, block in sentence_blocks(path):
+            words = []
+            for index, (number, line) in enumerate(block, start=1):
+                cells = line.strip().split("\t")
+                if len(cells) not in (4, 6) or cells[0] != str(index) or not cells[1]:
+                    raise ValueError(
+                        f"{path} line {number}: {cells} is not word {index} of a sentence (INDEX "
+                        "WORD_FORM LEMMA POS HEAD DEPREL)"
+                    )
+                _, form, _, *rest = cells
+                words.append([form, *rest, "", ""][:4])
+            columns = (list(column) for column in zip(*words, strict=True))
+            yield start, {self.id_field: identity, **dict(zip(_COLUMNS, columns, strict=True))}
 
-    def from_hub(
-        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
-    ) -> Iterator[Example]:
-        """Rows with a list a column: `word_form`, `pos`, `head`, `deprel`."""
-        for number, row in enumerate(rows, start=1):
-            place = f"{task.name} {split} row {number}"
-            words = sentence_words(row, place)
-            identity = str(row.get("guid", f"{split}-{number}"))
-            yield _example(task, split, identity, words, place)
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        forms = list_field(row, "word_form", place)
+        if not forms or not all(isinstance(form, str) for form in forms):
+            raise ValueError(f"{place}: word_form is {forms!r:.80}, not words")
+        return (" ".join(forms),)
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[SentenceExample]:
+        yield SentenceExample(
+            identity, self.texts(row, place), sentence_words(row, self.labels, place, is_labelled)
+        )
 
     def featurize(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        tokenizer: Any,
-        max_length: int,
-        train: bool,
+        self, examples: Sequence[SentenceExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; words of which a piece is cut off are not learnt or predicted."""
         encoded = tokenizer(
@@ -171,7 +201,7 @@ class DependencyParsing(Kind):
         input_ids, num_truncated = [], 0
         columns = zip(encoded["input_ids"], encoded["offset_mapping"], examples, strict=True)
         for ids, spans, example in columns:
-            words = _words(example)
+            words = example.words
             positions = word_positions([word.form for word in words], spans)
             positions = positions[: num_within(positions, max_length)]
             num_truncated += len(ids) > max_length
@@ -186,7 +216,7 @@ class DependencyParsing(Kind):
                 [
                     NO_WORD
                     if head == NO_WORD or word.label is None
-                    else task.labels.index(word.label)
+                    else self.labels.index(word.label)
                     for head, word in zip(heads, kept, strict=True)
                 ]
             )
@@ -212,22 +242,16 @@ class DependencyParsing(Kind):
         arrays["pos"] = padded(found["pos"], width + 1, NO_POS, np.int64)
         return arrays | {"num_words": np.array(num_words, dtype=np.int64)}
 
-    def make_head(
-        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
-    ) -> "Head":
+    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
         """The parser of KLUE-baseline, of its size whatever the encoder's."""
         from benchmarks.tasks.heads.linear import drawn
         from benchmarks.tasks.heads.parsing import Parser
 
         config: Any = encoder.config
-        return drawn(lambda: Parser(config.hidden_size, len(task.labels), self.use_pos), generator)
+        return drawn(lambda: Parser(config.hidden_size, len(self.labels), self.use_pos), generator)
 
     def lines(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        features: Features,
-        outputs: Sequence[Outputs],
+        self, examples: Sequence[SentenceExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """Heads and labels of all words: gold, the best of each word, and those of the best tree.
 
@@ -235,54 +259,97 @@ class DependencyParsing(Kind):
         """
         found = []
         for row, (example, output) in enumerate(zip(examples, outputs, strict=True)):
-            words, num_kept = _words(example), len(features.labels["heads"][row])
+            words, num_kept = example.words, len(features.labels["heads"][row])
             scores = output["arc_scores"][:num_kept, : num_kept + 1]
+            gold = {"heads": [w.head for w in words], "labels": [w.label for w in words]}
             found.append(
                 {
                     "id": example.id,
-                    "gold": None
-                    if words[0].head is None
-                    else {
-                        "heads": [word.head for word in words],
-                        "labels": [word.label for word in words],
-                    },
-                    "prediction": _arcs(task, best_heads(scores), output, len(words)),
-                    "tree": _arcs(task, best_tree(scores), output, len(words)),
+                    "gold": None if words[0].head is None else gold,
+                    "prediction": self._arcs(best_heads(scores), output, len(words)),
+                    "tree": self._arcs(best_tree(scores), output, len(words)),
                 }
             )
         return found
 
-    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+    def _arcs(self, heads: NDArray[np.int64], output: Outputs, num_words: int) -> dict[str, Any]:
+        ids = output["best_labels"][np.arange(len(heads)), heads]
+        num_cut = num_words - len(heads)
+        return {
+            "heads": heads.tolist() + [NO_WORD] * num_cut,
+            "labels": [self.labels[label] for label in ids] + [None] * num_cut,
+        }
+
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """KLUE's metrics and corrected ones, then KLUE's of the best tree."""
-        gold = _chained(task, [line["gold"] for line in lines])
+        gold = self._chained([line["gold"] for line in lines])
         found = {}
         for key, metrics, ending in (
             ("prediction", (*_OFFICIAL, *_CORRECTED), ""),
             ("tree", (*_OFFICIAL, las), TREE),
         ):
-            predicted = _chained(task, [line[key] for line in lines])
+            predicted = self._chained([line[key] for line in lines])
             for metric in metrics:
                 value = metric(gold, predicted) if lines else float("nan")
                 found[metric.__name__ + ending] = value
         return found
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
-        """From counts of arcs by class."""
-        assert task.headline == las_macro_f1.__name__
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        assert self.headline == las_macro_f1.__name__
         gold, found = ([line[side] for line in lines] for side in ("gold", "prediction"))
         sentences = np.repeat(np.arange(len(lines)), [len(row["heads"]) for row in gold])
-        return weighted.las_macro_f1(_chained(task, gold), _chained(task, found), sentences)
+        return weighted.las_macro_f1(self._chained(gold), self._chained(found), sentences)
 
-    def pairs(self, task: Task, line: Line) -> list[Pair]:
-        """Labels of words, right where the head is right too."""
-        return arc_pairs(line)
+    def _chained(self, rows: Sequence[Mapping[str, Any]]) -> Arcs:
+        ids: dict[str | None, int] = {label: number for number, label in enumerate(self.labels)}
+        ids[None] = NO_WORD
+        return Arcs(
+            np.array([head for row in rows for head in row["heads"]], dtype=np.int64),
+            np.array([ids[label] for row in rows for label in row["labels"]], dtype=np.int64),
+        )
 
-    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
-        """The words whose head or label is wrong in the middle run."""
-        forms = [word.form for word in _words(example)] if example else None
-        return arc_failure(runs, forms)
+    def pairs(self, line: Line) -> list[Pair]:
+        """The labels of each word; right where the head is right too, which is what LAS counts.
 
-    def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
+        A word that was cut off has no predicted label.
+        """
+        gold, predicted = line["gold"], line["prediction"]
+        columns = zip(
+            gold["labels"], predicted["labels"], gold["heads"], predicted["heads"], strict=True
+        )
+        return [
+            Pair(label, said or NOTHING, (label, head) == (said, place))
+            for label, said, head, place in columns
+        ]
+
+    def failure(self, runs: Sequence[Line], example: SentenceExample | None) -> Failure | None:
+        """The words whose head or label is wrong in the middle run; without an example they are
+        named by their numbers."""
+
+        def wrong(line: Line) -> list[int]:
+            return [n for n, pair in enumerate(self.pairs(line)) if not pair.is_right]
+
+        def name(number: int) -> str:
+            return example.words[number - 1].form if example else f"word {number}"
+
+        def arc(number: int, arcs: Mapping[str, Any]) -> str:
+            """'간다 → ROOT (VP)'."""
+            head, label = arcs["heads"][number], arcs["labels"][number]
+            if label is None:
+                return f"{name(number + 1)} cut off"
+            return f"{name(number + 1)} → {name(head) if head else 'ROOT'} ({label})"
+
+        line = mostly_wrong(runs, lambda line: len(wrong(line)))
+        if line is None:
+            return None
+        gold, said = (
+            listed([arc(number, line[side]) for number in wrong(line)])
+            for side in ("gold", "prediction")
+        )
+        count = f"{len(wrong(line))} of {len(line['gold']['heads'])} words wrong"
+        return Failure(len(wrong(line)), gold, said, count)
+
+    def constant(self, lines: Sequence[Line]) -> str | None:
         """The one label, or the one head, that every word got."""
         gold = [line["gold"] for line in lines if line["gold"]]
         for key in ("labels", "heads"):
@@ -292,23 +359,32 @@ class DependencyParsing(Kind):
         return None
 
 
-def _example(
-    task: Task, split: str, identity: str, words: Sequence[Word], place: str
-) -> SentenceExample:
-    if split in task.unlabelled:
-        words = [Word(word.form, word.pos, None, None) for word in words]
-    for number, word in enumerate(words, start=1):
-        if split not in task.unlabelled and word.label not in task.labels:
-            raise ValueError(
-                f"{place}: label of word {number} of sentence {identity} is {word.label!r} "
-                f"(allowed: {', '.join(task.labels)})"
-            )
-    return SentenceExample(identity, (" ".join(word.form for word in words),), tuple(words))
-
-
-def _words(example: Example) -> tuple[Word, ...]:
-    assert isinstance(example, SentenceExample)
-    return example.words
+def sentence_words(
+    row: Row, labels: Sequence[str], place: str, is_labelled: bool
+) -> tuple[Word, ...]:
+    """The words of a row, which has a list a column; `ValueError` names `place`."""
+    forms, tags = (list_field(row, name, place) for name in _COLUMNS[:2])
+    heads, deprels = [None] * len(forms), [None] * len(forms)
+    if is_labelled:
+        heads, deprels = (list_field(row, name, place) for name in _COLUMNS[2:])
+        label_ids(deprels, labels, f"{place}: deprel")
+    if len({len(column) for column in (forms, tags, heads, deprels)}) > 1:
+        raise ValueError(f"{place}: {len(forms)} words have {len(tags)} tags, {len(heads)} heads")
+    words = []
+    for form, tag, head, label in zip(forms, tags, heads, deprels, strict=True):
+        pos = str(tag).split("+")[-1]
+        if pos not in POS_TAGS:
+            raise ValueError(f"{place}: unknown POS tag {pos!r} (allowed: {', '.join(POS_TAGS)})")
+        number = None
+        if head is not None:
+            digits = str(head)
+            if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
+                raise ValueError(f"{place}: HEAD is {head!r:.80}, not the number of a word")
+            number = int(digits)
+            if number > len(forms):
+                raise ValueError(f"{place}: head {number} in a sentence of {len(forms)} words")
+        words.append(Word(form, pos, number, label))
+    return tuple(words)
 
 
 def _cut(values: Sequence[int], max_length: int) -> NDArray[np.int32]:
@@ -319,68 +395,3 @@ def _cut(values: Sequence[int], max_length: int) -> NDArray[np.int32]:
 
 def _head_within(word: Word, num_words: int) -> int:
     return NO_WORD if word.head is None or word.head > num_words else word.head
-
-
-def _arcs(task: Task, heads: NDArray[np.int64], output: Outputs, num_words: int) -> dict[str, Any]:
-    ids = output["best_labels"][np.arange(len(heads)), heads]
-    num_cut = num_words - len(heads)
-    return {
-        "heads": heads.tolist() + [NO_WORD] * num_cut,
-        "labels": [task.labels[label] for label in ids] + [None] * num_cut,
-    }
-
-
-def _chained(task: Task, rows: Sequence[Mapping[str, Any]]) -> Arcs:
-    ids: dict[str | None, int] = {label: number for number, label in enumerate(task.labels)}
-    ids[None] = NO_WORD
-    return Arcs(
-        np.array([head for row in rows for head in row["heads"]], dtype=np.int64),
-        np.array([ids[label] for row in rows for label in row["labels"]], dtype=np.int64),
-    )
-
-
-def arc_pairs(line: Line) -> list[Pair]:
-    """The labels of each word; right where the head is right too, which is what LAS counts.
-
-    A word that was cut off has no predicted label.
-    """
-    gold, predicted = line["gold"], line["prediction"]
-    columns = zip(
-        gold["labels"], predicted["labels"], gold["heads"], predicted["heads"], strict=True
-    )
-    return [
-        Pair(label, said or NOTHING, (label, head) == (said, place))
-        for label, said, head, place in columns
-    ]
-
-
-def arc_failure(runs: Sequence[Line], forms: Sequence[str] | None) -> Failure | None:
-    """The words whose head or label is wrong in the middle run; as severe as they are many.
-
-    Without `forms` words are named by their numbers.
-    """
-
-    def wrong(line: Line) -> list[int]:
-        return [number for number, pair in enumerate(arc_pairs(line)) if not pair.is_right]
-
-    line = mostly_wrong(runs, lambda line: len(wrong(line)))
-    if line is None:
-        return None
-    gold, said = (
-        listed([_arc(number, line[side], forms) for number in wrong(line)])
-        for side in ("gold", "prediction")
-    )
-    count = f"{len(wrong(line))} of {len(line['gold']['heads'])} words wrong"
-    return Failure(len(wrong(line)), gold, said, count)
-
-
-def _arc(number: int, arcs: Line, forms: Sequence[str] | None) -> str:
-    """'간다 → ROOT (VP)'."""
-    head, label = arcs["heads"][number], arcs["labels"][number]
-    if label is None:
-        return f"{_name(number + 1, forms)} cut off"
-    return f"{_name(number + 1, forms)} → {_name(head, forms) if head else 'ROOT'} ({label})"
-
-
-def _name(number: int, forms: Sequence[str] | None) -> str:
-    return forms[number - 1] if forms else f"word {number}"

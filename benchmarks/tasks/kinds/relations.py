@@ -3,26 +3,23 @@
 KLUE-baseline klue_baseline/data/klue_re.py `_mark_entity_spans` and `fix_tokenization_error`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.relations import (
+from benchmarks.metrics.classification import (
     auprc,
     auprc_absent_as_half,
     auprc_without_no_relation,
     micro_f1,
 )
-from benchmarks.tasks.kind import Example, Features, Line, Outputs
-from benchmarks.tasks.kinds.classification import Classification, LabelExample, label_ids, softmax
-from benchmarks.tasks.kinds.features import WORD_START, continuation_prefix, starts_words
-from benchmarks.tasks.task import Task
-from electrify.storage.files import read_json
+from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.kinds.encode import WORD_START, continuation_prefix, starts_words
+from benchmarks.tasks.rows import Row
+from benchmarks.tasks.task import Features, Line
 
 SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
@@ -42,20 +39,11 @@ def marked(sentence: str, subject: Span, object_: Span) -> str:
             f"subject and object are the same characters {subject[0]} to {subject[1]}; "
             "a relation has two entities"
         )
-    (first, opening), (second, other) = sorted([(subject, SUBJECT), (object_, OBJECT)])
-    return "".join(
-        (
-            sentence[: first[0]],
-            opening[0],
-            sentence[first[0] : first[1] + 1],
-            opening[1],
-            sentence[first[1] + 1 : second[0]],
-            other[0],
-            sentence[second[0] : second[1] + 1],
-            other[1],
-            sentence[second[1] + 1 :],
-        )
-    )
+    text, end = "", 0
+    for (first, last), (opening, closing) in sorted([(subject, SUBJECT), (object_, OBJECT)]):
+        text += sentence[end:first] + opening + sentence[first : last + 1] + closing
+        end = last + 1
+    return text + sentence[end:]
 
 
 def entity_span(entity: Any, place: str) -> Span:
@@ -133,39 +121,26 @@ class RelationExtraction(Classification):
 
     added_tokens = MARKERS
 
-    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
-        """Rows of an official file; `ValueError` names the row."""
-        rows = read_json(path)
-        if not isinstance(rows, list):
-            raise ValueError(f"{path} holds one {type(rows).__name__}; it should be a list of rows")
-        seen: dict[str, int] = {}
-        for number, row in enumerate(rows, start=1):
-            example = _example(task, split, row, number, f"{path} row {number}")
-            if example.id in seen:
-                raise ValueError(
-                    f"{path} row {number}: guid {example.id!r} is that of row {seen[example.id]}"
-                )
-            seen[example.id] = number
-            yield example
-
-    def from_hub(
-        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
-    ) -> Iterator[Example]:
-        """Rows of the hub, which has the fields of the official file."""
-        for number, row in enumerate(rows, start=1):
-            yield _example(task, split, row, number, f"{task.name} {split} row {number}")
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[RelationExample]:
+        (sentence,) = texts = self.texts(row, place)
+        spans = [entity_span(row.get(name), place) for name in ("subject_entity", "object_entity")]
+        if max(last for _, last in spans) >= len(sentence):
+            raise ValueError(
+                f"{place}: entities {spans} in a sentence of {len(sentence)} characters"
+            )
+        try:
+            text = marked(sentence, *spans)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+        yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
 
     def featurize(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        tokenizer: Any,
-        max_length: int,
-        train: bool,
+        self, examples: Sequence[Any], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """One row a sentence, of one segment."""
-        relations = [_relation(example) for example in examples]
-        texts = [closed(relation.marked) for relation in relations]
+        """One row a sentence, of one segment; `examples` are `RelationExample`."""
+        texts = [closed(example.marked) for example in examples]
         rows = entity_inputs(texts, tokenizer, max_length)
         full = [text for text, ids in zip(texts, rows, strict=True) if len(ids) >= max_length]
         whole = tokenizer(full, verbose=False)["input_ids"] if full else []
@@ -173,31 +148,22 @@ class RelationExtraction(Classification):
             input_ids=[np.array(ids, dtype=np.int32) for ids in rows],
             token_type_ids=[np.zeros(len(ids), dtype=np.int32) for ids in rows],
             example_of=np.arange(len(examples)),
-            labels={"labels": [relation.label for relation in relations]},
+            labels={"labels": [example.label for example in examples]},
             num_truncated=sum(len(ids) > max_length for ids in whole),
         )
 
-    def lines(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        features: Features,
-        outputs: Sequence[Outputs],
-    ) -> list[Line]:
-        """Gold relation, the most probable one (the first of equals) and all probabilities."""
-        return [
-            _line(task, example.id, _relation(example).label, softmax(found["logits"]))
-            for example, found in zip(examples, outputs, strict=True)
-        ]
+    def rounded(self, probability: float) -> float:
+        """To significant digits, not decimals: the curves ask for the order of small ones too."""
+        return float(f"{probability:.8g}")
 
-    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """Micro F1 without `no_relation` and the areas under the precision-recall curves."""
         if not lines:
             names = (micro_f1, *_AREAS, auprc_without_no_relation)
             return {metric.__name__: float("nan") for metric in names}
-        gold, predicted = label_ids(task, lines)
+        gold, predicted = self.label_ids_of(lines)
         probabilities = np.array([line["probabilities"] for line in lines], dtype=np.float64)
-        no_relation = task.labels.index(NO_RELATION)
+        no_relation = self.labels.index(NO_RELATION)
         return {
             micro_f1.__name__: micro_f1(gold, predicted, no_relation),
             **{area.__name__: area(gold, probabilities) for area in _AREAS},
@@ -206,50 +172,9 @@ class RelationExtraction(Classification):
             ),
         }
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
-        """From counts of relations."""
-        assert task.headline == micro_f1.__name__
-        return weighted.micro_f1(*label_ids(task, lines), task.labels.index(NO_RELATION))
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        assert self.headline == micro_f1.__name__
+        return weighted.micro_f1(*self.label_ids_of(lines), self.labels.index(NO_RELATION))
 
-    def shown(self, task: Task, example: Example, line: Line) -> list[tuple[str, str]]:
-        """The sentence with both entities marked."""
-        return [("sentence", _relation(example).marked)]
-
-
-def _line(task: Task, identity: str, label: int | None, probabilities: NDArray[Any]) -> Line:
-    return {
-        "id": identity,
-        "gold": None if label is None else task.labels[label],
-        "prediction": task.labels[int(np.argmax(probabilities))],
-        # significant digits, not decimals: the curves ask for the order of small ones too
-        "probabilities": [float(f"{p:.8g}") for p in probabilities.tolist()],
-    }
-
-
-def _relation(example: Example) -> RelationExample:
-    assert isinstance(example, RelationExample)
-    return example
-
-
-def _example(
-    task: Task, split: str, row: Mapping[str, Any], number: int, place: str
-) -> RelationExample:
-    sentence = row.get("sentence") if isinstance(row, Mapping) else None
-    if not isinstance(sentence, str):
-        raise ValueError(f"{place}: {row!r} has no text in the field 'sentence'")
-    spans = [entity_span(row.get(name), place) for name in ("subject_entity", "object_entity")]
-    if max(last for _, last in spans) >= len(sentence):
-        raise ValueError(f"{place}: entities {spans} in a sentence of {len(sentence)} characters")
-    label = None
-    if split not in task.unlabelled:
-        if row.get("label") not in task.labels:
-            raise ValueError(
-                f"{place}: unknown label {row.get('label')!r} (allowed: {', '.join(task.labels)})"
-            )
-        label = task.labels.index(row["label"])
-    try:
-        text = marked(sentence, *spans)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
-    identity = str(row.get("guid", f"{split}-{number}"))
-    return RelationExample(identity, (sentence,), label, text)
+    def shown(self, example: Any, line: Line) -> list[tuple[str, str]]:
+        return [("sentence", example.marked)]

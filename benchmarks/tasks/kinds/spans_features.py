@@ -8,18 +8,45 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.kind import Features
-from benchmarks.tasks.kinds.spans_files import QuestionExample
+from benchmarks.tasks.task import Example, Features
 
 # Below this length of rows the stride shrinks with it; the official 128 holds at BERT's 384,
 # ELECTRA's 512 and KLUE's 510.
 FULL_LENGTH = 384
 MIN_LENGTH = 16  # below this hardly a question fits, let alone a context
+
+
+class GoldAnswer(NamedTuple):
+    """An answer as it stands in the context."""
+
+    text: str
+    start: int  # character
+
+
+@dataclass(frozen=True)
+class QuestionExample(Example):
+    """A question; `texts` are the context and the question, so that a split goes by contexts.
+
+    `answers` are empty where there is none in the context, and None where they are not known.
+    """
+
+    answers: tuple[GoldAnswer, ...] | None = None
+    question_type: int | None = None  # KLUE-MRC: 1, 2 or 3
+
+    @property
+    def context(self) -> str:
+        """What the answer is looked for in."""
+        return self.texts[0]
+
+    @property
+    def question(self) -> str:
+        """What is asked."""
+        return self.texts[1]
 
 
 @dataclass(frozen=True)

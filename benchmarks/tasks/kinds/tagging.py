@@ -1,14 +1,22 @@
-"""One label a character, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules.
+"""One label a word, or one a character.
 
-A line holds the labels of characters by the tokenizer's offsets, and beside them those by the
-official alignment wherever that one differs: beside [UNK]s, and where characters are cut off. The
-official metrics are made of the latter, corrected ones of the former. The official code fills every
-row up to the maximum length and frames a sentence by the labels of the first and of the last padded
-position, which nothing was learnt at. So that row has its last [PAD] here too, at its official
-position; it attends to the sentence alone and the others are not needed for it.
+By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py): every word is cut
+into pieces by itself, its first piece learns and predicts the label. A word that the maximum length
+cuts off, or that has no pieces, counts as predicted "O"; that code does not score the first and
+reads the second as [UNK].
+
+By characters, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules. A line holds the
+labels of characters by the tokenizer's offsets, and beside them those by the official alignment
+wherever that one differs: beside [UNK]s, and where characters are cut off. The official metrics are
+made of the latter, corrected ones of the former. The official code fills every row up to the
+maximum length and frames a sentence by the labels of the first and of the last padded position,
+which nothing was learnt at. So that row has its last [PAD] here too, at its official position; it
+attends to the sentence alone and the others are not needed for it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,31 +27,21 @@ from numpy.typing import NDArray
 from benchmarks.metrics import weighted
 from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
+    OUTSIDE,
     character_macro_f1_present,
     character_macro_f1_without_o,
     character_tags,
     framed,
     inside_labels,
-    one_label,
+    lenient_entities,
     piece_tags,
-    read_sentences,
     seqeval_micro_f1,
     text_entities,
 )
-from benchmarks.tasks.data.rows import read_text
-from benchmarks.tasks.kind import (
-    Example,
-    Failure,
-    Features,
-    Kind,
-    Line,
-    Outputs,
-    Pair,
-    entity_failure,
-    entity_pairs,
-)
-from benchmarks.tasks.kinds.features import IGNORED_LABEL, Encoded, encode_texts, padded
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.kinds.encode import IGNORED_LABEL, Encoded, encode_texts, padded
+from benchmarks.tasks.mistakes import Entity, Failure, Pair, entity_failure, entity_pairs
+from benchmarks.tasks.rows import Row, label_ids, list_field, read_text, sentence_blocks
+from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 
 if TYPE_CHECKING:
     from torch import Generator, nn
@@ -51,68 +49,220 @@ if TYPE_CHECKING:
     from benchmarks.tasks.heads.linear import Head
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
+_TOKENS, _TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
+
+
+class Tagging(Task):
+    """A linear layer on every piece."""
+
+    units = "entities"
+
+    @abstractmethod
+    def entities_of(self, line: Line, side: str) -> set[Entity]:
+        """Entities of "gold" or "prediction"."""
+
+    @abstractmethod
+    def text_between(self, line: Line, example: Any | None, start: int, end: int) -> str:
+        """What stands from one position to before another."""
+
+    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
+        from benchmarks.tasks.heads.linear import LinearHead
+
+        return LinearHead(encoder, len(self.labels), generator, "none")
+
+    def pairs(self, line: Line) -> list[Pair]:
+        return entity_pairs(self.entities_of(line, "gold"), self.entities_of(line, "prediction"))
+
+    def failure(self, runs: Sequence[Line], example: Any | None) -> Failure | None:
+        return entity_failure(
+            [(self.entities_of(ln, "gold"), self.entities_of(ln, "prediction")) for ln in runs],
+            lambda start, end: self.text_between(runs[0], example, start, end),
+        )
+
+    def constant(self, lines: Sequence[Line]) -> str | None:
+        """The one label that was predicted everywhere where gold labels differ."""
+        predicted = {str(label) for line in lines for label in line["prediction"]}
+        if len(predicted) > 1 or len({label for line in lines for label in line["gold"]}) < 2:
+            return None
+        return predicted.pop()
+
+    def _ids(self, names: Sequence[str]) -> list[int]:
+        ids = {label: number for number, label in enumerate(self.labels)}
+        return [ids[name] for name in names]
+
+    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+        """Words or characters of a row and the label id of each."""
+        tokens, names = list_field(row, _TOKENS, place), list_field(row, _TAGS, place)
+        if len(tokens) != len(names) or not tokens:
+            raise ValueError(f"{place}: {len(tokens)} {_TOKENS} and {len(names)} labels")
+        return tokens, label_ids(names, self.labels, place)
+
+
+@dataclass(frozen=True)
+class WordsExample(Example):
+    """The words of a sentence, and the position of each one's label; its text is them all."""
+
+    words: tuple[str, ...] = ()
+    tags: tuple[int, ...] = ()
+
+
+class WordTagging(Tagging):
+    """The first piece of each word has its label."""
+
+    row_name = "line"
+
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        """Lines of a sentence, a tab and as many labels as words."""
+        lines = read_text(path).removesuffix("\n").split("\n")
+        for number, line in enumerate(lines, start=1):
+            text, _, names = line.removesuffix("\r").partition("\t")
+            yield number, {"sentence": text, _TOKENS: text.split(), _TAGS: names.split()}
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[WordsExample]:
+        words, tags = self._tokens(row, place)
+        yield WordsExample(identity, self.texts(row, place), tuple(words), tags)
+
+    def featurize(
+        self, examples: Sequence[WordsExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """One row a sentence; pieces that are not the first of a word have no label."""
+        encoded = tokenizer(
+            [list(example.words) for example in examples],
+            is_split_into_words=True,
+            truncation=True,
+            max_length=max_length,
+            return_token_type_ids=True,
+        )
+        firsts = [_first_pieces(encoded.word_ids(row)) for row in range(len(examples))]
+        labels, num_cut = [], 0
+        for example, first, ids in zip(examples, firsts, encoded["input_ids"], strict=True):
+            row = np.full(len(ids), IGNORED_LABEL, dtype=np.int64)
+            row[list(first.values())] = [example.tags[word] for word in first]
+            labels.append(row)
+            num_cut += len(ids) == max_length and len(example.words) - 1 not in first
+        return Features(
+            input_ids=[np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]],
+            token_type_ids=[np.array(ids, dtype=np.int32) for ids in encoded["token_type_ids"]],
+            example_of=np.arange(len(examples)),
+            labels={"labels": labels},
+            num_truncated=num_cut,
+            details={"firsts": firsts},
+        )
+
+    def label_arrays(
+        self, features: Features, rows: NDArray[np.int64], length: int
+    ) -> dict[str, NDArray[Any]]:
+        """`labels` (B, T), `IGNORED_LABEL` at padding and inside words."""
+        labels = [features.labels["labels"][row] for row in rows]
+        return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
+
+    def lines(
+        self, examples: Sequence[WordsExample], features: Features, outputs: Sequence[Outputs]
+    ) -> list[Line]:
+        """Gold and predicted label of every word."""
+        found = []
+        rows = zip(examples, features.details["firsts"], outputs, strict=True)
+        for example, first, output in rows:
+            predicted = [OUTSIDE] * len(example.words)
+            for word, piece in first.items():
+                predicted[word] = self.labels[int(output["logits"][piece].argmax())]
+            gold = [self.labels[tag] for tag in example.tags]
+            found.append({"id": example.id, "gold": gold, "prediction": predicted})
+        return found
+
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+        """The task's metrics over the labels of all words, sentences parted by an "O"."""
+        if not lines:
+            return {metric.__name__: math.nan for metric in self.metrics}
+        names = [_prefixed(label) for label in self.labels]
+        gold, predicted = self._chains(lines)
+        return {metric.__name__: metric(gold, predicted, names) for metric in self.metrics}
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        names = [_prefixed(label) for label in self.labels]
+        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
+        return weighted.entity_f1(*self._chains(lines), names, sentences, self.headline)
+
+    def entities_of(self, line: Line, side: str) -> set[Entity]:
+        """As seqeval reads labels by default, as places among the words."""
+        return lenient_entities([_prefixed(label) for label in line[side]])
+
+    def text_between(self, line: Line, example: WordsExample | None, start: int, end: int) -> str:
+        words = example.words[start:end] if example else ()
+        return " ".join(words) or f"words {start + 1} to {end}"
+
+    def _chains(self, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
+        """Gold and predicted label ids of all words, sentences parted by an "O"."""
+        gold, predicted = (
+            self._ids([label for line in lines for label in (*line[side], OUTSIDE)])
+            for side in ("gold", "prediction")
+        )
+        return gold, predicted
+
+
+def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
+    """Position of the first piece of each word."""
+    first: dict[int, int] = {}
+    for position, word in enumerate(word_ids):
+        if word is not None:
+            first.setdefault(word, position)
+    return first
+
+
+def _prefixed(label: str) -> str:
+    """PER-B as B-PER."""
+    kind, dash, mark = label.rpartition("-")
+    return f"{mark}-{kind}" if dash else label
 
 
 @dataclass(frozen=True)
 class TaggedExample(Example):
     """A sentence, and the position of each character's label in the task's labels."""
 
-    tags: tuple[int, ...] | None = None
+    tags: tuple[int, ...] = ()
 
 
-class CharacterTagging(Kind):
-    """A linear layer on every piece; the label of O stands last among the task's labels."""
+class CharacterTagging(Tagging):
+    """A piece learns the label of its first character; O stands last among the task's labels."""
 
-    units = "entities"
+    row_name = "line"
     failures_quote = True
 
-    def read(self, task: Task, split: str, path: Path) -> Iterator[Example]:
-        """Sentences of a file of characters; `ValueError` names the line."""
-        label_ids = {label: index for index, label in enumerate(task.labels)}
-        seen: dict[str, int] = {}
-        for number, sentence in read_sentences(path, read_text(path)):
-            if sentence.id in seen:
-                raise ValueError(
-                    f"{path} line {number}: id {sentence.id!r} is that of line {seen[sentence.id]}"
-                )
-            seen[sentence.id] = number
-            if unknown := sorted(set(sentence.labels) - label_ids.keys()):
-                raise ValueError(
-                    f"{path} line {number}: unknown label {unknown[0]!r} in sentence {sentence.id} "
-                    f"(allowed: {', '.join(task.labels)})"
-                )
-            tags = tuple(label_ids[name] for name in sentence.labels)
-            yield TaggedExample(sentence.id, (sentence.text,), tags)
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        """Sentences of lines of a character, a tab and a label."""
+        for start, identity, block in sentence_blocks(path):
+            cells = [line.partition("\t") for _, line in block]
+            for (number, line), (character, tab, _) in zip(block, cells, strict=True):
+                if not tab or len(character) != 1:
+                    raise ValueError(
+                        f"{path} line {number}: {line[:40]!r} is not a character, a tab and a label"
+                    )
+            characters, _, labels = (list(column) for column in zip(*cells, strict=True))
+            yield start, {self.id_field: identity, _TOKENS: characters, _TAGS: labels}
 
-    def from_hub(
-        self, task: Task, split: str, rows: Iterable[Mapping[str, Any]]
-    ) -> Iterator[Example]:
-        """Rows of the hub: `tokens`, which are characters, and the labels of each."""
-        for number, row in enumerate(rows, start=1):
-            tokens, labels = row["tokens"], row[task.label_field]
-            if len(tokens) != len(labels) or any(len(token) != 1 for token in tokens):
-                raise ValueError(
-                    f"{task.name} {split} row {number} has {len(labels)} labels for "
-                    f"{len(tokens)} tokens, which should be characters"
-                )
-            tags = tuple(task.labels.index(label) for label in labels)
-            yield TaggedExample(f"{split}-{number}", ("".join(tokens),), tags)
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        characters = list_field(row, _TOKENS, place)
+        if any(not isinstance(token, str) or len(token) != 1 for token in characters):
+            raise ValueError(f"{place}: {characters!r:.80} are not characters")
+        return ("".join(characters),)
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[TaggedExample]:
+        yield TaggedExample(identity, self.texts(row, place), self._tokens(row, place)[1])
 
     def featurize(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        tokenizer: Any,
-        max_length: int,
-        train: bool,
+        self, examples: Sequence[TaggedExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; a piece learns the label of its first character. For predicting, a
         row that is not full has one [PAD] more."""
         texts = [example.texts for example in examples]
         encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
-        outside = len(task.labels) - 1
+        outside = len(self.labels) - 1
         labels = [
-            piece_tags(_tags(example), spans.tolist(), outside)
+            piece_tags(example.tags, spans.tolist(), outside)
             for example, spans in zip(examples, encoded.spans, strict=True)
         ]
         last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
@@ -147,102 +297,84 @@ class CharacterTagging(Kind):
             found["position_ids"] = positions
         return found
 
-    def make_head(
-        self, task: Task, encoder: "nn.Module", tokenizer: Any, generator: "Generator"
-    ) -> "Head":
-        """One output a label, on every piece."""
-        from benchmarks.tasks.heads.linear import LinearHead
-
-        return LinearHead(encoder, len(task.labels), generator, "none")
-
     def lines(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        features: Features,
-        outputs: Sequence[Outputs],
+        self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """Labels of all characters, and those of the first and last position ("frame")."""
-        inside = inside_labels(task.labels)
+        inside = inside_labels(self.labels)
         found = []
         details = features.details
         rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
         for example, spans, words, output in rows:
             pieces = output["logits"][: len(spans)].argmax(axis=-1)
-            tags, text = _tags(example), example.texts[0]
-            predicted = character_tags(pieces.tolist(), spans.tolist(), len(tags), inside)
+            tags = character_tags(pieces.tolist(), spans.tolist(), len(example.tags), inside)
             line: Line = {
                 "id": example.id,
-                "text": text,
-                "gold": [task.labels[n] for n in tags],
-                "prediction": [task.labels[n] for n in predicted],
-                "frame": [task.labels[pieces[0]], task.labels[pieces[-1]]],
+                "text": example.texts[0],
+                "gold": [self.labels[n] for n in example.tags],
+                "prediction": [self.labels[n] for n in tags],
+                "frame": [self.labels[pieces[0]], self.labels[pieces[-1]]],
             }
-            official = None if words is None else _official(task, text, tags, pieces, words)
-            if official is not None and official != _chains(task, [line]):
-                gold, labels = ([task.labels[n] for n in chain] for chain in official)
+            official = None if words is None else self._official(example, pieces, words)
+            if official is not None and official != self._chains([line]):
+                gold, labels = ([self.labels[n] for n in chain] for chain in official)
                 line["official"] = {"gold": gold, "prediction": labels}
             found.append(line)
         return found
 
-    def score(self, task: Task, lines: Sequence[Line]) -> dict[str, float]:
+    def _official(
+        self, example: TaggedExample, pieces: NDArray[np.int64], words: Mapping[str, list[str]]
+    ) -> tuple[list[int], list[int]] | None:
+        """Gold and predicted chain of one sentence; None where the official code stops."""
+        try:
+            predicted, gold = official_character_labels(
+                example.texts[0], example.tags, pieces.tolist(), words.__getitem__, self.labels
+            )
+        except ValueError:
+            return None
+        return gold, predicted
+
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics by the official alignment, and corrected ones by the offsets, where
         the frame does not count; all sentences in one chain."""
-        gold, predicted = _chains(task, lines)
-        scores = {metric.__name__: metric(gold, predicted) for metric in task.metrics}
-        outside = [task.labels[-1]] * 2
-        gold, predicted = _chains(
-            task, [{**line, "frame": outside, "official": None} for line in lines]
+        gold, predicted = self._chains(lines)
+        scores = {metric.__name__: metric(gold, predicted) for metric in self.metrics}
+        outside = [self.labels[-1]] * 2
+        gold, predicted = self._chains(
+            [{**line, "frame": outside, "official": None} for line in lines]
         )
-        scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in task.metrics}
+        scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in self.metrics}
         return scores | {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
 
-    def weighted_score(self, task: Task, lines: Sequence[Line]) -> weighted.Weighted:
-        """From counts of entities, by the official alignment."""
-        gold, predicted = _chains(task, lines)
-        lengths = [len(_chains(task, [line])[0]) for line in lines]
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        """By the official alignment."""
+        gold, predicted = self._chains(lines)
+        lengths = [len(self._chains([line])[0]) for line in lines]
         sentences = np.repeat(np.arange(len(lines)), lengths)
-        return weighted.entity_f1(gold, predicted, task.labels, sentences, task.headline)
+        return weighted.entity_f1(gold, predicted, self.labels, sentences, self.headline)
 
-    def pairs(self, task: Task, line: Line) -> list[Pair]:
-        """Entities by the tokenizer's offsets, strict IOB2, blanks left out."""
-        return entity_pairs(*_entities(line))
+    def entities_of(self, line: Line, side: str) -> set[Entity]:
+        """By the tokenizer's offsets, strict IOB2, blanks left out."""
+        return text_entities(line[side], line["text"])
 
-    def failure(self, task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
-        """The entities that the middle run misses, and those that it makes up."""
-        text = runs[0]["text"]
-        return entity_failure([_entities(line) for line in runs], lambda a, b: text[a:b])
+    def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
+        text: str = line["text"]
+        return text[start:end]
 
-    def constant(self, task: Task, lines: Sequence[Line]) -> str | None:
-        """The one label that every character got."""
-        return one_label(lines)
-
-
-def _entities(line: Line) -> tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]:
-    """Gold ones and predicted ones, as places in the text."""
-    text = line["text"]
-    return text_entities(line["gold"], text), text_entities(line["prediction"], text)
-
-
-def _chains(task: Task, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
-    """Gold and predicted label ids as they are scored, all sentences behind one another."""
-    ids = {label: number for number, label in enumerate(task.labels)}
-    outside = ids[task.labels[-1]]
-    gold: list[int] = []
-    predicted: list[int] = []
-    for line in lines:
-        if official := line.get("official"):
-            gold += [ids[label] for label in official["gold"]]
-            predicted += [ids[label] for label in official["prediction"]]
-            continue
-        first, last = (ids[label] for label in line["frame"])
-        for chain, tags, frame in (
-            (gold, line["gold"], (outside, outside)),
-            (predicted, line["prediction"], (first, last)),
-        ):
-            labels = np.array([ids[label] for label in tags], dtype=np.int64)
-            chain += framed(labels, line["text"], *frame).tolist()
-    return gold, predicted
+    def _chains(self, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
+        """Gold and predicted label ids as they are scored, all sentences behind one another."""
+        gold, predicted = list[int](), list[int]()
+        for line in lines:
+            if official := line.get("official"):
+                gold += self._ids(official["gold"])
+                predicted += self._ids(official["prediction"])
+                continue
+            text, outside = line["text"], len(self.labels) - 1
+            first, last = self._ids(line["frame"])
+            tags, said = (np.array(self._ids(line[s]), np.int64) for s in ("gold", "prediction"))
+            gold += framed(tags, text, outside, outside).tolist()
+            predicted += framed(said, text, first, last).tolist()
+        return gold, predicted
 
 
 def _append_padding(encoded: Encoded, tokenizer: Any, max_length: int) -> list[int]:
@@ -266,26 +398,3 @@ def _pieces(text: str, tokenizer: Any) -> dict[str, list[str]] | None:
     if backend is None or type(backend.model).__name__ != "WordPiece":
         return None
     return {word: tokenizer.tokenize(word) for word in text.split(" ")}
-
-
-def _official(
-    task: Task,
-    text: str,
-    tags: Sequence[int],
-    pieces: NDArray[np.int64],
-    words: Mapping[str, list[str]],
-) -> tuple[list[int], list[int]] | None:
-    """Gold and predicted chain of one sentence; None where the official code stops."""
-    try:
-        predicted, gold = official_character_labels(
-            text, tags, pieces.tolist(), words.__getitem__, task.labels
-        )
-    except ValueError:
-        return None
-    return gold, predicted
-
-
-def _tags(example: Example) -> tuple[int, ...]:
-    assert isinstance(example, TaggedExample)
-    assert example.tags is not None
-    return example.tags

@@ -11,7 +11,7 @@ from benchmarks.encoder import open_model
 from benchmarks.finetune.cost import fitted, peak_memory, probe_rows, start_memory
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import prepare
-from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.data import load_data
 from benchmarks.tasks.klue import YNAT
 from electrify.system import memory as peaks
 
@@ -35,7 +35,7 @@ def fit(make_settings, model_folder, ynat_folder):
     def run(**options):
         source = open_model(str(model_folder))
         settings = make_settings(num_epochs=2, **options)
-        features = prepare(YNAT, load_task(YNAT, ynat_folder), source, settings, [0])
+        features = prepare(YNAT, load_data(YNAT, ynat_folder), source, settings, [0])
         return finetune(features, source, "pretrained", 0, settings), features
 
     return run
@@ -101,7 +101,7 @@ def test_weights_that_are_inputs_are_counted(
     tokenizer.save_pretrained(tmp_path)
     source = open_model(str(tmp_path))
     options = make_settings(num_epochs=1, max_train_examples=14)
-    features = prepare(YNAT, load_task(YNAT, ynat_folder), source, options, [0])
+    features = prepare(YNAT, load_data(YNAT, ynat_folder), source, options, [0])
     found = finetune(features, source, "pretrained", 0, options)
     lengths = features.predicted["dev-part"].features.lengths
     products = np.mean([encoder_flops(int(length)) for length in lengths])

@@ -13,7 +13,7 @@ from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, training_rows
 from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
-from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import MRPC
 from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
@@ -35,9 +35,9 @@ def probabilities(fitted):
 
 @pytest.fixture
 def features(ynat_folder, tokenizer):
-    data = load_task(YNAT, ynat_folder)
+    data = load_data(YNAT, ynat_folder)
     train, reported = (
-        Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
+        Split(rows, YNAT.featurize(rows, tokenizer, 16, train=False))
         for rows in (data.train, data.reported)
     )
     return TaskFeatures(YNAT, train, {"dev": reported})
@@ -85,7 +85,7 @@ def test_constant_predictions_are_flagged(features, model, make_settings):
 
 def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
     examples = [LabelExample(str(n), ("국회", "증시"), n % 2) for n in range(10)]
-    features = MRPC.kind.featurize(MRPC, examples, tokenizer, 8, train=True)
+    features = MRPC.featurize(examples, tokenizer, 8, train=True)
     split = Split(tuple(examples), features)
     rows = training_rows(split, 4, seed=0)
     assert len(rows) == 8
@@ -96,7 +96,7 @@ def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
 
 def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_settings):
     """And each seed learns from the same ones as if all had been."""
-    data = load_task(YNAT, ynat_folder)
+    data = load_data(YNAT, ynat_folder)
     prepared = prepare(YNAT, data, model, make_settings(max_train_examples=10), [3, 5])
     assert 10 <= len(prepared.train.examples) <= 20
     everything = prepare(YNAT, data, model, make_settings(), [0]).train

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.finetune.finetune import low_shot_rows
-from benchmarks.tasks.kind import Example
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.kinds.spans_files import GoldAnswer, QuestionExample
+from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
+from benchmarks.tasks.task import Example
 
 FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)
 

@@ -16,12 +16,11 @@ from benchmarks.finetune.finetune import (
     finetune,
 )
 from benchmarks.finetune.training import Selection, Trainer, in_fitting_parts, is_out_of_memory
-from benchmarks.tasks.data.load import load_task, split_by_group
+from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.tagging import TaggedExample
-from benchmarks.tasks.klue import NER, YNAT
-from benchmarks.tasks.klue_structured import WOS
+from benchmarks.tasks.klue import NER, WOS, YNAT
 
 
 @pytest.fixture
@@ -31,10 +30,10 @@ def model(model_folder):
 
 @pytest.fixture
 def features(ynat_folder, tokenizer):
-    data = load_task(YNAT, ynat_folder)
+    data = load_data(YNAT, ynat_folder)
     train, chosen = split_by_group(YNAT, data.train, 0.7, "selection")
     splits = [
-        Split(rows, YNAT.kind.featurize(YNAT, rows, tokenizer, 16, train=False))
+        Split(rows, YNAT.featurize(rows, tokenizer, 16, train=False))
         for rows in (train, data.reported, chosen)
     ]
     return TaskFeatures(YNAT, splits[0], {"dev": splits[1]}, splits[2])
@@ -44,7 +43,7 @@ def make_trainer(task, model, options, micro_batch_size=None, **settings):
     found = replace(options, dropout=0.0, micro_batch_size=micro_batch_size, **settings)
     network = build_network(task, model, "pretrained", 0, found, torch.device("cpu"))
     network.head.dropout.p = 0.0
-    return Trainer(network, task.kind, 0, found, "test")
+    return Trainer(network, task, 0, found, "test")
 
 
 def gradients(trainer, features, rows):
@@ -62,7 +61,7 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
         TaggedExample(str(n), (text,), tuple((n + k) % 13 for k in range(len(text))))
         for n, text in enumerate(sentences)
     ]
-    features = NER.kind.featurize(NER, examples, tokenizer, 16, train=True)
+    features = NER.featurize(examples, tokenizer, 16, train=True)
     rows = np.arange(4)
     options = make_settings()
     whole = gradients(make_trainer(NER, model, options), features, rows)
@@ -82,7 +81,7 @@ def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
     examples = [
         TurnExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
     ]
-    features = WOS.kind.featurize(task, examples, tokenizer, 16, train=True)
+    features = WOS.featurize(examples, tokenizer, 16, train=True)
     rows, options = np.arange(4), make_settings()
     trainers = [make_trainer(task, model, options, size) for size in (4, micro_batch_size)]
     for trainer in trainers:
@@ -263,10 +262,10 @@ def test_doubts_name_exchanged_and_unlearnt_labels():
     train = [LabelExample(str(n), ("a",), n) for n in range(3)]
     names = YNAT.labels
     turned = [{"gold": names[n % 3], "prediction": names[(n + 1) % 3]} for n in range(9)]
-    (doubt,) = YNAT.kind.doubts(YNAT, train, turned)
+    (doubt,) = YNAT.doubts(train, turned)
     assert doubt.startswith("labels look exchanged: 0.0 % are right, and 100.0 % would be with")
     assert f"{names[1]} as {names[0]}" in doubt
     right = [line | {"prediction": line["gold"]} for line in turned]
-    assert YNAT.kind.doubts(YNAT, train, right) == []
-    (doubt,) = YNAT.kind.doubts(YNAT, train[:2], right)
+    assert YNAT.doubts(train, right) == []
+    (doubt,) = YNAT.doubts(train[:2], right)
     assert doubt.startswith(f"{names[2]} among the reported rows is in no training row")

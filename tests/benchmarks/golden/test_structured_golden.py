@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks.golden.check import check_file
-from benchmarks.golden.structured import ADAPTERS
-from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS, RE, WOS
+from benchmarks.golden.inputs import ADAPTERS
+from benchmarks.tasks.klue import DP, RE, WOS
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "klue"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -117,15 +117,6 @@ def test_made_files_agree_and_changed_ones_do_not(golden):
     assert check(other) == (0, 2)
 
 
-def test_lists_of_labels_are_those_of_klue_baseline():
-    assert (len(RE.labels), RE.labels[0], RE.labels[-1]) == (30, "no_relation", "per:title")
-    assert (len(DP.labels), DP.labels[15]) == (38, "VP_CMP")
-    assert len(WOS.labels) == 45
-    assert list(WOS.labels) == sorted(WOS.labels)
-    assert DP_WITHOUT_POS.labels == DP.labels
-    assert DP_WITHOUT_POS.name != DP.name
-
-
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no KLUE files at {DATA}")
 def test_lists_of_labels_are_those_of_the_official_files():
     relations = json.loads((DATA / "re" / "relation_list.json").read_text(encoding="utf-8"))
@@ -145,5 +136,5 @@ def test_lists_of_labels_are_those_of_the_official_files():
     ids=lambda value: getattr(value, "name", None),
 )
 def test_official_files_are_read_whole(task, name, count):
-    examples = list(task.kind.read(task, "dev", DATA / name))
+    examples = list(task.read("dev", DATA / name))
     assert len({example.id for example in examples}) == len(examples) == count

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.golden.adapter import word_pieces
+from benchmarks.golden.inputs import word_pieces
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import NER_LABELS, character_tags, inside_labels, piece_tags
 

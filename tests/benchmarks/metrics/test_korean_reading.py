@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.metrics import klue_mrc, korquad
 from benchmarks.metrics.klue_mrc import klue_mrc as score_klue
-from benchmarks.metrics.klue_mrc import klue_mrc_of_predicted
 from benchmarks.metrics.korquad import korquad as score_korquad
 
 
@@ -89,6 +88,4 @@ def test_klue_refuses_missing_ids_and_unknown_types():
         score_klue(gold, {"q1": "서울"})
     with pytest.raises(ValueError, match="question 'q2' is of type 0; KLUE-MRC has the types"):
         score_klue(gold, {"q1": "서울", "q2": ""}, {"q1": 1, "q2": 0})
-    # the second scorer of KLUE leaves it out
-    assert klue_mrc_of_predicted(gold, {"q1": "서울"}) == {"exact_match": 1.0, "rouge": 1.0}
     assert math.isnan(score_klue({}, {})["rouge_w"])

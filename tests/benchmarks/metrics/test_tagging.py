@@ -13,16 +13,12 @@ from benchmarks.metrics.tagging import (
     NER_LABELS,
     character_macro_f1,
     character_tags,
-    entities,
-    entity_macro_f1,
     framed,
     inside_labels,
     piece_tags,
-    read_sentences,
 )
 from benchmarks.results.predictions import read_predictions, score_lines
 from benchmarks.results.results import read_results
-from benchmarks.tasks.data.load import load_task, read_examples
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import TaggedExample
@@ -32,39 +28,6 @@ from electrify.config.run import RunConfig
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
-FILE = (
-    "## 주석\n## ner-0\t<국회:LC> 오늘\n국\tB-LC\n회\tI-LC\n \tO\n오\tO\n늘\tO\n\n"
-    "## ner-1\t내일\n내\tO\n일\tO\n"
-)
-
-
-def test_labels_stand_in_the_official_order():
-    assert NER_LABELS[:4] == ("B-PS", "I-PS", "B-LC", "I-LC")
-    assert (len(NER_LABELS), NER_LABELS[-1]) == (13, "O")
-
-
-def test_a_file_is_read_as_sentences(tmp_path):
-    first, second = (sentence for _, sentence in read_sentences(tmp_path, FILE))
-    assert (first.id, first.text) == ("ner-0", "국회 오늘")
-    assert first.labels == ("B-LC", "I-LC", "O", "O", "O")
-    assert (second.id, second.text) == ("ner-1", "내일")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("## a\n국회\tO\n", r"line 2: '국회\\tO' is not a character, a tab and a label"),
-        ("## a\n국 O\n", "line 2: '국 O' is not"),
-        ("국\tO\n\n", "line 1: the sentence has no '## id' line"),
-        ("## a\n국\tB-XX\n", "line 2: unknown label 'B-XX' in sentence a"),
-        ("## a\n국\tO\n\n## a\n회\tO\n", "line 5: id 'a' is that of line 2"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
-    path = tmp_path / "klue-ner-v1.1_dev.tsv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        list(read_examples(NER, "dev", path))
 
 
 def test_pieces_learn_the_label_of_their_first_character():
@@ -82,37 +45,14 @@ def test_blanks_are_not_scored_and_a_sentence_is_framed():
     assert framed(np.array([1, 2, 3]), "가 나", 7, 8).tolist() == [7, 1, 3, 8]
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        (["B-PS", "I-PS", "O"], {("PS", 0, 2)}),
-        (["B-PS", "B-PS"], {("PS", 0, 1), ("PS", 1, 2)}),
-        (["I-PS", "I-PS"], set()),
-        (["B-PS", "I-LC", "I-LC"], {("PS", 0, 1)}),
-        (["O", "B-LC"], {("LC", 1, 2)}),
-    ],
-)
-def test_entities_are_those_of_strict_iob2(tags, expected):
-    assert entities(tags) == expected
-
-
-def test_f1_by_hand():
-    gold = [B_PS, I_PS, O, B_LC, O]
-    half = [B_PS, I_PS, O, O, O]
-    assert entity_macro_f1(gold, half) == pytest.approx(0.5)
-    # PS labels 1, B-LC 0, O 4/5, and nine labels that are nowhere count 1
-    assert character_macro_f1(gold, half) == pytest.approx((2 + 0 + 0.8 + 9) / 13)
-    assert np.isnan(entity_macro_f1([O], [O]))
-
-
 def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
     """The row's end has the label `last`."""
     example = TaggedExample("a", (text,), tuple(tags))
-    features = NER.kind.featurize(NER, [example], tokenizer, max_length, train=False)
+    features = NER.featurize([example], tokenizer, max_length, train=False)
     num_pieces = len(features.input_ids[0])
     assert num_pieces == min(len(piece_labels) + 1, max_length)
     logits = np.eye(len(NER_LABELS))[[*piece_labels, last][:num_pieces]]
-    return NER.kind.lines(NER, [example], features, [{"logits": logits}])
+    return NER.lines([example], features, [{"logits": logits}])
 
 
 def test_without_unknown_pieces_both_alignments_are_one(tokenizer):
@@ -120,7 +60,7 @@ def test_without_unknown_pieces_both_alignments_are_one(tokenizer):
     (line,) = tagged_lines(tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, O])
     assert "official" not in line
     assert line["prediction"] == line["gold"] == ["B-LC", "I-LC", "O", "O", "O"]
-    scores = NER.kind.score(NER, [line])
+    scores = NER.score([line])
     assert scores["entity_macro_f1"] == scores["entity_macro_f1_by_offsets"] == 1.0
 
 
@@ -128,7 +68,7 @@ def test_characters_cut_off_are_not_scored_officially_and_count_as_o_otherwise(t
     tags = [O, O, O, B_LC, I_LC]
     (line,) = tagged_lines(tokenizer, "오늘 국회", tags, [O, O, O], max_length=3)
     assert line["official"] == {"gold": ["O"] * 4, "prediction": ["O"] * 4}
-    scores = NER.kind.score(NER, [line])
+    scores = NER.score([line])
     assert np.isnan(scores["entity_macro_f1"])
     assert scores["entity_macro_f1_by_offsets"] == 0.0
 
@@ -144,7 +84,7 @@ def test_the_official_alignment_stands_beside_an_unknown_piece(tokenizer):
         "prediction": [NER_LABELS[n] for n in predicted],
     }
     assert line["prediction"] == [NER_LABELS[n] for n in tags]
-    scores = NER.kind.score(NER, [line])
+    scores = NER.score([line])
     assert scores["character_macro_f1"] == character_macro_f1(gold, predicted)
     assert scores["character_macro_f1_by_offsets"] == 1.0
     assert scores["character_macro_f1"] < 1.0
@@ -156,7 +96,7 @@ def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):
         tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, B_LC], last=B_PS
     )
     assert line["frame"] == ["O", "B-PS"]
-    scores = NER.kind.score(NER, [line])
+    scores = NER.score([line])
     assert scores["entity_macro_f1"] == 0.5  # an entity of a type that is nowhere in gold
     assert scores["entity_macro_f1_by_offsets"] == 1.0
 
@@ -165,11 +105,11 @@ def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(token
     """Of rows of different length, one of them full, in one batch."""
     texts = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일 국회"]
     examples = [TaggedExample(str(n), (t,), (O,) * len(t)) for n, t in enumerate(texts)]
-    features = NER.kind.featurize(NER, examples, tokenizer, 8, train=False)
+    features = NER.featurize(examples, tokenizer, 8, train=False)
     encoder = load_encoder(open_model(str(model_folder)), "pretrained", 0).eval()
-    head = NER.kind.make_head(NER, encoder, tokenizer, torch.Generator().manual_seed(0))
+    head = NER.make_head(encoder, tokenizer, torch.Generator().manual_seed(0))
     network = EncoderWithHead(encoder, head.eval())
-    batch = collate(NER.kind, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
+    batch = collate(NER, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
     full = tokenizer(texts, padding="max_length", max_length=8, return_tensors="pt")
     with torch.no_grad():
         found = network(batch)["logits"]
@@ -229,10 +169,3 @@ def test_a_model_learns_to_tag_and_its_predictions_give_its_score(ner_config, mo
     assert len(lines) == result.num_examples
     assert all(line["prediction"] == line["gold"] for line in lines)
     assert score_lines(NER, lines) == result.metrics
-
-
-def test_splitting_keeps_every_sentence_once(ner_config):
-    data = load_task(NER, Path(ner_config.evaluate.data_dir))
-    ids = [example.id for example in (*data.train, *data.reported)]
-    assert sorted(ids) == sorted(f"ner-{n}" for n in range(120))
-    assert 0.5 < len(data.train) / 120 < 0.9

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.metrics import classification, regression, weighted
+from benchmarks.metrics.classification import micro_f1
 from benchmarks.metrics.parsing import Arcs, las_macro_f1
-from benchmarks.metrics.relations import micro_f1
-from benchmarks.tasks.kind import Kind
 from benchmarks.tasks.registry import TASKS
 
 NUM_EXAMPLES, NUM_SAMPLES = 23, 40
@@ -117,7 +116,7 @@ def test_a_sample_without_examples_is_undefined():
 
 def lines_of(task, rng):
     """Lines that are right here and there, as the task's kind writes them."""
-    name = type(task.kind).__name__
+    name = type(task).__name__
     make = {
         "Classification": _labels,
         "RelationExtraction": _labels,
@@ -183,7 +182,7 @@ def _states(task, rng):
 
 def _answers(task, rng):
     gold = ["the old town hall", "town hall"]
-    if task.kind.has_unanswerable and rng.random() < 0.4:
+    if task.has_unanswerable and rng.random() < 0.4:
         gold = []
     said = _either(rng, gold[0] if gold else "", "old hall of towns")
     return {
@@ -198,16 +197,13 @@ def _answers(task, rng):
 @pytest.mark.parametrize("name", TASKS)
 def test_the_headline_of_every_task_has_a_fast_way(name, rng, counts):
     task = TASKS[name]
-    assert isinstance(task.kind, Kind)
     lines = lines_of(task, rng)
-    score = task.kind.weighted_score(task, lines)
+    score = task.weighted_score(lines)
     found = score(counts[:8])
     for row, value in zip(counts, found, strict=False):
         drawn = [line for line, n in zip(lines, row, strict=True) for _ in range(int(n))]
         drawn = [{**line, "id": str(n)} for n, line in enumerate(drawn)]
-        assert value == pytest.approx(
-            task.kind.score(task, drawn)[task.headline], rel=1e-9, nan_ok=True
-        )
+        assert value == pytest.approx(task.score(drawn)[task.headline], rel=1e-9, nan_ok=True)
 
 
 def test_an_entity_across_two_sentences_is_of_the_first():

@@ -23,13 +23,12 @@ from benchmarks.statistics.errors import (
     groups_of,
     worst,
 )
-from benchmarks.tasks.data.load import load_task
+from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import COLA, RTE, STSB
-from benchmarks.tasks.kind import mostly_wrong
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.klue import NER, YNAT
-from benchmarks.tasks.klue_structured import DP, RE, WOS
+from benchmarks.tasks.klue import DP, NER, RE, WOS, YNAT
 from benchmarks.tasks.korean import NAVER_NER
+from benchmarks.tasks.mistakes import mostly_wrong
 from benchmarks.tasks.squad import SQUAD_1, SQUAD_2
 from tests.benchmarks.conftest import make_result, put_predictions
 
@@ -85,7 +84,7 @@ def test_f1_by_label_is_what_the_metrics_average():
     lines = random_labels(YNAT, 1)
     scores = class_scores(YNAT, {0: lines}, {})
     f1s = [score.f1 for score in scores]
-    assert np.mean(f1s) == pytest.approx(YNAT.kind.score(YNAT, lines)["macro_f1"], abs=1e-12)
+    assert np.mean(f1s) == pytest.approx(YNAT.score(lines)["macro_f1"], abs=1e-12)
     gold = Counter(line["gold"] for line in lines)
     right = Counter(line["gold"] for line in lines if line["gold"] == line["prediction"])
     said = Counter(line["prediction"] for line in lines)
@@ -102,7 +101,7 @@ def test_f1_by_label_is_what_the_metrics_average():
 def test_entities_are_those_of_the_metrics():
     lines = chain(NER, 1)
     scores = class_scores(NER, {0: lines}, {})
-    by_offsets = NER.kind.score(NER, lines)["entity_macro_f1_by_offsets"]
+    by_offsets = NER.score(lines)["entity_macro_f1_by_offsets"]
     assert 0.2 < by_offsets < 0.95
     assert np.mean([score.f1 for score in scores]) == pytest.approx(by_offsets, abs=1e-12)
 
@@ -115,10 +114,10 @@ def test_entities_are_those_of_the_metrics():
         line["prediction"] = [
             x if rng.random() < 0.8 else rng.choice(NAVER_NER.labels[:5]) for x in line["gold"]
         ]
-    pairs = [pair for line in words for pair in NAVER_NER.kind.pairs(NAVER_NER, line)]
+    pairs = [pair for line in words for pair in NAVER_NER.pairs(line)]
     claimed = sum(bool(pair.gold) + bool(pair.predicted) for pair in pairs)
     f1 = 2 * sum(pair.is_right for pair in pairs) / claimed
-    assert f1 == pytest.approx(NAVER_NER.kind.score(NAVER_NER, words)["seqeval_micro_f1"])
+    assert f1 == pytest.approx(NAVER_NER.score(words)["seqeval_micro_f1"])
 
 
 def test_arcs_are_right_as_las_counts_them():
@@ -133,12 +132,12 @@ def test_arcs_are_right_as_las_counts_them():
         }
         gold = {"heads": heads, "labels": labels}
         lines.append({"id": str(number), "gold": gold, "prediction": arcs, "tree": arcs})
-    pairs = [pair for line in lines for pair in DP.kind.pairs(DP, line)]
+    pairs = [pair for line in lines for pair in DP.pairs(line)]
     share = sum(pair.is_right for pair in pairs) / len(pairs)
-    assert share == pytest.approx(DP.kind.score(DP, lines)["las"])
+    assert share == pytest.approx(DP.score(lines)["las"])
     assert sum(score.num_gold for score in class_scores(DP, {0: lines}, {})) == 320
     wrong = worst(DP, {0: lines}, None, True)[0]
-    severity = max(sum(not p.is_right for p in DP.kind.pairs(DP, line)) for line in lines)
+    severity = max(sum(not p.is_right for p in DP.pairs(line)) for line in lines)
     assert wrong.failure.severity == severity
     assert "word " in wrong.failure.gold
     assert "cut off" in wrong.failure.prediction
@@ -157,7 +156,7 @@ def test_slots_add_up_to_the_pooled_f1():
     scores = class_scores(WOS, {0: lines}, {})
     right = sum((score.recall or 0) * score.num_gold for score in scores)
     claimed = sum(score.num_gold + score.num_predicted for score in scores)
-    pooled = WOS.kind.score(WOS, lines)["pooled_slot_f1"]
+    pooled = WOS.score(lines)["pooled_slot_f1"]
     assert 2 * right / claimed == pytest.approx(pooled)
     assert confusions(WOS, {0: lines}) == {}
     failure = worst(WOS, {0: lines}, None, True)[0].failure
@@ -222,7 +221,7 @@ def test_numbers_are_as_wrong_as_they_are_far_off():
 
 
 def question(number, gold, said, odds, best=0.5):
-    prediction = "" if odds > SQUAD_2.kind.null_threshold else said
+    prediction = "" if odds > SQUAD_2.null_threshold else said
     return {
         "id": str(number),
         "gold": gold,
@@ -252,7 +251,7 @@ def test_answers_are_wrong_unless_they_match_when_normalised():
     assert counts["no answer", "answer"] == counts["answer", "no answer"] == 1
     groups = group_scores(SQUAD_2, {0: lines}, {}, None)
     scores = {group.group: group.score for group in groups}
-    official = SQUAD_2.kind.score(SQUAD_2, lines)
+    official = SQUAD_2.score(lines)
     assert scores == {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
     assert confusions(SQUAD_1, {0: lines}) == {}
 
@@ -324,7 +323,7 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
     header = "index\tsentence1\tsentence2\tlabel"
     for split in ("train", "dev"):
         (data / "RTE" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
-    sha256 = load_task(RTE, data).sha256
+    sha256 = load_data(RTE, data).sha256
     place = folder / "evaluate.partial"
     place.mkdir(parents=True)
     for seed in range(num_seeds):

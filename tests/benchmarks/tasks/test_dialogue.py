@@ -11,54 +11,26 @@ from tokenizers import Tokenizer, decoders, models
 from torch import nn
 from transformers import BertTokenizer, ElectraConfig, ElectraModel, PreTrainedTokenizerFast
 
-from benchmarks.tasks.data.load import read_examples, split_by_group
+from benchmarks.tasks.data import split_by_group
 from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
 from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
-    dialogue_pieces,
-    dialogue_turns,
-    gate_of,
-    left_cut,
     recovered_state,
     slot_values,
     value_text,
 )
-from benchmarks.tasks.klue_structured import WOS
+from benchmarks.tasks.klue import WOS
+from tests.benchmarks.conftest import words_of
 
 SLOTS = ("식당-이름", "식당-주차 가능")
 TASK = replace(WOS, labels=SLOTS)
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "식당",
-    "이름",
-    "주차",
-    "가능",
-    "none",
-    "yes",
-    "no",
-    "dontcare",
-    "미",
-    "##담",
-    "나",
-    "은",
-    ":",
-    ",",
-    "=",
-    "1",
-    "##2",
-    "3",
-    "4",
-    "don",
-    "t",
-    "'",
-]
+WORDS = words_of(
+    "[PAD] [UNK] [CLS] [SEP] [MASK] 식당 이름 주차 가능 none yes no dontcare 미 ##담 나 은 : , = 1 "
+    "##2 3 4 don t '"
+)
 DIALOGUE = {
     "guid": "wos-0",
     "dialogue": [
@@ -82,7 +54,7 @@ def tokenizer():
 def examples(tmp_path):
     path = tmp_path / "wos-v1.1_dev.json"
     path.write_text(json.dumps([DIALOGUE]), encoding="utf-8")
-    return list(read_examples(TASK, "dev", path))
+    return list(TASK.read("dev", path))
 
 
 @pytest.fixture
@@ -102,80 +74,16 @@ def encoder():
 
 
 def head_on(encoder, tokenizer, seed=0):
-    return TASK.kind.make_head(TASK, encoder, tokenizer, torch.Generator().manual_seed(seed))
-
-
-def test_every_user_turn_is_an_example(examples):
-    assert [example.id for example in examples] == ["wos-0-0", "wos-0-1", "wos-0-2"]
-    assert examples[2].texts == ("식당", "이름 은", "미담", "나", "주차")
-    assert examples[1].state == ("식당-이름-미담",)
+    return TASK.make_head(encoder, tokenizer, torch.Generator().manual_seed(seed))
 
 
 def test_a_dialogue_stays_on_one_side_of_a_split(examples):
     assert sorted(map(len, split_by_group(TASK, examples))) == [0, 3]
 
 
-def test_rows_of_the_hub_and_of_a_test_file():
-    assert len(list(TASK.kind.from_hub(TASK, "dev", [DIALOGUE]))) == 3
-    unlabelled = list(TASK.kind.from_hub(TASK, "test", [DIALOGUE]))
-    assert [example.state for example in unlabelled] == [None] * 3
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"guid": None}, "dialogue 1: no text in the field 'guid'"),
-        ({"dialogue": []}, "dialogue 1: no list of turns"),
-        ({"dialogue": [{"role": "user"}]}, "dialogue 1 turn 1: .* has no text"),
-        ({"dialogue": [{"role": "user", "text": "a"}]}, "user turn 1: None is no list of states"),
-        (
-            {"dialogue": [{"role": "user", "text": "a", "state": ["식당-이름"]}]},
-            "user turn 1: '식당-이름' is not 'domain-slot-value'",
-        ),
-        (
-            {"dialogue": [{"role": "user", "text": "a", "state": ["식당-맛-좋은"]}]},
-            "user turn 1: unknown slot in '식당-맛-좋은'",
-        ),
-    ],
-)
-def test_a_bad_dialogue_is_named(tmp_path, change, message):
-    path = tmp_path / "wos-v1.1_dev.json"
-    path.write_text(json.dumps([DIALOGUE | change]), encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        list(read_examples(TASK, "dev", path))
-
-
-def test_two_dialogues_of_one_guid_are_refused(tmp_path):
-    path = tmp_path / "wos-v1.1_dev.json"
-    path.write_text(json.dumps([DIALOGUE, DIALOGUE]), encoding="utf-8")
-    with pytest.raises(ValueError, match="guid 'wos-0' is that of dialogue 1"):
-        list(read_examples(TASK, "dev", path))
-
-
 def test_a_value_may_hold_hyphens_and_the_last_of_a_slot_counts():
     state = ["식당-이름-미담", "식당-이름-A-B", "식당-주차 가능-no"]
     assert slot_values(state) == {"식당-이름": "A-B", "식당-주차 가능": "no"}
-
-
-def test_gates_are_named_values_or_generated():
-    assert [gate_of(value) for value in ("none", "dontcare", "yes", "no")] == [0, 1, 3, 4]
-    assert gate_of("미담") == GENERATED == GATES.index("ptr")
-
-
-def test_turns_stand_behind_separators_and_the_first_behind_two():
-    assert dialogue_pieces([[7, 8]], 3) == [3, 3, 7, 8]
-    assert dialogue_pieces([[7, 8], [9], [5]], 3) == [3, 7, 8, 3, 9, 3, 5]
-
-
-def test_the_oldest_pieces_are_cut():
-    assert left_cut([5, 6, 7], 5, 2, 3) == [2, 5, 6, 7, 3]
-    assert left_cut([5, 6, 7], 4, 2, 3) == [2, 6, 7, 3]
-    assert left_cut([5, 6, 7], 2, 2, 3) == [2, 3]
-
-
-def test_turns_before_a_user_turn_are_read_with_it():
-    (texts, state), _, _ = dialogue_turns(DIALOGUE, "here")
-    assert (texts, state) == (["식당"], [])
 
 
 def ids(*pieces):
@@ -221,12 +129,12 @@ def test_a_state_is_what_gates_and_values_say(tokenizer):
 
 
 def test_turns_become_features(examples, tokenizer):
-    features = TASK.kind.featurize(TASK, examples, tokenizer, 7, train=True)
+    features = TASK.featurize(examples, tokenizer, 7, train=True)
     rows = [tokenizer.convert_ids_to_tokens(row.tolist()) for row in features.input_ids]
     assert rows[0] == ["[CLS]", "[SEP]", "[SEP]", "식당", "[SEP]"]
     assert rows[2] == ["[CLS]", "##담", "[SEP]", "나", "[SEP]", "주차", "[SEP]"]
     assert features.num_truncated == 2
-    batch = TASK.kind.label_arrays(features, np.array([0, 2]), 7)
+    batch = TASK.label_arrays(features, np.array([0, 2]), 7)
     assert batch["gates"].tolist() == [[0, 0], [GENERATED, GATES.index("yes")]]
     assert batch["values"].tolist() == [
         [ids("none", "[SEP]", "[PAD]"), ids("none", "[SEP]", "[PAD]")],
@@ -264,8 +172,8 @@ def test_probabilities_of_gold_pieces_are_those_of_the_whole_mixture(
     examples, tokenizer, encoder, monkeypatch, forced
 ):
     monkeypatch.setattr(dialogue_head, "TEACHER_FORCING", float(forced))
-    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=True)
-    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    features = TASK.featurize(examples, tokenizer, 32, train=True)
+    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     head = head_on(encoder, tokenizer)
     head.dropout.p = 0.0
     states = torch.randn(*batch["input_ids"].shape, 8, generator=torch.Generator().manual_seed(1))
@@ -284,8 +192,8 @@ def test_probabilities_of_gold_pieces_are_those_of_the_whole_mixture(
 
 def test_decoding_is_greedy_over_the_mixture(examples, tokenizer, encoder, monkeypatch):
     monkeypatch.setattr(dialogue_head, "_PAIRS_AT_ONCE", 2)
-    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=False)
-    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    features = TASK.featurize(examples, tokenizer, 32, train=False)
+    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     head = head_on(encoder, tokenizer).eval()
     nn.init.zeros_(head.gate.weight)
     nn.init.constant_(head.gate.bias[GENERATED], 1.0)
@@ -298,41 +206,25 @@ def test_decoding_is_greedy_over_the_mixture(examples, tokenizer, encoder, monke
 
 
 def test_nothing_is_generated_behind_other_gates(examples, tokenizer, encoder):
-    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=False)
-    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    features = TASK.featurize(examples, tokenizer, 32, train=False)
+    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     head = head_on(encoder, tokenizer).eval()
     nn.init.zeros_(head.gate.weight)
     nn.init.constant_(head.gate.bias[0], 9.0)
     outputs = head(torch.randn(*batch["input_ids"].shape, 8), batch)
     assert not outputs["generated"].any()
     arrays = [{name: outputs[name][row].detach().numpy() for name in outputs} for row in range(3)]
-    lines = TASK.kind.lines(TASK, examples, features, arrays)
+    lines = TASK.lines(examples, features, arrays)
     assert [line["prediction"] for line in lines] == [[]] * 3
     assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
-
-
-def test_the_generator_learns_in_bf16(examples, tokenizer, encoder):
-    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=True)
-    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
-    head = head_on(encoder, tokenizer).train()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        states = torch.randn(*batch["input_ids"].shape, 8, dtype=torch.bfloat16)
-        outputs = head(states, batch)
-        generated = head.eval()(states, batch)["generated"]
-    loss = head.loss(outputs, batch)
-    loss.backward()
-    assert loss.dtype == torch.float32
-    assert loss.isfinite()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in head.parameters())
-    assert generated.shape == (3, 2, MAX_VALUE_PIECES)
 
 
 def test_word_embeddings_are_the_encoders_and_learnt_once(examples, tokenizer, encoder):
     head = head_on(encoder, tokenizer)
     weight = encoder.get_input_embeddings().weight
     assert not any(parameter is weight for parameter in head.parameters())
-    features = TASK.kind.featurize(TASK, examples, tokenizer, 32, train=True)
-    batch = collate(TASK.kind, features, np.arange(3), 0, torch.device("cpu"))
+    features = TASK.featurize(examples, tokenizer, 32, train=True)
+    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     outputs = head.train()(torch.randn(*batch["input_ids"].shape, 8), batch)
     head.loss(outputs, batch).backward()
     assert weight.grad is not None
@@ -357,8 +249,8 @@ def test_scores_come_from_lines_alone():
         {"id": "a", "gold": ["식당-이름-미담"], "prediction": ["식당-이름-미담"]},
         {"id": "b", "gold": [], "prediction": ["식당-이름-미담"]},
     ]
-    scores = TASK.kind.score(TASK, lines)
+    scores = TASK.score(lines)
     assert next(iter(scores)) == TASK.headline == "slot_micro_f1"
     assert scores["slot_micro_f1"] == scores["joint_goal_acc"] == 0.5
     assert scores["pooled_slot_f1"] == pytest.approx(2 / 3)
-    assert all(math.isnan(score) for score in TASK.kind.score(TASK, []).values())
+    assert all(math.isnan(score) for score in TASK.score([]).values())

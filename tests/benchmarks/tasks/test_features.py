@@ -16,7 +16,7 @@ from benchmarks.tasks.klue import NLI, YNAT
 
 
 def tokenize(task, examples, tokenizer, max_length, train=False):
-    return task.kind.featurize(task, examples, tokenizer, max_length, train)
+    return task.featurize(examples, tokenizer, max_length, train)
 
 
 def words(row, tokenizer):
@@ -67,7 +67,7 @@ def test_a_batch_is_padded_to_its_own_longest_row(tokenizer):
     titles = ["국회", "오늘 국회 새", "오늘 내일 새 큰 국회"]
     examples = [LabelExample(str(n), (title,), n) for n, title in enumerate(titles)]
     features = tokenize(YNAT, examples, tokenizer, 16)
-    batch = collate(YNAT.kind, features, np.array([1, 0]), 0, torch.device("cpu"))
+    batch = collate(YNAT, features, np.array([1, 0]), 0, torch.device("cpu"))
     assert batch["input_ids"].shape == (2, 5)
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
     assert batch["input_ids"][1, 3:].tolist() == [0, 0]

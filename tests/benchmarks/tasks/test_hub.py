@@ -9,15 +9,13 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
 
-from benchmarks.evaluate import evaluate
 from benchmarks.results.submission import GLUE_FILES, write_glue_zip
-from benchmarks.tasks.data.hub import HUB, load_data, read_hub, saved_folder
-from benchmarks.tasks.data.load import load_task
-from benchmarks.tasks.data.texts import dump_texts
+from benchmarks.tasks.data import HUB, has_data, load_data
 from benchmarks.tasks.glue import MNLI, MRPC, STSB
 from benchmarks.tasks.klue import NER, STS, YNAT
 from benchmarks.tasks.korean import NSMC, PAWS_X
 from benchmarks.tasks.squad import SQUAD_1
+from benchmarks.tasks.texts import dump_texts
 
 disable_progress_bar()
 
@@ -121,43 +119,11 @@ def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"has no split validation .*there are: train\)"):
         save(YNAT, tmp_path, YNAT_FEATURES, train=[topic(0, 0)])
     features = {"guid": TEXT, "label": TOPICS}
-    with pytest.raises(ValueError, match="dev row 1 of klue/klue has no field 'title'"):
+    with pytest.raises(ValueError, match="klue-ynat dev row 1: field 'title' is missing"):
         save(YNAT, tmp_path / "b", features, validation=[{"guid": "a", "label": 0}])
     with pytest.raises(ValueError, match=r"korean-nsmc is not read by `datasets`.*e9t/nsmc"):
-        read_hub(NSMC, None)
-    assert saved_folder(NSMC, tmp_path) is None
-
-
-def test_a_saved_folder_is_scored_like_the_official_file(
-    make_config, model_folder, ynat_folder, tmp_path
-):
-    from benchmarks.results.results import read_results
-
-    data = load_task(YNAT, ynat_folder)
-    splits = {
-        name: [
-            topic(0, TOPICS.str2int(YNAT.labels[e.label])) | {"guid": e.id, "title": e.texts[0]}
-            for e in rows
-        ]
-        for name, rows in (("train", data.train), ("validation", data.reported))
-    }
-    save(YNAT, tmp_path / "saved", YNAT_FEATURES, **splits)
-    scores = []
-    for number, folder in enumerate((ynat_folder, tmp_path / "saved")):
-        config = make_config(data_dir=str(folder), num_epochs=2)
-        config = config.model_copy(update={"output_dir": str(tmp_path / str(number))})
-        evaluate(config, str(model_folder), overwrite=False)
-        (made,) = (tmp_path / str(number)).glob("evaluate-*")
-        (result,) = read_results(made / "results.jsonl")
-        scores.append((result.metrics, result.data_sha256, result.split))
-    assert scores[0] == scores[1]
-
-
-def test_without_a_training_split_the_reported_one_is_divided(tmp_path):
-    rows = [topic(n, n % 7) for n in range(60)]
-    data = save(YNAT, tmp_path, YNAT_FEATURES, validation=rows)
-    assert data.split == "dev-split-eval"
-    assert len(data.train) + len(data.reported) == 60
+        load_data(NSMC, Path(HUB))
+    assert not has_data(NSMC, Path(HUB))
 
 
 def test_a_task_is_named_where_the_hub_cannot_be_reached(monkeypatch):
@@ -169,7 +135,7 @@ def test_a_task_is_named_where_the_hub_cannot_be_reached(monkeypatch):
     with pytest.raises(
         ValueError, match=r"klue-ynat: `datasets` cannot read nobody/nothing: Could"
     ):
-        read_hub(task, None)
+        load_data(task, Path(HUB))
 
 
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
@@ -193,7 +159,7 @@ def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
     ]
     features = {**PAIR, "label": Value("float32")}
     of_hub = save(STSB, tmp_path / "hub", features, train=saved, validation=saved)
-    of_files = load_task(STSB, tmp_path / "files")
+    of_files = load_data(STSB, tmp_path / "files")
     assert of_hub.sha256 == of_files.sha256
     assert set(of_hub.sha256) == {"train", "dev"}
     other = save(STSB, tmp_path / "other", features, train=saved, validation=saved[::-1])
@@ -210,15 +176,10 @@ def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
     ]
     features = {"id": Value("int32"), **PAIR, "label": ClassLabel(names=["0", "1"])}
     of_hub = save(PAWS_X, tmp_path / "hub", features, train=rows, validation=rows, test=rows)
-    of_files = load_task(PAWS_X, tmp_path / "files")
+    of_files = load_data(PAWS_X, tmp_path / "files")
     assert of_hub.reported == of_files.reported
     assert [e.texts for e in of_hub.reported] == [("가", "나"), ("다", "라")]
     assert of_hub.sha256 == of_files.sha256
-
-
-def test_two_rows_of_one_id_are_refused_from_the_hub_too(tmp_path):
-    with pytest.raises(ValueError, match=r"klue-ynat dev of the hub row 2: guid 'g0' is that of"):
-        save(YNAT, tmp_path, YNAT_FEATURES, validation=[topic(0, 0), topic(0, 1)])
 
 
 NLI = {

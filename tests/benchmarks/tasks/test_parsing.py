@@ -6,25 +6,23 @@ import math
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import nn
-from transformers import PreTrainedTokenizerFast
 
-from benchmarks.tasks.data.load import read_examples
 from benchmarks.tasks.heads import parsing as parsing_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.parsing import Biaffine, Parser
-from benchmarks.tasks.kind import Features
-from benchmarks.tasks.kinds.parsing import best_heads, best_tree, is_tree
-from benchmarks.tasks.kinds.parsing_words import (
+from benchmarks.tasks.kinds.parsing import (
     NO_POS,
     NO_WORD,
     POS_TAGS,
-    num_within,
-    read_sentences,
+    best_heads,
+    best_tree,
+    is_tree,
     word_positions,
 )
-from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS
+from benchmarks.tasks.klue import DP, DP_WITHOUT_POS
+from benchmarks.tasks.task import Features
+from tests.benchmarks.conftest import build_tokenizer
 
 FILE = (
     "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
@@ -34,45 +32,14 @@ FILE = (
     "3\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
     "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
 )
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "민",
-    "##수",
-    "##는",
-    "서울",
-    "##에",
-    "산다",
-    ".",
-    "간다",
-]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    vocabulary = {word: number for number, word in enumerate(WORDS)}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-    )
+TOKENIZER = build_tokenizer(["민", "##수", "##는", "서울", "##에", "산다", ".", "간다"])
 
 
 @pytest.fixture
 def examples(tmp_path):
     path = tmp_path / "klue-dp-v1.1_dev.tsv"
     path.write_text(FILE, encoding="utf-8")
-    return list(read_examples(DP, "dev", path))
+    return list(DP.read("dev", path))
 
 
 @pytest.fixture
@@ -83,46 +50,6 @@ def small_parser(monkeypatch):
     return Parser(4, 38, use_pos=True).eval()
 
 
-def test_a_file_is_read_as_sentences(tmp_path):
-    (line, identity, words), (_, other, (last,)) = read_sentences(tmp_path, FILE)
-    assert (line, identity, other) == (3, "dp-0", "dp-1")
-    assert [word.form for word in words] == ["민수는", "서울에", "산다."]
-    assert [(word.head, word.label, word.pos) for word in words] == [
-        (3, "NP_SBJ", "JX"),
-        (3, "NP_AJT", "JKB"),
-        (0, "VP", "SF"),
-    ]
-    assert (last.head, last.pos) == (0, "EF")
-
-
-def test_a_test_file_has_no_heads(tmp_path):
-    text = "## dp-0\t간다\n1\t간다\t가 ㄴ다\tVV+EF\n"
-    path = tmp_path / "klue-dp-v1.1_test.tsv"
-    path.write_text(text, encoding="utf-8")
-    (example,) = read_examples(DP, "test", path)
-    assert (example.words[0].head, example.words[0].label) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("## a\tb\n2\tb\tb\tNNG\t0\tNP\n", "line 2: .* is not word 1 of a sentence"),
-        ("## a\tb\n1\tb\tb\tNNG\t0\n", "line 2: .* is not word 1"),
-        ("1\tb\tb\tNNG\t0\tNP\n", "line 1: no '## id<tab>sentence' line"),
-        ("## a\tb\n1\tb\tb\tNNG+XX\t0\tNP\n", "line 2: unknown POS tag 'XX'"),
-        ("## a\tb\n1\tb\tb\tNNG\t-\tNP\n", "line 2: HEAD is '-'"),
-        ("## a\tb\n1\tb\tb\tNNG\t2\tNP\n", "line 2: head 2 of sentence a, which has 1 words"),
-        ("## a\tb\n1\tb\tb\tNNG\t0\tXX\n", "line 2: label of word 1 of sentence a is 'XX'"),
-        ("## a\tb\n1\tb\tb\tNNG\t0\tNP\n\n## a\tb\n1\tb\tb\tNNG\t0\tNP\n", "'a' is that of line 2"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
-    path = tmp_path / "klue-dp-v1.1_dev.tsv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        list(read_examples(DP, "dev", path))
-
-
 def test_a_row_of_the_hub_has_a_list_a_column():
     row = {
         "word_form": ["서울에", "산다"],
@@ -130,7 +57,7 @@ def test_a_row_of_the_hub_has_a_list_a_column():
         "head": [2, 0],
         "deprel": ["NP_AJT", "VP"],
     }
-    (example,) = DP.kind.from_hub(DP, "dev", [row])
+    (example,) = DP.from_rows("dev", enumerate([row], start=1), "hub")
     assert example.texts == ("서울에 산다",)
     assert [word.head for word in example.words] == [2, 0]
 
@@ -149,15 +76,11 @@ def test_a_word_without_a_piece_stands_at_the_root():
     ]
 
 
-def test_words_end_before_the_last_piece_of_a_row():
-    assert [num_within([(1, 2), (3, 4)], length) for length in (6, 5, 4, 3)] == [2, 1, 1, 0]
-
-
-def test_sentences_become_one_batch(examples, tokenizer):
-    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
-    pieces = tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())
+def test_sentences_become_one_batch(examples):
+    features = DP.featurize(examples, TOKENIZER, 32, train=True)
+    pieces = TOKENIZER.convert_ids_to_tokens(features.input_ids[0].tolist())
     assert pieces == ["[CLS]", "민", "##수", "##는", "서울", "##에", "산다", ".", "[SEP]"]
-    batch = DP.kind.label_arrays(features, np.arange(2), 9)
+    batch = DP.label_arrays(features, np.arange(2), 9)
     assert batch["first"].tolist() == [[1, 4, 6], [1, 0, 0]]
     assert batch["last"].tolist() == [[3, 5, 7], [1, 0, 0]]
     assert batch["heads"].tolist() == [[3, 3, 0], [0, NO_WORD, NO_WORD]]
@@ -167,9 +90,9 @@ def test_sentences_become_one_batch(examples, tokenizer):
     assert batch["num_words"].tolist() == [3, 1]
 
 
-def test_words_that_are_cut_off_are_never_right(examples, tokenizer):
-    features = DP.kind.featurize(DP, examples, tokenizer, 7, train=True)
-    assert tokenizer.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
+def test_words_that_are_cut_off_are_never_right(examples):
+    features = DP.featurize(examples, TOKENIZER, 7, train=True)
+    assert TOKENIZER.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
     assert features.num_truncated == 1
     # the head of both words left is the third, which is gone
     assert features.labels["heads"][0] == [NO_WORD, NO_WORD]
@@ -180,9 +103,9 @@ def test_words_that_are_cut_off_are_never_right(examples, tokenizer):
         {"arc_scores": scores, "best_labels": np.full((2, 3), 5)},
         {"arc_scores": np.array([[1.0, 0.0]]), "best_labels": np.full((1, 2), 2)},
     ]
-    lines = DP.kind.lines(DP, examples, features, outputs)
+    lines = DP.lines(examples, features, outputs)
     assert lines[0]["prediction"] == {"heads": [1, 1, -1], "labels": ["NP_OBJ", "NP_OBJ", None]}
-    assert DP.kind.score(DP, lines)["uas_micro_f1"] == pytest.approx(1 / 4)
+    assert DP.score(lines)["uas_micro_f1"] == pytest.approx(1 / 4)
 
 
 def test_biaffine_scores_every_pair():
@@ -204,13 +127,13 @@ def test_biaffine_scores_every_pair():
 
 def batches(features: Features):
     device = torch.device("cpu")
-    both = collate(DP.kind, features, np.arange(2), 0, device)
-    alone = collate(DP.kind, features, np.array([1]), 0, device)
+    both = collate(DP, features, np.arange(2), 0, device)
+    alone = collate(DP, features, np.array([1]), 0, device)
     return both, alone
 
 
-def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, tokenizer, small_parser):
-    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=False)
+def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, small_parser):
+    features = DP.featurize(examples, TOKENIZER, 32, train=False)
     both, alone = batches(features)
     states = torch.randn(2, both["input_ids"].shape[1], 4)
     with torch.inference_mode():
@@ -222,8 +145,8 @@ def test_a_sentence_is_parsed_alike_alone_and_in_a_batch(examples, tokenizer, sm
     assert (in_batch["arc_scores"][1, :, 2:] < -1e7).all()
 
 
-def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, tokenizer, small_parser):
-    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
+def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, small_parser):
+    features = DP.featurize(examples, TOKENIZER, 32, train=True)
     both, _ = batches(features)
     small_parser.train()
     outputs = small_parser(torch.randn(2, both["input_ids"].shape[1], 4), both)
@@ -236,9 +159,9 @@ def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, tokenizer, 
     assert small_parser.num_labels(both) == 4
 
 
-def test_the_parser_learns_in_bf16(examples, tokenizer, small_parser):
+def test_the_parser_learns_in_bf16(examples, small_parser):
     """The encoder's states are bf16 there; the parser itself stays in fp32."""
-    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=True)
+    features = DP.featurize(examples, TOKENIZER, 32, train=True)
     both, _ = batches(features)
     small_parser.train()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -249,13 +172,12 @@ def test_the_parser_learns_in_bf16(examples, tokenizer, small_parser):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in small_parser.parameters())
 
 
-def test_without_tags_the_parser_does_not_see_them(examples, tokenizer):
+def test_without_tags_the_parser_does_not_see_them(examples):
     encoder = nn.Module()
     encoder.config = type("Config", (), {"hidden_size": 4})
-    head = DP_WITHOUT_POS.kind.make_head(
-        DP_WITHOUT_POS, encoder, tokenizer, torch.Generator().manual_seed(0)
-    ).eval()
-    features = DP.kind.featurize(DP, examples, tokenizer, 32, train=False)
+    generator = torch.Generator().manual_seed(0)
+    head = DP_WITHOUT_POS.make_head(encoder, TOKENIZER, generator).eval()
+    features = DP.featurize(examples, TOKENIZER, 32, train=False)
     both, _ = batches(features)
     states = torch.randn(2, 9, 4)
     with torch.inference_mode():
@@ -264,13 +186,13 @@ def test_without_tags_the_parser_does_not_see_them(examples, tokenizer):
     assert torch.equal(first, second)
 
 
-def test_weights_follow_the_generator_and_leave_the_global_state(tokenizer):
+def test_weights_follow_the_generator_and_leave_the_global_state():
     encoder = nn.Module()
     encoder.config = type("Config", (), {"hidden_size": 2})
     torch.manual_seed(1)
     before = torch.get_rng_state()
     one, same, other = (
-        DP.kind.make_head(DP, encoder, tokenizer, torch.Generator().manual_seed(seed)).arc.pair
+        DP.make_head(encoder, TOKENIZER, torch.Generator().manual_seed(seed)).arc.pair
         for seed in (7, 7, 8)
     )
     assert torch.equal(one, same)
@@ -314,17 +236,17 @@ def test_scores_come_from_lines_alone():
     gold = arcs([2, 0], ["NP", "VP"])
     wrong = arcs([0, 0], ["NP", "VP"])
     lines = [{"id": "a", "gold": gold, "prediction": wrong, "tree": gold}]
-    scores = DP.kind.score(DP, lines)
+    scores = DP.score(lines)
     assert next(iter(scores)) == DP.headline == "las_macro_f1"
     assert scores["uas_micro_f1"] == scores["las"] == 0.5
     assert scores["uas_micro_f1_tree"] == scores["las_macro_f1_tree"] == 1.0
-    assert set(DP.kind.score(DP, [])) == set(scores)
-    assert all(math.isnan(score) for score in DP.kind.score(DP, []).values())
+    assert set(DP.score([])) == set(scores)
+    assert all(math.isnan(score) for score in DP.score([]).values())
 
 
 def test_one_label_everywhere_is_told():
     gold = arcs([2, 0], ["NP", "VP"])
     line = {"id": "a", "gold": gold, "prediction": arcs([2, 0], ["NP", "NP"])}
-    assert DP.kind.constant(DP, [line]) == "labels: NP"
-    assert DP.kind.constant(DP, [line | {"prediction": gold}]) is None
-    assert DP.kind.constant(DP, [line | {"gold": None}]) is None
+    assert DP.constant([line]) == "labels: NP"
+    assert DP.constant([line | {"prediction": gold}]) is None
+    assert DP.constant([line | {"gold": None}]) is None

@@ -7,28 +7,11 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from benchmarks.tasks.data.load import read_examples, split_by_group
 from benchmarks.tasks.kinds.relations import MARKERS, closed, entity_inputs, marked, repaired
-from benchmarks.tasks.klue_structured import RE
+from benchmarks.tasks.klue import RE
+from tests.benchmarks.conftest import words_of
 
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "민",
-    "수",
-    "는",
-    "서울",
-    "에",
-    "산다",
-    "A",
-    "##민",
-    "##수",
-    "##는",
-    "##에",
-]
+WORDS = words_of("[PAD] [UNK] [CLS] [SEP] [MASK] 민 수 는 서울 에 산다 A ##민 ##수 ##는 ##에")
 ROW = {
     "guid": "re-0",
     "sentence": "민수는 서울에 산다",
@@ -55,11 +38,6 @@ def test_markers_stand_in_the_order_of_the_text():
     sentence = "민수는 서울에 산다"
     assert marked(sentence, (0, 1), (4, 5)) == "<subj>민수</subj>는 <obj>서울</obj>에 산다"
     assert marked(sentence, (4, 5), (0, 1)) == "<obj>민수</obj>는 <subj>서울</subj>에 산다"
-
-
-def test_one_span_for_both_entities_is_refused():
-    with pytest.raises(ValueError, match="the same characters 0 to 1"):
-        marked("민수", (0, 1), (0, 1))
 
 
 def test_the_rest_of_a_word_goes_on_behind_a_marker(tokenizer):
@@ -128,44 +106,12 @@ def test_a_row_becomes_features(tmp_path, tokenizer):
     path = tmp_path / "klue-re-v1.1_dev.json"
     end = {**ROW, "guid": "re-1", "sentence": "민수는 서울"}  # ends in an entity
     path.write_text(json.dumps([ROW, end]), encoding="utf-8")
-    examples = list(read_examples(RE, "dev", path))
-    features = RE.kind.featurize(RE, examples, tokenizer, 11, train=True)
+    examples = list(RE.read("dev", path))
+    features = RE.featurize(examples, tokenizer, 11, train=True)
     assert [len(ids) for ids in features.input_ids] == [11, 10]
     assert features.num_truncated == 1
     assert [example.id for example in examples] == ["re-0", "re-1"]
     assert features.labels["labels"] == [RE.labels.index("per:place_of_residence")] * 2
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"label": "per:friend"}, "row 1: unknown label 'per:friend'"),
-        ({"sentence": None}, "row 1: .* has no text in the field 'sentence'"),
-        ({"sentence": "민수"}, "row 1: entities .* in a sentence of 2 characters"),
-        ({"subject_entity": {"word": "민수"}}, "row 1: .* has no start_idx"),
-        ({"subject_entity": ROW["object_entity"]}, "row 1: subject and object are the same"),
-    ],
-)
-def test_a_bad_row_is_named(tmp_path, change, message):
-    path = tmp_path / "klue-re-v1.1_dev.json"
-    path.write_text(json.dumps([ROW | change]), encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        list(read_examples(RE, "dev", path))
-
-
-def test_two_rows_of_one_guid_are_refused(tmp_path):
-    path = tmp_path / "klue-re-v1.1_dev.json"
-    path.write_text(json.dumps([ROW, ROW]), encoding="utf-8")
-    with pytest.raises(ValueError, match="guid 're-0' is that of row 1"):
-        list(read_examples(RE, "dev", path))
-
-
-def test_rows_of_the_hub_and_of_a_test_file():
-    hub = list(RE.kind.from_hub(RE, "dev", [ROW]))
-    assert hub[0].label == RE.labels.index(ROW["label"])
-    unlabelled = list(RE.kind.from_hub(RE, "test", [ROW]))
-    assert unlabelled[0].label is None
-    assert split_by_group(RE, hub) in ((tuple(hub), ()), ((), tuple(hub)))
 
 
 def line(gold, probabilities):
@@ -177,8 +123,8 @@ def test_scores_come_from_lines_alone():
     right = [0.0] * 30
     right[RE.labels.index("per:title")] = 1.0
     lines = [line("per:title", right), line("no_relation", [1.0, *[0.0] * 29])]
-    scores = RE.kind.score(RE, lines)
+    scores = RE.score(lines)
     assert next(iter(scores)) == RE.headline == "micro_f1"
     assert scores["micro_f1"] == scores["auprc_without_no_relation"] == 1.0
     assert math.isnan(scores["auprc"])
-    assert set(RE.kind.score(RE, [])) == set(scores)
+    assert set(RE.score([])) == set(scores)

@@ -1,117 +1,21 @@
-"""Reading tasks from official files to scores, and both heads learning."""
+"""Reading tasks: rows of the hub, answers from windows, scores of lines, files for scripts."""
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import ElectraConfig, PreTrainedTokenizerFast
 
-from benchmarks.encoder import ModelSource
-from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
-from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.metrics.klue_mrc import klue_mrc
-from benchmarks.tasks.kind import Outputs
-from benchmarks.tasks.kinds.spans_files import GoldAnswer, QuestionExample, write_squad_files
-from benchmarks.tasks.squad import KLUE_MRC, KORQUAD_1, SQUAD_1, SQUAD_2, SQUAD_2_SPAN, XQUAD
-from benchmarks.tasks.task import Task
-from electrify.config.evaluate import EvaluateConfig
+from benchmarks.tasks.kinds.spans import write_squad_files
+from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
+from benchmarks.tasks.squad import KLUE_MRC, KORQUAD_1, SQUAD_1, SQUAD_2, SQUAD_2_SPAN
+from benchmarks.tasks.task import Outputs
+from tests.benchmarks.conftest import build_tokenizer
 
 FILLERS = [f"{first}{last}" for first in "가나다라마바사" for last in "은는이가"]
-FIRST_NAMES, LAST_NAMES = (
-    [f"{a}{b}" for a in part for b in "민수영호"] for part in ("김박", "최정")
-)
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *FILLERS,
-    *FIRST_NAMES,
-    *LAST_NAMES,
-    "누구",
-    "?",
-]
-
-
-@pytest.fixture(scope="module")
-def words_tokenizer() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece({w: n for n, w in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **dict(zip(names, WORDS[:5], strict=True))
-    )
-
-
-def squad_file(path: Path, paragraphs: list[dict[str, Any]], **fields: Any) -> Path:
-    content = {"version": "x", "data": [{"title": "t", "paragraphs": paragraphs}], **fields}
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    return path
-
-
-def answerable(identity: str, id_field: str = "id", **fields: Any) -> dict[str, Any]:
-    answers = [{"text": "가는", "answer_start": 3}]
-    return {id_field: identity, "question": "누구 ?", "answers": answers, **fields}
-
-
-def test_files_of_squad_and_klue_are_read_in_order(tmp_path):
-    context = "나는 가는 다는"
-    qas = [
-        answerable("q1", is_impossible=False),
-        {**answerable("q2", is_impossible=True), "answers": [], "plausible_answers": [{}]},
-    ]
-    path = squad_file(tmp_path / "squad.json", [{"context": context, "qas": qas}])
-    found = list(SQUAD_2.kind.read(SQUAD_2, "dev", path))
-    assert [example.id for example in found] == ["q1", "q2"]
-    assert found[0].texts == (context, "누구 ?")
-    assert [example.answers for example in found] == [(GoldAnswer("가는", 3),), ()]
-    qas = [answerable("g1", "guid", question_type=2)]
-    path = squad_file(tmp_path / "klue.json", [{"context": context, "qas": qas}])
-    (example,) = KLUE_MRC.kind.read(KLUE_MRC, "dev", path)
-    assert (example.id, example.question_type) == ("g1", 2)
-    (unlabelled,) = KLUE_MRC.kind.read(KLUE_MRC, "test", path)
-    assert unlabelled.answers is None
-
-
-@pytest.mark.parametrize(
-    ("qas", "message"),
-    [
-        (
-            [{"id": "q", "question": "?"}],
-            "article 1 paragraph 1 question 1: field 'answers' is miss",
-        ),
-        ([{**answerable("q"), "question": 5}], "question 1: field 'question' is 5, not text"),
-        ([answerable("q"), answerable("q")], "question 2: id 'q' is that of an earlier question"),
-        ([{**answerable("q"), "answers": []}], "'q' has no answer; in squad-1.1 every question"),
-        (
-            [{**answerable("q"), "answers": [{"text": "a"}]}],
-            "'answer_start' is missing, not a whole",
-        ),
-        ([answerable("q", question_type="2")], "question_type is '2', not a whole number"),
-    ],
-)
-def test_rows_that_do_not_fit_are_named(tmp_path, qas, message):
-    path = squad_file(tmp_path / "squad.json", [{"context": "가는", "qas": qas}])
-    with pytest.raises(ValueError, match=f"squad.json.*{message}"):
-        list(SQUAD_1.kind.read(SQUAD_1, "dev", path))
-
-
-def test_a_file_of_another_form_is_refused(tmp_path):
-    path = tmp_path / "rows.json"
-    path.write_text("[]", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"rows.json: field 'data' is missing, not a list"):
-        list(SQUAD_1.kind.read(SQUAD_1, "dev", path))
+TOKENIZER = build_tokenizer([*FILLERS, "김민", "최수", "누구", "?"])
 
 
 def test_rows_of_the_hub_are_the_questions_of_the_file():
@@ -126,13 +30,11 @@ def test_rows_of_the_hub_are_the_questions_of_the_file():
             "is_impossible": True,
         },
     ]
-    found = list(SQUAD_2.kind.from_hub(SQUAD_2, "dev", rows))
+    found = list(SQUAD_2.from_rows("dev", enumerate(rows, start=1), "hub"))
     assert [example.answers for example in found] == [
         (GoldAnswer("가는", 3), GoldAnswer("나는", 0)),
         (),
     ]
-    with pytest.raises(ValueError, match=r"squad-1\.1 dev row 1: answers is None"):
-        list(SQUAD_1.kind.from_hub(SQUAD_1, "dev", [{"id": "q", "context": "c", "question": "?"}]))
 
 
 def line(identity: str, gold: list[str], text: str, odds: float, **fields: Any) -> dict[str, Any]:
@@ -153,20 +55,20 @@ def test_scores_are_made_of_lines_alone():
         line("q2", [], "blue", -2.9),
         line("q3", [], "x", -1.0),
     ]
-    joint = SQUAD_2.kind.score(SQUAD_2, lines)  # at the threshold -2.75
+    joint = SQUAD_2.score(lines)  # at the threshold -2.75
     assert next(iter(joint)) == "f1"
     assert (joint["exact"], joint["best_exact"]) == (pytest.approx(2 / 3), 1.0)
-    assert SQUAD_2_SPAN.kind.score(SQUAD_2_SPAN, lines)["exact"] == pytest.approx(1 / 3)  # at 0
+    assert SQUAD_2_SPAN.score(lines)["exact"] == pytest.approx(1 / 3)  # at 0
     typed = [{**found, "question_type": 1} for found in lines]
-    assert KLUE_MRC.kind.score(KLUE_MRC, typed)["exact_match_type1"] == pytest.approx(1 / 3)
-    assert "exact_match_type1" not in KLUE_MRC.kind.score(KLUE_MRC, lines)
+    assert KLUE_MRC.score(typed)["exact_match_type1"] == pytest.approx(1 / 3)
+    assert "exact_match_type1" not in KLUE_MRC.score(lines)
     short = [{"id": "q", "gold": ["서울"], "prediction": "서울시"}]
-    assert KORQUAD_1.kind.score(KORQUAD_1, short)["f1"] == pytest.approx(2 * 2 / 5)
+    assert KORQUAD_1.score(short)["f1"] == pytest.approx(2 * 2 / 5)
 
 
 @pytest.mark.parametrize("task", [SQUAD_1, SQUAD_2, KLUE_MRC, KORQUAD_1], ids=lambda t: t.name)
 def test_without_lines_every_metric_is_named_and_nan(task):
-    scores = task.kind.score(task, [])
+    scores = task.score([])
     assert next(iter(scores)) == task.headline
     assert all(np.isnan(value) for value in scores.values())
 
@@ -192,96 +94,20 @@ def test_the_file_for_klues_script_has_the_threshold_in_it(tmp_path):
     assert klue_mrc(gold, answers)["exact_match"] == 1.0
 
 
-def test_answers_are_put_together_from_windows(words_tokenizer):
+def test_answers_are_put_together_from_windows():
     """The best span stands in the second window; the text is as in the context, blanks and all."""
     context = " ".join(FILLERS[:20]) + "  김민\n최수 " + " ".join(FILLERS[:5])
     example = QuestionExample("q", (context, "누구 ?"), (GoldAnswer("김민", 0),))
-    task = replace(KLUE_MRC, kind=replace(KLUE_MRC.kind, stride=120))
-    features = task.kind.featurize(task, [example], words_tokenizer, 24, train=False)
+    task = replace(KLUE_MRC, stride=120)
+    features = task.featurize([example], TOKENIZER, 24, train=False)
     assert len(features.input_ids) > 1
     outputs: list[Outputs] = []
     for ids in features.input_ids:
-        tokens = words_tokenizer.convert_ids_to_tokens(ids.tolist())
+        tokens = TOKENIZER.convert_ids_to_tokens(ids.tolist())
         start = np.array([5.0 * (token == "김민") for token in tokens] + [9.0] * 3)  # padding
         end = np.array([5.0 * (token == "최수") for token in tokens] + [9.0] * 3)
         outputs.append({"start_logits": start, "end_logits": end})
-    (found,) = task.kind.lines(task, [example], features, outputs)
+    (found,) = task.lines([example], features, outputs)
     assert found["prediction"] == found["answer"] == "김민\n최수"
     assert found["null_odds"] == -10.0
     assert found["n_best"][0][0] == "김민\n최수"
-
-
-def trivial_questions(count: int, has_unanswerable: bool) -> list[QuestionExample]:
-    """One name, of one word or two, among words that are none; each third context may lack it."""
-    rng = np.random.default_rng(count)
-    found = []
-    for number in range(count):
-        words, answers = rng.choice(FILLERS, rng.integers(12, 40)).tolist(), ()
-        if not has_unanswerable or number % 3:
-            position = int(rng.integers(1, len(words)))
-            name = [str(rng.choice(FIRST_NAMES)), str(rng.choice(LAST_NAMES))][: 1 + number % 2]
-            words[position:position] = name
-            start = len(" ".join(words[:position])) + 1
-            answers = (GoldAnswer(" ".join(name), start),)
-        found.append(QuestionExample(str(number), (" ".join(words), "누구 ?"), answers))
-    return found
-
-
-@pytest.mark.parametrize(
-    "task", [SQUAD_1, SQUAD_2, KLUE_MRC, KORQUAD_1], ids=lambda task: task.name
-)
-def test_a_small_encoder_learns_to_answer(words_tokenizer, task: Task):
-    """Contexts of up to 41 words in rows of 32 pieces: the answer may stand in any window."""
-    config = ElectraConfig(
-        vocab_size=len(WORDS),
-        embedding_size=24,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    splits = []
-    for count, train in ((240, True), (60, False)):
-        examples = trivial_questions(count, task.kind.has_unanswerable)
-        features = task.kind.featurize(task, examples, words_tokenizer, 32, train)
-        assert len(features.input_ids) > count
-        splits.append(Split(tuple(examples), features))
-    options = EvaluateConfig(
-        device="cpu",
-        learning_rate=5e-3,
-        num_epochs=6.0,
-        batch_size=16,
-        warmup_fraction=0.05,
-        layer_lr_decay=1.0,
-    )
-    fitted = finetune(
-        TaskFeatures(task, splits[0], {"dev": splits[1]}),
-        ModelSource("random", config, words_tokenizer),
-        "random-init",
-        0,
-        hyper_parameters(task, options, config.hidden_size),
-    )
-    assert fitted.degenerate is None
-    scores = task.kind.score(task, fitted.lines["dev"])
-    assert scores["exact" if "exact" in scores else "exact_match"] > 0.9
-    if task.kind.has_unanswerable:
-        unanswered = [found["prediction"] for found in fitted.lines["dev"] if not found["gold"]]
-        assert unanswered.count("") > 0.9 * len(unanswered) > 0
-
-
-def test_records_are_the_official_ones():
-    assert SQUAD_2.kind.null_threshold == -2.75
-    assert {task.kind.head for task in (SQUAD_1, SQUAD_2)} == {"joint"}
-    assert {task.kind.head for task in (SQUAD_2_SPAN, KLUE_MRC, KORQUAD_1)} == {"span"}
-    assert [task.headline for task in (SQUAD_1, SQUAD_2, KLUE_MRC, KORQUAD_1)] == [
-        "f1",
-        "f1",
-        "rouge_w",
-        "f1",
-    ]
-    for task in XQUAD:  # learnt in English whatever the language asked in
-        assert task.files["train"] == SQUAD_1.files["train"]
-        assert task.files["dev"] == (f"xquad.{task.name.removeprefix('xquad-')}.json",)

@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 from tokenizers import (
-    AddedToken,
     Tokenizer,
     decoders,
     models,
@@ -18,7 +17,9 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.tasks.kinds.spans_features import (
+    GoldAnswer,
     Lengths,
+    QuestionExample,
     answer_pieces,
     find_answer,
     fitted_lengths,
@@ -29,7 +30,6 @@ from benchmarks.tasks.kinds.spans_features import (
     window_bounds,
     window_rows,
 )
-from benchmarks.tasks.kinds.spans_files import GoldAnswer, QuestionExample
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -250,9 +250,3 @@ def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
         assert mask[row, 0]
         assert not set(ids.tolist()) & {0, 2, 3}
         assert len(context) == len(features.details["offsets"][row])
-
-
-def test_added_tokens_do_not_change_the_template(tokenizer):
-    before = pair_template(tokenizer)
-    tokenizer.add_tokens([AddedToken("<new>", special=True)])
-    assert pair_template(tokenizer) == before

@@ -1,4 +1,4 @@
-"""Relations, trees and dialogue states: a small encoder learns what only the kind's input tells."""
+"""A small encoder learns what only a task's input tells: markers, trees, states, answers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,69 +6,42 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import ElectraConfig, PreTrainedTokenizerFast
+from transformers import ElectraConfig
 
 from benchmarks.encoder import ModelSource, with_added_tokens
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
 from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.tasks.heads import parsing as parsing_head
-from benchmarks.tasks.kind import Example
 from benchmarks.tasks.kinds.dialogue import TurnExample
-from benchmarks.tasks.kinds.parsing import SentenceExample
-from benchmarks.tasks.kinds.parsing_words import Word
+from benchmarks.tasks.kinds.parsing import SentenceExample, Word
 from benchmarks.tasks.kinds.relations import RelationExample, marked
-from benchmarks.tasks.klue_structured import DP, DP_WITHOUT_POS, RE, WOS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.kinds.spans import Spans
+from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
+from benchmarks.tasks.klue import DP, RE, WOS
+from benchmarks.tasks.squad import KLUE_MRC, SQUAD_2
+from benchmarks.tasks.task import Example, Line, Task
 from electrify.config.evaluate import EvaluateConfig
+from tests.benchmarks.conftest import build_tokenizer
 
 NAMES = [f"{first}{last}" for first in "가나다라마바사" for last in "국군강산시"]
 SLOTS = ("식당-이름", "식당-주차 가능")
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *NAMES,
-    "식당",
-    "이름",
-    "주차",
-    "가능",
-    "은",
-    "none",
-    "dontcare",
-    "yes",
-    "no",
-]
+FILLERS = [f"{first}{last}" for first in "가나다라마바사" for last in "은는이가"]
+FIRST_NAMES, LAST_NAMES = (
+    [f"{a}{b}" for a in part for b in "민수영호"] for part in ("김박", "최정")
+)
+OF_NAMES = build_tokenizer(
+    [*NAMES, "식당", "이름", "주차", "가능", "은", "none", "dontcare", "yes", "no"]
+)
+OF_ANSWERS = build_tokenizer([*FILLERS, *FIRST_NAMES, *LAST_NAMES, "누구", "?"])
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece({w: n for n, w in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", WORDS.index("[CLS]")), ("[SEP]", WORDS.index("[SEP]"))],
-    )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **dict(zip(names, WORDS[:5], strict=True))
-    )
-
-
-def learn(
-    task: Task,
-    train: Sequence[Example],
-    dev: Sequence[Example],
-    tokenizer: Any,
-    **options: Any,
-) -> dict[str, float]:
-    """Scores of the dev rows after training; embeddings are narrower than states."""
+def predictions(
+    task: Task, train: Sequence[Example], dev: Sequence[Example], **options: Any
+) -> list[Line]:
+    """Lines of the dev rows after training; embeddings are narrower than states."""
+    tokenizer = OF_ANSWERS if isinstance(task, Spans) else OF_NAMES
     config = ElectraConfig(
-        vocab_size=len(WORDS),
+        vocab_size=len(tokenizer),
         embedding_size=24,
         hidden_size=32,
         num_hidden_layers=2,
@@ -78,9 +51,9 @@ def learn(
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    own = with_added_tokens(tokenizer, task.kind.added_tokens)
+    own = with_added_tokens(tokenizer, task.added_tokens)
     splits = [
-        Split(tuple(rows), task.kind.featurize(task, rows, own, 32, train=rows is train))
+        Split(tuple(rows), task.featurize(rows, own, 32, train=rows is train))
         for rows in (train, dev)
     ]
     given = EvaluateConfig(warmup_fraction=0.05, layer_lr_decay=1.0, **options)  # type: ignore[arg-type]
@@ -92,10 +65,14 @@ def learn(
         hyper_parameters(task, given, config.hidden_size),
     )
     assert finetuned.degenerate is None
-    return task.kind.score(task, finetuned.lines["dev"])
+    return finetuned.lines["dev"]
 
 
-def test_markers_decide_a_relation(tokenizer):
+def learn(*arguments: Any, **options: Any) -> dict[str, float]:
+    return arguments[0].score(predictions(*arguments, **options))
+
+
+def test_markers_decide_a_relation():
     """Every sentence stands under every label; only the marked words differ."""
     task = replace(RE, labels=("no_relation", "per:title", "per:origin"))
     rng = np.random.default_rng(0)
@@ -111,7 +88,6 @@ def test_markers_decide_a_relation(tokenizer):
         task,
         rows[:120],
         rows[120:],
-        tokenizer,
         learning_rate=5e-3,
         num_epochs=14.0,
         batch_size=12,
@@ -120,12 +96,11 @@ def test_markers_decide_a_relation(tokenizer):
     assert scores["auprc"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("task", [DP, DP_WITHOUT_POS], ids=lambda task: task.name)
-def test_the_next_word_is_the_head(tokenizer, monkeypatch, task):
+def test_the_next_word_is_the_head(monkeypatch):
     """Heads follow from the order of words, labels from the head's name."""
     for name, size in (("LSTM_SIZE", 48), ("ARC_SIZE", 32), ("LABEL_SIZE", 16), ("POS_SIZE", 8)):
         monkeypatch.setattr(parsing_head, name, size)
-    task = replace(task, labels=("NP", "VP", "AP"))
+    task = replace(DP, labels=("NP", "VP", "AP"))
     rng = np.random.default_rng(1)
     rows = []
     for number in range(160):
@@ -140,7 +115,6 @@ def test_the_next_word_is_the_head(tokenizer, monkeypatch, task):
         task,
         rows[:120],
         rows[120:],
-        tokenizer,
         learning_rate=5e-3,
         num_epochs=16.0,
         batch_size=15,
@@ -150,7 +124,7 @@ def test_the_next_word_is_the_head(tokenizer, monkeypatch, task):
     assert scores["uas_micro_f1_tree"] >= scores["uas_micro_f1"]
 
 
-def test_a_value_is_copied_from_the_dialogue(tokenizer):
+def test_a_value_is_copied_from_the_dialogue():
     """Values of the dev rows are the value of no training row: they cannot be known by heart."""
     task = replace(WOS, labels=SLOTS)
     rng = np.random.default_rng(2)
@@ -175,9 +149,37 @@ def test_a_value_is_copied_from_the_dialogue(tokenizer):
         task,
         rows(240, NAMES[:25]),
         rows(60, NAMES[25:]),
-        tokenizer,
         learning_rate=8e-3,
         num_epochs=30.0,
         batch_size=16,
     )
     assert scores["joint_goal_acc"] > 0.6  # .25 with no value at all
+
+
+def trivial_questions(count: int, has_unanswerable: bool) -> list[QuestionExample]:
+    """One name, of one word or two, among words that are none; each third context may lack it."""
+    rng = np.random.default_rng(count)
+    found = []
+    for number in range(count):
+        words, answers = rng.choice(FILLERS, rng.integers(12, 40)).tolist(), ()
+        if not has_unanswerable or number % 3:
+            position = int(rng.integers(1, len(words)))
+            name = [str(rng.choice(FIRST_NAMES)), str(rng.choice(LAST_NAMES))][: 1 + number % 2]
+            words[position:position] = name
+            start = len(" ".join(words[:position])) + 1
+            answers = (GoldAnswer(" ".join(name), start),)
+        found.append(QuestionExample(str(number), (" ".join(words), "누구 ?"), answers))
+    return found
+
+
+@pytest.mark.parametrize("task", [SQUAD_2, KLUE_MRC], ids=lambda task: task.name)
+def test_answers_are_found_and_their_absence(task: Task):
+    """Contexts of up to 41 words in rows of 32 pieces: the answer may stand in any window. One task
+    has the joint head, the other the plain one."""
+    train, dev = (trivial_questions(count, task.has_unanswerable) for count in (240, 60))
+    assert len(task.featurize(train, OF_ANSWERS, 32, train=True).input_ids) > len(train)
+    lines = predictions(task, train, dev, learning_rate=5e-3, num_epochs=6.0, batch_size=16)
+    scores = task.score(lines)
+    assert scores["exact" if "exact" in scores else "exact_match"] > 0.9
+    unanswered = [found["prediction"] for found in lines if not found["gold"]]
+    assert unanswered.count("") > 0.9 * len(unanswered) > 0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.kind import Features
+from benchmarks.tasks.task import Features
 
 IGNORED_LABEL = -100  # of padding, which has no part in the loss
 

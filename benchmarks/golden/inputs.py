@@ -1,0 +1,393 @@
+"""Golden files of what stands around a model: inputs made of examples, and answers out of outputs.
+
+The harness takes answers by character offsets (`benchmarks.tasks.kinds.spans_decode`). The official
+code had no offsets and compares texts, as BERT's does; `project` follows google-research/electra
+finetune/qa/qa_metrics.py `get_final_text` and the same of transformers 3.5.1.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertTokenizer, PreTrainedTokenizerFast
+from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
+
+from benchmarks.golden.compare import (
+    Adapter,
+    Comparison,
+    Golden,
+    attempt,
+    compare_cases,
+    of_cases,
+    percent,
+)
+from benchmarks.golden.scores import gold_answers, questions
+from benchmarks.metrics.klue_mrc import klue_mrc
+from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
+from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
+from benchmarks.tasks.kinds.dialogue import recovered_state
+from benchmarks.tasks.kinds.parsing import SentenceExample, sentence_words
+from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
+from benchmarks.tasks.kinds.spans_decode import (
+    Answer,
+    SpanTable,
+    TextOf,
+    Window,
+    electra_answer,
+    klue_answer,
+    spans_of_beam,
+    spans_of_logits,
+)
+from benchmarks.tasks.kinds.spans_features import Lengths, QuestionExample, window_rows
+from benchmarks.tasks.klue import DP
+from benchmarks.tasks.task import Features
+
+_MAX_WORD_LENGTH = 100  # longer words are [UNK], as `transformers` has it
+_TOKENIZER: Any = PreTrainedTokenizerFast  # partly typed
+_BASIC_TOKENIZER: Any = BasicTokenizer
+_WORD_BOUNDARIES = " \t\r\n\u202f"
+
+
+def word_pieces(vocabulary: Sequence[str]) -> Tokenizer:
+    """A tokenizer without special tokens around a text; line number is token id.
+
+    Control characters are dropped, CJK characters and punctuation are words of their own, nothing
+    is lower-cased: `BertTokenizer(do_lower_case=False)` of transformers 3.5.1.
+    """
+    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    tokenizer = Tokenizer(
+        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=_MAX_WORD_LENGTH)
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _bert_tokenizer(golden: Golden, added: Sequence[str] = ()) -> Any:
+    """A cased BERT tokenizer of the file's vocabulary."""
+    ids = {piece: number for number, piece in enumerate(golden["vocab"])}
+    tokenizer: Any = BertTokenizer(vocab=ids, do_lower_case=False)
+    if added:
+        tokenizer.add_special_tokens({"additional_special_tokens": list(added)})
+    return tokenizer
+
+
+def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
+    """KLUE-NER from word pieces to characters and back."""
+    labels, sentence = golden["label_list"], golden["references"][case]
+    text, tokenizer = sentence["chars"], word_pieces(golden["vocabs"][sentence["vocab"]])
+    tags = [labels.index(tag) for tag in sentence["tags"]]
+    predicted = golden["predictions"][case]["piece_label_ids"]
+
+    def tokenize(word: str) -> list[str]:
+        return list(tokenizer.encode(word, add_special_tokens=False).tokens)
+
+    found, gold = official_character_labels(text, tags, predicted, tokenize, labels)
+    outside, length = labels.index("O"), sentence["max_seq_length"]
+    pieces = attempt(official_piece_labels, text, tags, tokenize, length, outside)
+    return {
+        "gold_piece_label_ids": pieces,
+        "char_pred_ids": found,
+        "char_gold_ids": gold,
+        "entity_macro_f1": 100 * entity_macro_f1(gold, found, labels),
+        "character_macro_f1": 100 * character_macro_f1(gold, found, labels),
+    }
+
+
+def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
+    row, tokenizer = golden["references"][guid], _bert_tokenizer(golden, MARKERS)
+    spans = [entity_span(row[name], guid) for name in ("subject_entity", "object_entity")]
+    text = marked(row["sentence"], *spans)
+    ids = entity_inputs([text], tokenizer, golden["max_seq_length"])[0]
+    return {
+        "marked": text,
+        "tokens": tokenizer.convert_ids_to_tokens(ids),
+        "token_type_ids": [0] * len(ids),
+    }
+
+
+def _parsing_inputs(golden: Golden) -> Iterator[Comparison]:
+    """All sentences are one batch; rows of six columns, as in the official file."""
+    tokenizer = _bert_tokenizer(golden)
+    guids, examples = list(golden["references"]), []
+    for guid in guids:
+        columns = [list(column) for column in zip(*golden["references"][guid]["rows"], strict=True)]
+        names = ("index", "word_form", "lemma", "pos", "head", "deprel")
+        row = dict(zip(names, columns, strict=True))
+        words = sentence_words(row, DP.labels, guid, is_labelled=True)
+        examples.append(SentenceExample(guid, DP.texts(row, guid), words))
+    features = DP.featurize(examples, tokenizer, golden["max_seq_length"], train=False)
+    batch = DP.label_arrays(features, np.arange(len(guids)), int(features.lengths.max()))
+
+    def compute(guid: str) -> Mapping[str, Any]:
+        row = guids.index(guid)
+        num_words = int(batch["num_words"][row])
+        return {
+            "pieces": tokenizer.convert_ids_to_tokens(features.input_ids[row].tolist()),
+            "first_piece_positions": batch["first"][row, :num_words].tolist(),
+            "last_piece_positions": batch["last"][row, :num_words].tolist(),
+            "head_ids": batch["heads"][row].tolist(),
+            "type_ids": batch["arc_labels"][row].tolist(),
+            "pos_ids": batch["pos"][row].tolist(),
+            "word_mask": [int(word < num_words) for word in range(batch["heads"].shape[1])],
+        }
+
+    yield from compare_cases(golden["expected"], compute)
+
+
+def _dialogue_states(golden: Golden, case: str) -> list[str]:
+    prediction = golden["predictions"][case]
+    gates = [golden["gates"][gate] for gate in prediction["gates"]]
+    generated = prediction["generated_ids"]
+    return recovered_state(golden["slot_meta"], gates, generated, _bert_tokenizer(golden))
+
+
+def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
+    """The rows that the harness makes of the questions beside the windows of the file."""
+    settings, vocabulary = golden["featurize_settings"], golden["vocab"]
+    lengths = Lengths(
+        settings["max_seq_length"], settings["max_query_length"], settings["doc_stride"]
+    )
+    pieces = word_pieces(vocabulary)
+    pieces.normalizer = normalizers.BertNormalizer(lowercase=settings["do_lower_case"])
+    pieces.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, vocabulary.index(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    tokenizer = _TOKENIZER(tokenizer_object=pieces)
+    examples = [
+        QuestionExample(key, (context, qa["question"])) for key, context, qa in questions(golden)
+    ]
+    rows, _ = window_rows(examples, tokenizer, lengths, train=False)
+    given = sorted(golden["features"].items(), key=lambda item: int(item[0]))
+    if len(given) != len(rows.input_ids):
+        yield Comparison("windows", "number", len(given), len(rows.input_ids))
+        return
+    for row, (number, feature) in enumerate(given):
+        example = examples[rows.example_of[row]]
+        computed = {
+            "id": example.id,
+            "tokens": tokenizer.convert_ids_to_tokens(rows.input_ids[row].tolist()),
+            types_name: rows.token_type_ids[row].tolist(),
+            "token_to_word": _words_of_pieces(rows, row, example.context),
+            "max_context": _max_context_positions(rows, row),
+        }
+        for name, value in computed.items():
+            expected = feature[name]
+            if name == types_name:  # padded in the file
+                expected = expected[: len(feature["tokens"])]
+            yield Comparison(f"window {number}", name, expected, value)
+
+
+def _words_of_pieces(rows: Features, row: int, context: str) -> dict[str, int]:
+    starts = [start for _, start in blank_separated_words(context)]
+    first = rows.details["first"][row]
+    return {
+        str(first + n): int(np.searchsorted(starts, begin, side="right")) - 1
+        for n, (begin, _) in enumerate(rows.details["offsets"][row])
+    }
+
+
+def _max_context_positions(rows: Features, row: int) -> list[int]:
+    positions = np.flatnonzero(rows.details["is_max_context"][row]) + rows.details["first"][row]
+    return [int(position) for position in positions]
+
+
+def _electra_answers(golden: Golden) -> Iterator[Comparison]:
+    """Answers, n best texts and null odds of ELECTRA; and the windows they are read from."""
+    windows = _windows(golden, first_mark_is_kept=False)
+
+    def compute(case: str) -> Mapping[str, Any]:
+        given = golden["predictions"][case]
+        settings, outputs = given["settings"], given["outputs"]
+        found: dict[str, dict[str, Any]] = defaultdict(dict)
+        for question, (features, seen, text_of) in windows.items():
+            rows = [outputs[feature] for feature in features]
+            are_odds, nulls = settings["answerable_classifier"], None
+            if settings["version_2"]:
+                nulls = [
+                    row["answerable_logit"]
+                    if are_odds
+                    else row["start_logits"][0] + row["end_logits"][0]
+                    for row in rows
+                ]
+            tables = _tables(seen, rows, settings, settings["joint_prediction"])
+            answer = electra_answer(tables, text_of, settings["n_best_size"], nulls, are_odds)
+            found["predictions"][question] = answer.text
+            found["null_odds"][question] = answer.null_odds
+            best = found["nbest_scores_top5"], found["nbest_probabilities_top5"]
+            best[0][question] = [candidate.score for candidate in answer.n_best[:5]]
+            best[1][question] = answer.probabilities[:5]
+        return found
+
+    yield from compare_cases(golden["expected"], compute)
+    yield from _compare_windows(golden, "segment_ids")
+
+
+def _klue_answers(golden: Golden) -> Iterator[Comparison]:
+    """Answers, n best texts, null odds and scores of KLUE-MRC; and the windows."""
+    windows = _windows(golden, first_mark_is_kept=True)
+
+    def compute(case: str) -> Mapping[str, Any]:
+        given = golden["predictions"][case]
+        settings, outputs = given["settings"], given["outputs"]
+        answers: dict[str, Answer] = {}
+        for question, (features, seen, text_of) in windows.items():
+            rows = [outputs[feature] for feature in features]
+            nulls = [(row["start_logits"][0], row["end_logits"][0]) for row in rows]
+            answers[question] = klue_answer(
+                _tables(seen, rows, settings, is_joint=False),
+                text_of,
+                settings["n_best_size"],
+                nulls if settings["version_2"] else None,
+            )
+        threshold = settings["null_score_diff_threshold"]
+        predictions = {
+            key: "" if a.null_odds is not None and a.null_odds > threshold else a.text
+            for key, a in answers.items()
+        }
+        best = {
+            key: [
+                {"text": candidate.text, "probability": probability}
+                for candidate, probability in zip(a.n_best, a.probabilities, strict=True)
+            ]
+            for key, a in answers.items()
+        }
+        return {
+            "predictions": predictions,
+            "null_odds": {key: answer.null_odds for key, answer in answers.items()},
+            "nbest_top3": {key: candidates[:3] for key, candidates in best.items()},
+            **percent(klue_mrc(gold_answers(golden), predictions)),
+        }
+
+    yield from compare_cases(golden["expected"], compute)
+    yield from _compare_windows(golden, "token_type_ids")
+
+
+def _tables(
+    windows: Sequence[Window],
+    rows: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    is_joint: bool,
+) -> list[SpanTable]:
+    """The spans of each window, from a beam or from logits."""
+    longest, tables = settings["max_answer_length"], []
+    for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
+        found = {name: np.array(values) for name, values in row.items()}
+        if is_joint:
+            table = spans_of_beam(
+                window,
+                number,
+                found["start_top_index"],
+                found["end_top_index"],
+                found["start_top_log_probs"],
+                found["end_top_log_probs"],
+                longest,
+            )
+        else:
+            logits = found["start_logits"], found["end_logits"]
+            table = spans_of_logits(window, number, *logits, settings["n_best_size"], longest)
+        tables.append(table)
+    return tables
+
+
+_QuestionWindows = tuple[list[str], list[Window], TextOf]  # feature ids, windows, text of a span
+
+
+def _windows(golden: Golden, first_mark_is_kept: bool) -> dict[str, _QuestionWindows]:
+    """The windows of every question as the file has them, and its official way to a text."""
+    lower_case = golden["featurize_settings"]["do_lower_case"]
+    found = {}
+    for question, context, _ in questions(golden):
+        numbers = [n for n in golden["features"] if golden["features"][n]["id"] == question]
+        features = [golden["features"][number] for number in sorted(numbers, key=int)]
+        words = [word for word, _ in blank_separated_words(context)]
+        found[question] = (
+            sorted(numbers, key=int),
+            [_window(feature) for feature in features],
+            _text_by_words(features, words, lower_case, first_mark_is_kept),
+        )
+    return found
+
+
+def _window(feature: Mapping[str, Any]) -> Window:
+    positions = sorted(map(int, feature["token_to_word"]))
+    return Window(positions[0], np.isin(positions, feature["max_context"]))
+
+
+def _text_by_words(
+    features: Sequence[Mapping[str, Any]],
+    words: Sequence[str],
+    lower_case: bool,
+    first_mark_is_kept: bool,
+) -> TextOf:
+    def text_of(window: int, start: int, end: int) -> str:
+        feature = features[window]
+        pieces = feature["tokens"][start : end + 1]
+        first, last = (feature["token_to_word"][str(position)] for position in (start, end))
+        text = joined_pieces(pieces, first_mark_is_kept)
+        return project(text, words[first : last + 1], lower_case)
+
+    return text_of
+
+
+def blank_separated_words(context: str) -> list[tuple[str, int]]:
+    """Each word of a context and the position of its first character.
+
+    Words end at blank, tab, line ends and the narrow no-break space only.
+    """
+    words: list[tuple[str, int]] = []
+    is_inside = False
+    for position, character in enumerate(context):
+        if character in _WORD_BOUNDARIES:
+            is_inside = False
+        elif is_inside:
+            word, start = words[-1]
+            words[-1] = (word + character, start)
+        else:
+            words.append((character, position))
+            is_inside = True
+    return words
+
+
+def joined_pieces(pieces: Sequence[str], keep_first_mark: bool) -> str:
+    """The text of word pieces; `keep_first_mark` leaves the "##" of a piece inside a word.
+
+    ELECTRA takes it away, the `convert_tokens_to_string` of transformers 3.5.1 only behind a blank:
+    a text that begins inside a word is then not found again, and whole words are given.
+    """
+    text = " ".join(pieces).replace(" ##", "")
+    if not keep_first_mark:
+        text = text.replace("##", "")
+    return " ".join(text.split())
+
+
+def project(text: str, words: Sequence[str], lower_case: bool) -> str:
+    """What stands in `words`, joined by blanks, for `text`, which pieces of them were joined to.
+
+    The words are split as BERT splits them, `text` is looked for there, and its first and last
+    character are counted off in the words, blanks left out. Where it is not found, or characters
+    went lost in splitting, all the words are given.
+    """
+    source = " ".join(words)
+    split = " ".join(_BASIC_TOKENIZER(do_lower_case=lower_case).tokenize(source))
+    found = split.find(text)
+    places = [position for position, character in enumerate(source) if character != " "]
+    if not text or found < 0 or len(places) != len(split.replace(" ", "")):
+        return source
+    first = len(split[:found].replace(" ", ""))
+    last = first + len(text.replace(" ", "")) - 1
+    return source[places[first] : places[last] + 1]
+
+
+ADAPTERS: Mapping[str, Adapter] = {
+    "klue/ner (word pieces to characters)": of_cases(_alignment),
+    "klue/re (input construction)": of_cases(_relation_inputs),
+    "klue/dp (input construction)": _parsing_inputs,
+    "klue/wos (gates and generated values to state strings)": of_cases(_dialogue_states),
+    "squad (model outputs to answers and null odds)": _electra_answers,
+    "klue/mrc (model outputs to answers)": _klue_answers,
+}

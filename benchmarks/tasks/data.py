@@ -1,0 +1,339 @@
+"""The rows of a task as checked examples: from official files below a data folder, from a folder
+that `save_to_disk` wrote, or from the hub.
+
+Files are found by their official name at any depth. Nothing is normalised or skipped; nothing but
+the hub is downloaded.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.rows import Row, nested
+from benchmarks.tasks.task import Example, HubSource, Task
+from electrify.config.evaluate import EvaluateConfig
+from electrify.system.outcome import first_line
+
+HUB = "hub"  # in place of a data folder
+_SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
+# Share of the groups that becomes training data where a task comes with a reported file alone.
+DEV_SPLIT_TRAIN_FRACTION = 0.7
+# ends of the names of reported rows that are not those of the official split
+SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The rows of a task.
+
+    `split` names the reported rows: "dev" where they are those of the official split, "dev-part"
+    where there are fewer, "dev-enlarged" where there are more, and "dev-split-eval" where the dev
+    rows had to serve as training data too. `further` are splits that are scored beside it or only
+    predicted. `parts` has, of each split of another size than the official one, both numbers of
+    rows. `sha256` maps the splits that the headline comes from to a digest of their rows: equal
+    rows have equal digests, whether they come from files, a saved folder or the hub.
+    """
+
+    train: tuple[Example, ...]
+    reported: tuple[Example, ...]
+    split: str
+    sha256: dict[str, str]
+    further: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+    parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # here, officially
+
+    @property
+    def predicted(self) -> dict[str, tuple[Example, ...]]:
+        """The rows of every split to predict, the reported one first."""
+        return {self.split: self.reported, **self.further}
+
+
+def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
+    if options.data_dir is None:
+        names = [" or ".join(task.files[task.reported]) for task in tasks]
+        raise ValueError(
+            'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
+            "`datasets`) with the official "
+            f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
+            "training files beside them"
+        )
+    return Path(options.data_dir).expanduser()
+
+
+def check_data(options: EvaluateConfig) -> None:
+    """`ValueError` names all tasks of the config without data, and the files that they need."""
+    if not options.suites and not options.tasks:
+        return
+    tasks = resolve_tasks(options.suites, options.tasks)
+    folder = data_folder(options, tasks)
+    if missing := [task for task in tasks if not has_data(task, folder)]:
+        needs = [f"{task.name} ({' or '.join(task.files[task.reported])})" for task in missing]
+        raise ValueError(f"evaluate.data_dir = {str(folder)!r} has no data of {', '.join(needs)}")
+
+
+def has_data(task: Task, data_dir: Path) -> bool:
+    """Whether `data_dir` holds the reported split, in files or saved; of the hub, whether the task
+    is there."""
+    if is_read_by_datasets(task, data_dir):
+        return task.hub is not None
+    return bool(find_files(task, task.reported, data_dir))
+
+
+def load_data(task: Task, data_dir: Path) -> TaskData:
+    """The rows of all splits as a task's data; without "train" the reported rows are divided.
+
+    Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report.
+    """
+    rows = read_splits(task, data_dir)
+    further = dict(rows)
+    reported, split = further.pop(task.reported), task.reported
+    counts = {name: task.count_rows(examples) for name, examples in rows.items()}
+    parts = {
+        name: (count, task.num_rows[name])
+        for name, count in counts.items()
+        if count != task.num_rows.get(name, count)
+    }
+    if "train" in further:
+        train = further.pop("train")
+        if split in parts:
+            here, officially = parts[split]
+            split += PART if here < officially else ENLARGED
+    else:
+        train, reported = split_by_group(task, reported)
+        split += SPLIT_EVAL
+    if not train or not reported:
+        raise ValueError(
+            f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
+            "both need at least one"
+        )
+    sha256 = {name: rows_digest(rows[name]) for name in ("train", task.reported) if name in rows}
+    return TaskData(train, reported, split, sha256, further, parts)
+
+
+def rows_digest(examples: Sequence[Example]) -> str:
+    """SHA-256 of texts and gold values in their order; ids differ between files and the hub.
+
+    Numbers count in single precision: the hub has no more of STS-B.
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        values = [
+            float(np.float32(value)) if isinstance(value, float) else value
+            for name, value in vars(example).items()
+            if name != "id"
+        ]
+        line = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=vars)
+        digest.update(f"{line}\n".encode())
+    return digest.hexdigest()
+
+
+def split_by_group(
+    task: Task,
+    examples: Sequence[Example],
+    fraction: float = DEV_SPLIT_TRAIN_FRACTION,
+    salt: str = "",
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Divide rows by a hash of their first text; the first side gets `fraction` of the groups.
+
+    Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
+    nothing but that text, the task's data and `salt`: not on the order, the seed or the other rows.
+    """
+    limit = int(fraction * 2**64)
+    first: list[Example] = []
+    second: list[Example] = []
+    for example in examples:
+        digest = hashlib.sha256(f"{salt}{task.original}\n{example.texts[0]}".encode()).digest()
+        side = first if int.from_bytes(digest[:8], "big") < limit else second
+        side.append(example)
+    return tuple(first), tuple(second)
+
+
+def read_splits(
+    task: Task, data_dir: Path, splits: Collection[str] | None = None
+) -> dict[str, tuple[Example, ...]]:
+    """The rows of a task by split, of `splits` or of all there are.
+
+    Raises `ValueError` that names the file looked for, the two files of one name, what the hub has
+    not, or the bad row.
+    """
+    wanted = [split for split in task.all_splits if splits is None or split in splits]
+    if is_read_by_datasets(task, data_dir):
+        where, rows = hub_rows(task, data_dir, wanted)
+        return {
+            split: tuple(task.from_rows(split, enumerate(found, start=1), f"{where} {split}"))
+            for split, found in rows.items()
+        }
+    if not data_dir.is_dir():
+        raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
+    paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
+    if task.reported in paths and not paths[task.reported]:
+        names = (n for s in ("train", task.reported) for n in official_names(task, s))
+        where = f", from {task.homepage}" if task.homepage else ""
+        raise ValueError(
+            f"{task.name}: no {' or '.join(task.files[task.reported])} below "
+            f"{data_dir.absolute()}; put the official files of the task there "
+            f"({' or '.join(names)}){where}"
+        )
+    return {
+        split: tuple(example for path in found for example in task.read(split, path))
+        for split, found in paths.items()
+        if found
+    }
+
+
+def official_names(task: Task, split: str) -> tuple[str, ...]:
+    """Every name that a file of a split may have."""
+    return (*task.files.get(split, ()), *task.parts.get(split, ()))
+
+
+def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
+    """The split's file under its first name that is there, else those of its parts.
+
+    Two files of one name are an error.
+    """
+    for name in task.files[split]:
+        if found := _find(task, name, data_dir):
+            return [found]
+    parts = (_find(task, name, data_dir) for name in task.parts.get(split, ()))
+    return [path for path in parts if path is not None]
+
+
+def _find(task: Task, name: str, data_dir: Path) -> Path | None:
+    found = files_named(name, files_below(data_dir))
+    if len(found) > 1:
+        raise ValueError(
+            f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
+            "give --data-dir a folder with one of them"
+        )
+    return found[0] if found else None
+
+
+def files_named(name: str, paths: Sequence[Path]) -> list[Path]:
+    """Those of the paths that end in a name, which may hold folders."""
+    wanted = PurePosixPath(name).parts
+    # absolute: a data folder may itself be the named one, .../CoLA
+    return [path for path in paths if path.absolute().parts[-len(wanted) :] == wanted]
+
+
+def files_below(data_dir: Path) -> list[Path]:
+    """Every file at any depth, sorted; a folder that is linked to twice is walked once."""
+    found, seen = [], set()
+    for folder, inner, names in os.walk(data_dir, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link back up, or a second way to the same folder
+            inner.clear()
+            continue
+        seen.add(real)
+        found += [Path(folder, name) for name in names]
+    return sorted(found)
+
+
+def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
+    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task."""
+    return str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
+
+
+def hub_rows(
+    task: Task, data_dir: Path, splits: Sequence[str]
+) -> tuple[str, dict[str, Iterator[Row]]]:
+    """Where rows come from, and those of each of our `splits` that is there, with our names.
+
+    Raises `ValueError` for a task or a reported split that is not there, and class labels that are
+    not the task's.
+    """
+    hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
+    if hub is None:
+        raise ValueError(
+            f"{task.name} is not read by `datasets`: give --data-dir a folder with its official "
+            f"files ({task.homepage})"
+        )
+    found = _datasets(task, hub, folder, splits)
+    where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
+    if task.reported in splits and task.reported not in found:
+        raise ValueError(
+            f"{task.name}: {where} has no split {hub.splits[task.reported]} (of its splits there "
+            f"are: {', '.join(found) or 'none'})"
+        )
+    for dataset in found.values():
+        _check_labels(task, hub, dataset.features, where)
+    return where, {split: _named_rows(hub, dataset) for split, dataset in found.items()}
+
+
+def _datasets(
+    task: Task, hub: HubSource, folder: Path | None, splits: Sequence[str]
+) -> dict[str, Any]:
+    """The data sets of those of our `splits` that are there."""
+    datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
+    places = {ours: (hub.name, theirs) for ours, theirs in hub.splits.items()}
+    for ours, place in hub.elsewhere.items():
+        places[ours] = place if folder is None else (hub.name, ours)
+    sets: dict[str | None, Any] = {}
+    found = {}
+    try:
+        for split in (split for split in splits if split in places):
+            name, theirs = places[split]
+            if name not in sets:
+                sets[name] = (
+                    datasets.load_dataset(hub.path, name)
+                    if folder is None
+                    else datasets.load_from_disk(str(folder))
+                )
+            if theirs in sets[name]:
+                found[split] = sets[name][theirs]
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{task.name}: `datasets` cannot read {folder or hub.path}: "
+            f"{first_line(error)}; or give --data-dir a folder with the official files "
+            f"({task.homepage})"
+        ) from error
+    return found
+
+
+def _check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where: str) -> None:
+    """Class labels must be the task's as a set; ids are never taken by their position."""
+    column = hub.fields.get(task.label_field, task.label_field).split(".")[0]
+    feature = features.get(column)
+    names = getattr(getattr(feature, "feature", feature), "names", None)
+    if names is None or not task.labels:
+        return
+    if {hub.labels.get(name, name) for name in names} != set(task.labels):
+        raise ValueError(
+            f"{task.name}: {where} has the labels {', '.join(names)} in {column!r}, the task has "
+            f"{', '.join(task.labels)}"
+        )
+
+
+def _named_rows(hub: HubSource, dataset: Any) -> Iterator[Row]:
+    """The rows by our names of fields, class ids as the task's names for them and -1 as None."""
+    features = dataset.features
+    for row in dataset:
+        found = {name: _named(features[name], value, hub.labels) for name, value in row.items()}
+        yield found | {ours: nested(found, theirs) for ours, theirs in hub.fields.items()}
+
+
+def _named(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
+    if value is None:
+        return None
+    if isinstance(feature, Mapping):
+        return {name: _named(feature[name], entry, labels) for name, entry in value.items()}
+    if hasattr(feature, "feature"):  # a list of one kind of value
+        if isinstance(value, Mapping):  # lists of fields
+            return {
+                name: [_named(feature.feature[name], entry, labels) for entry in entries]
+                for name, entries in value.items()
+            }
+        return [_named(feature.feature, entry, labels) for entry in value]
+    if hasattr(feature, "int2str"):
+        if value < 0:
+            return None
+        name = feature.int2str(value)
+        return labels.get(name, name)
+    return value

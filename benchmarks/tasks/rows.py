@@ -1,0 +1,146 @@
+"""Rows of official files as dicts, named as the hub's: lists in .json, tables in .csv and (all
+other names) tables of tabs without quoting.
+
+Nothing is normalised: a row that does not fit stops the run with its place.
+"""
+
+import csv
+import io
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from electrify.storage.files import read_json
+from electrify.system.progress import warn
+
+Row = Mapping[str, Any]
+
+
+def read_text(path: Path) -> str:
+    """A file's text without its byte order mark (MRPC's files begin with one)."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: {error}; convert it to UTF-8") from None
+
+
+def rows_of_file(
+    path: Path,
+    columns: Sequence[str],
+    aliases: Mapping[str, str],
+    needed: Collection[str],
+    skip_malformed: bool,
+) -> Iterator[tuple[int, Row]]:
+    """(number from 1, row) of a JSON list or a table; a header does not count.
+
+    `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
+    """
+    if path.suffix == ".json":
+        rows = read_json(path)
+        if not isinstance(rows, list):
+            raise ValueError(f"{path} holds one {type(rows).__name__}, not a list of rows")
+        return enumerate(rows, start=1)
+    return _table_rows(path, columns, aliases, needed, skip_malformed)
+
+
+def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
+    """(first line, id, numbered lines) of each sentence of a file of tokens.
+
+    A "## id<tab>sentence" line stands before each and a blank line behind it; other "##" lines
+    before tell of the file. Raises `ValueError` for a sentence without an id.
+    """
+    identity, block = "", list[tuple[int, str]]()
+    for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
+        if line.startswith("##"):
+            identity = line[2:].strip().split("\t")[0].strip()
+        elif line.strip():
+            block.append((number, line.rstrip("\r")))
+        elif block:
+            start = block[0][0]
+            if not identity:
+                raise ValueError(f"{path} line {start}: no '## id' line before the sentence")
+            yield start, identity, block
+            identity, block = "", []
+
+
+def text_field(row: Row, name: str, place: str) -> str:
+    """A field that has to be text; `ValueError` names `place`."""
+    value = nested(row, name)
+    if not isinstance(value, str):
+        shown = "missing" if value is None else f"{value!r:.80}"
+        raise ValueError(f"{place}: field {name!r} is {shown}, not text")
+    return value
+
+
+def list_field(row: Any, name: str, place: str) -> list[Any]:
+    """A field that has to be a list; `ValueError` names `place`."""
+    value = row.get(name) if isinstance(row, Mapping) else None
+    if not isinstance(value, list):
+        shown = "missing" if value is None else f"{value!r:.80}"
+        raise ValueError(f"{place}: field {name!r} is {shown}, not a list")
+    return value
+
+
+def nested(row: Any, name: str) -> Any:
+    """A field, or one of a field ("labels.label"); None where it is not there."""
+    if isinstance(row, Mapping) and name in row:
+        return row[name]
+    for part in name.split("."):
+        row = row.get(part) if isinstance(row, Mapping) else None
+    return row
+
+
+def label_ids(names: Sequence[Any], labels: Sequence[str], place: str) -> tuple[int, ...]:
+    """Labels as their positions in the task's; `ValueError` names `place` and the unknown one."""
+    ids = {label: number for number, label in enumerate(labels)}
+    for name in names:
+        if not isinstance(name, str) or name not in ids:
+            raise ValueError(f"{place}: unknown label {name!r} (allowed: {', '.join(labels)})")
+    return tuple(ids[name] for name in names)
+
+
+def _table_rows(
+    path: Path,
+    columns: Sequence[str],
+    aliases: Mapping[str, str],
+    needed: Collection[str],
+    skip_malformed: bool,
+) -> Iterator[tuple[int, Row]]:
+    cells = table_cells(path)
+    if not columns:
+        columns = tuple(aliases.get(name, name) for name in cells[0]) if cells else ()
+        cells = cells[1:]
+        if missing := [name for name in needed if name not in columns]:
+            raise ValueError(
+                f"{path}: header is {list(columns)}, {missing[0]!r} is needed; a file without "
+                "labels (a test set) cannot be scored"
+            )
+    num_skipped = 0
+    for number, values in enumerate(cells, start=1):
+        if len(values) == len(columns):
+            yield number, dict(zip(columns, values, strict=True))
+        elif skip_malformed:
+            num_skipped += 1
+        else:
+            raise ValueError(
+                f"{path} row {number}: {len(values)} columns, not {len(columns)} "
+                f"({', '.join(columns)})"
+            )
+    if num_skipped:
+        warn(f"{path}: {num_skipped} rows do not have {len(columns)} columns and are left out")
+
+
+def table_cells(path: Path) -> list[list[str]]:
+    """The cells of each row.
+
+    In TSV a quotation mark is a character like any other, and lines end at \\n only: a form feed or
+    U+2028 inside a sentence does not end it.
+    """
+    text = read_text(path)
+    if path.suffix == ".csv":
+        try:
+            return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        except csv.Error as error:
+            raise ValueError(f"{path} is not valid CSV: {error}") from None
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r").split("\t") for line in lines]

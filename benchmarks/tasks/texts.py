@@ -1,0 +1,180 @@
+"""The texts of the benchmarks' evaluation rows, for the corpus stage to look for.
+
+All splits but the training one: what a model may train on later does no harm in the corpus. A text
+is every text of a row, whatever its gold value. Files are all of the official names at any depth of
+the data folder; a task that has only some of its files is dumped from those.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tasks.data import (
+    HUB,
+    files_below,
+    files_named,
+    hub_rows,
+    is_read_by_datasets,
+    official_names,
+)
+from benchmarks.tasks.registry import SUITES, TASKS
+from benchmarks.tasks.rows import Row, read_text
+from benchmarks.tasks.task import Task
+from electrify.config.run import RunConfig
+from electrify.config.tasks import TEXT_NAMES, unknown_texts
+from electrify.stage.folder import write_text
+from electrify.storage.files import parse_json
+from electrify.system.progress import log, warn
+
+# other names that a config may give a task
+ALIASES: Mapping[str, str] = {
+    "glue-diagnostic": "glue-mnli",
+    "hate-speech": "korean-hate-speech",
+    "kornli": "korean-kornli",
+    "korquad": "korean-korquad",
+    "korquad-v1": "korean-korquad",
+    "korsts": "korean-korsts",
+    "nsmc": "korean-nsmc",
+}
+
+SplitText = tuple[str, str]
+
+
+def dump_benchmarks(config: RunConfig) -> Path | None:
+    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`.
+
+    The folder, or None if it names nothing.
+    """
+    names = config.clean.decontaminate_against
+    if not names:
+        return None
+    data_dir = config.clean.decontaminate_data_dir or config.evaluate.data_dir
+    folder = Path(config.output_dir) / "benchmark-texts"
+    paths = dump_texts(names, Path(data_dir).expanduser() if data_dir else None, folder)
+    log(f"decontaminate: {len(paths)} task(s) in {folder}")
+    return folder
+
+
+def dump_texts(names: Sequence[str], data_dir: Path | None, folder: Path) -> list[Path]:
+    """Write one `<task>.jsonl` of {task, split, text} for each task found; their paths.
+
+    `names` are suites, tasks or files. Raises `ValueError` for a name that is none of them and for
+    a suite or task of which there is no file.
+    """
+    texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
+    for name in names:
+        for task, found in _texts_of_name(name, data_dir).items():
+            texts.setdefault(task, {}).update(dict.fromkeys(found))
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.jsonl"):  # of an earlier config
+        old.unlink()
+    paths = []
+    for task, rows in texts.items():
+        paths.append(folder / f"{task}.jsonl")
+        lines = (
+            json.dumps({"task": task, "split": split, "text": text}, ensure_ascii=False)
+            for split, text in rows
+        )
+        write_text(paths[-1], "".join(f"{line}\n" for line in lines))
+    return paths
+
+
+def _texts_of_name(name: str, data_dir: Path | None) -> dict[str, list[SplitText]]:
+    if name not in TEXT_NAMES:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise unknown_texts(name)
+        return {path.stem: [("file", text) for text in _any_texts(path)]}
+    if data_dir is None:
+        raise ValueError(
+            f"no data folder for {name!r} of clean.decontaminate_against: set "
+            "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official "
+            'files, or to "hub"'
+        )
+    if str(data_dir) != HUB and not data_dir.is_dir():
+        raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
+    below = [] if str(data_dir) == HUB else files_below(data_dir)
+    tasks = SUITES.get(name) or (TASKS[ALIASES.get(name, name)],)
+    found = {task.name: list(_task_texts(task, below, data_dir)) for task in tasks}
+    missing = [task for task, texts in found.items() if not texts]
+    if len(missing) == len(tasks):
+        raise ValueError(_no_files(name, tasks, below, data_dir))
+    if missing:
+        place = "on the hub" if str(data_dir) == HUB else f"below {data_dir}"
+        warn(f"decontaminate: no rows of {', '.join(missing)} {place}: not looked for")
+    return {task: texts for task, texts in found.items() if texts}
+
+
+def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
+    """By `datasets` where the task is there, else of all its files."""
+    splits = [split for split in task.all_splits if split != "train"]
+    if is_read_by_datasets(task, data_dir):
+        if task.hub is None:
+            return
+        where, of_splits = hub_rows(task, data_dir, splits)
+        for split, found in of_splits.items():
+            yield from _row_texts(task, split, enumerate(found, start=1), f"{where} {split}")
+        return
+    for split in splits:
+        for path in _files_of(task, split, below):
+            yield from _row_texts(task, split, task.rows(split, path), str(path))
+
+
+def _files_of(task: Task, split: str, below: Sequence[Path]) -> list[Path]:
+    names = (*official_names(task, split), *task.other_texts.get(split, ()))
+    return list(dict.fromkeys(path for name in names for path in files_named(name, below)))
+
+
+def _row_texts(
+    task: Task, split: str, rows: Iterable[tuple[int, Row]], where: str
+) -> Iterator[SplitText]:
+    for number, row in rows:
+        for text in task.texts(row, f"{where} {task.row_name} {number}"):
+            if text.strip():
+                yield split, text.strip()
+
+
+def _any_texts(path: Path) -> Iterator[str]:
+    """Every text of a file of a user: values of JSON, cells of tables, lines of anything else."""
+    text = read_text(path).replace("\r\n", "\n")
+    if path.suffix == ".json":
+        yield from _values(parse_json(text, path))
+    elif path.suffix == ".jsonl":
+        for line in filter(str.strip, text.split("\n")):
+            yield from _values(parse_json(line, path))
+    elif path.suffix == ".csv":
+        try:
+            for row in csv.reader(io.StringIO(text, newline="")):
+                yield from row
+        except csv.Error as error:
+            raise ValueError(f"{path} is not valid CSV: {error}") from None
+    else:
+        for line in text.split("\n"):
+            yield from line.rstrip("\r").split("\t")
+
+
+def _values(value: Any) -> Iterator[str]:
+    """Texts at any depth, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _values(entry)
+
+
+def _no_files(name: str, tasks: Sequence[Task], below: Sequence[Path], data_dir: Path) -> str:
+    if str(data_dir) == HUB:
+        return (
+            f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
+            "clean.decontaminate_data_dir to a folder of the official files"
+        )
+    wanted = (n for task in tasks for split in task.reported_splits for n in task.files[split])
+    there = [path.relative_to(data_dir).as_posix() for path in below]
+    shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+    return (
+        f"clean.decontaminate_against: no evaluation file of {name!r} below {data_dir.absolute()} "
+        f"(looked for {', '.join(dict.fromkeys(wanted))}; there is: {shown or 'nothing'})"
+    )

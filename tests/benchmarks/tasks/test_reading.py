@@ -1,0 +1,436 @@
+"""From official files to checked examples: what is read, what is refused and where."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.finetune.recipe import recipe_for
+from benchmarks.tasks.data import load_data, split_by_group
+from benchmarks.tasks.glue import COLA, MNLI, MRPC, QNLI, QQP, SST2, STSB
+from benchmarks.tasks.kinds.spans_features import GoldAnswer
+from benchmarks.tasks.klue import DP, DP_WITHOUT_POS, NER, NLI, RE, WOS, YNAT
+from benchmarks.tasks.korean import HATE_SPEECH, KORNLI, NAVER_NER, NSMC, PAWS_X, QUESTION_PAIR
+from benchmarks.tasks.registry import SUITES, TASKS, resolve_tasks
+from benchmarks.tasks.squad import KLUE_MRC, SQUAD_1, SQUAD_1_SPAN, SQUAD_2, SQUAD_2_SPAN, XQUAD
+from benchmarks.tasks.task import Example
+from benchmarks.tasks.texts import ALIASES
+from electrify.config.tasks import SUITE_TASKS, TASK_NAMES, TEXT_NAMES
+
+ROW = {"guid": "a", "title": "코스피 상승", "label": "경제"}
+SCORES = "index\tsentence1\tsentence2\tscore\n"
+RELATION = {
+    "guid": "re-0",
+    "sentence": "민수는 서울에 산다",
+    "subject_entity": {"start_idx": 0, "end_idx": 1},
+    "object_entity": {"start_idx": 4, "end_idx": 5},
+    "label": "per:place_of_residence",
+}
+DIALOGUE = {
+    "guid": "wos-0",
+    "dialogue": [
+        {"role": "user", "text": "식당", "state": []},
+        {"role": "sys", "text": "이름 은"},
+        {"role": "user", "text": "미담", "state": ["식당-이름-미담"]},
+        {"role": "sys", "text": "나"},
+    ],
+}
+SENTENCES = (
+    "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
+    "## dp-0\t민수는 산다.\n"
+    "1\t민수는\t민수 는\tNNP+JX\t2\tNP_SBJ\n"
+    "2\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
+    "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
+)
+
+
+def squad(**fields):
+    qa = {"id": "q1", "question": "누구 ?", "answers": [{"text": "가는", "answer_start": 3}]}
+    paragraph = {"context": "나는 가는 다는", "qas": [qa | fields]}
+    return {"version": "x", "data": [{"title": "t", "paragraphs": [paragraph]}]}
+
+
+# a file of every format that is read without a fault
+FILES = {
+    YNAT.name: ("ynat-v1.1_dev.json", [ROW]),
+    SST2.name: ("SST-2/dev.tsv", "sentence\tlabel\nfine\t1\n"),
+    STSB.name: ("STS-B/dev.tsv", SCORES + "0\ta\tb\t2.5\n"),
+    NAVER_NER.name: ("naver-ner/test.tsv", "국회 오늘\tORG-B O\n"),
+    NER.name: ("klue-ner-v1.1_dev.tsv", "## n-1\t국회\n국\tB-OG\n회\tI-OG\n\n"),
+    RE.name: ("klue-re-v1.1_dev.json", [RELATION]),
+    DP.name: ("klue-dp-v1.1_dev.tsv", SENTENCES),
+    WOS.name: ("wos-v1.1_dev.json", [DIALOGUE]),
+    SQUAD_1.name: ("dev-v1.1.json", squad()),
+    SQUAD_2.name: ("dev-v2.0.json", squad()),
+    KLUE_MRC.name: ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
+}
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(task, folder, old="", new="", split=None):
+    name, content = FILES[task]
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    assert old in text
+    path = write(folder / name, text.replace(old, new) if old else text)
+    return list(TASKS[task].read(split or TASKS[task].reported, path))
+
+
+def gold(example):
+    return {name: value for name, value in vars(example).items() if name not in ("id", "texts")}
+
+
+def test_every_format_becomes_examples(tmp_path):
+    found = {task: read(task, tmp_path) for task in FILES}
+    texts = {task: [(e.id, e.texts) for e in examples] for task, examples in found.items()}
+    squad_texts = ("나는 가는 다는", "누구 ?")
+    assert texts == {
+        "klue-ynat": [("a", ("코스피 상승",))],
+        "glue-sst2": [("dev-1", ("fine",))],
+        "glue-stsb": [("dev-1", ("a", "b"))],
+        "korean-naver-ner": [("test-1", ("국회 오늘",))],
+        "klue-ner": [("n-1", ("국회",))],
+        "klue-re": [("re-0", ("민수는 서울에 산다",))],
+        "klue-dp": [("dp-0", ("민수는 산다.",)), ("dp-1", ("간다",))],
+        "klue-wos": [("wos-0-0", ("식당",)), ("wos-0-1", ("식당", "이름 은", "미담"))],
+        "squad-1.1": [("q1", squad_texts)],
+        "squad-2.0": [("q1", squad_texts)],
+        "klue-mrc": [("g", squad_texts)],
+    }
+    of_dp = [(word.form, word.pos, word.head, word.label) for word in found["klue-dp"][0].words]
+    assert of_dp == [("민수는", "JX", 2, "NP_SBJ"), ("산다.", "SF", 0, "VP")]
+    golds = {task: gold(found[task][-1]) for task in found if task != "klue-dp"}
+    answers = (GoldAnswer("가는", 3),)
+    assert golds == {
+        "klue-ynat": {"label": 1},
+        "glue-sst2": {"label": 1},
+        "glue-stsb": {"value": 2.5},
+        "korean-naver-ner": {
+            "words": ("국회", "오늘"),
+            "tags": tuple(map(NAVER_NER.labels.index, ("ORG-B", "O"))),
+        },
+        "klue-ner": {"tags": tuple(map(NER.labels.index, ("B-OG", "I-OG")))},
+        "klue-re": {
+            "label": RE.labels.index("per:place_of_residence"),
+            "marked": "<subj>민수</subj>는 <obj>서울</obj>에 산다",
+        },
+        "klue-wos": {"state": ("식당-이름-미담",)},
+        "squad-1.1": {"answers": answers, "question_type": None},
+        "squad-2.0": {"answers": answers, "question_type": None},
+        "klue-mrc": {"answers": answers, "question_type": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "old", "new"),
+    [
+        ("klue-ynat", "", ""),
+        ("glue-sst2", "sentence\tlabel\nfine\t1", "index\tsentence\n0\tfine"),
+        ("glue-stsb", "\tscore\n0\ta\tb\t2.5", "\n0\ta\tb"),
+        ("klue-re", "", ""),
+        ("klue-wos", "", ""),
+        ("klue-mrc", "", ""),
+    ],
+)
+def test_without_labels_gold_values_are_unknown(tmp_path, task, old, new):
+    for example in read(task, tmp_path, old, new, split="test"):
+        (value,) = (v for k, v in gold(example).items() if k not in ("marked", "question_type"))
+        assert value is None
+
+
+def test_a_test_file_has_no_heads(tmp_path):
+    path = write(tmp_path / "test.tsv", "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\n")
+    (example,) = DP.read("test", path)
+    assert (example.words[0].head, example.words[0].label) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("task", "old", "new", "message"),
+    [
+        ("klue-ynat", '"title"', '"name"', r"dev\.json row 1: field 'title' is missing"),
+        ("klue-ynat", '"코스피 상승"', "3", r"row 1: field 'title' is 3"),
+        ("klue-ynat", '{"guid"', '3, {"guid"', r"row 1: 3 is not an object"),
+        ("klue-ynat", "경제", "문화", r"row 1: unknown label '문화' \(allowed: 정치, 경제"),
+        ("klue-ynat", "[", "3, [", "is not valid JSON"),
+        ("klue-ynat", "}]", "", "is not valid JSON: .*line 1"),
+        ("glue-sst2", "\t1", "", r"dev\.tsv row 1: 1 columns, not 2 \(sentence, label\)"),
+        ("glue-sst2", "\t1", "\t2", r"row 1: unknown label '2' \(allowed: 0, 1\)"),
+        ("glue-sst2", "\tlabel", "\tname", r"header is \['sentence', 'name'\].*test set"),
+        ("glue-sst2", "sentence\tlabel\nfine\t1\n", "", r"header is \[\]"),
+        ("glue-stsb", "2.5", "5.01", "row 1: score '5.01' is no number from 0 to 5"),
+        ("glue-stsb", "2.5", "nan", "score 'nan' is no number"),
+        ("glue-stsb", "2.5", "many", "score 'many' is no number"),
+        ("korean-naver-ner", " O", "", "line 1: 2 tokens and 1 labels"),
+        ("korean-naver-ner", "ORG-B", "X-B", "line 1: unknown label 'X-B'"),
+        ("klue-ner", "국\t", "국국\t", "line 2: .* is not a character"),
+        ("klue-ner", "## n-1\t국회\n", "", "line 1: no '## id' line"),
+        ("klue-ner", "B-OG", "B-XX", "line 2: unknown label 'B-XX'"),
+        ("klue-re", "per:place", "per:friend", "row 1: unknown label 'per:friend"),
+        (
+            "klue-re",
+            '"sentence": "민수는 서울에 산다"',
+            '"sentence": null',
+            "'sentence' is missing",
+        ),
+        ("klue-re", "민수는 서울에 산다", "민수", "entities .* in a sentence of 2 characters"),
+        ("klue-re", '"start_idx": 0, ', "", "row 1: .* has no start_idx"),
+        ("klue-re", '4, "end_idx": 5', '0, "end_idx": 1', "subject and object are the same"),
+        ("klue-dp", "2\t산다", "3\t산다", "line 4: .* is not word 2 of a sentence"),
+        ("klue-dp", "\t0\tVP\n\n", "\t0\n\n", "line 4: .* is not word 2"),
+        ("klue-dp", SENTENCES, "1\tb\tb\tNNG\t0\tNP\n", "line 1: no '## id' line"),
+        ("klue-dp", "NNP+JX", "NNP+XX", "line 3: unknown POS tag 'XX'"),
+        ("klue-dp", "\t2\tNP_SBJ", "\t-\tNP_SBJ", "line 3: HEAD is '-'"),
+        ("klue-dp", "\t2\tNP_SBJ", "\t7\tNP_SBJ", "line 3: head 7 in a sentence of 2 words"),
+        ("klue-dp", "NP_SBJ", "XX", "line 3: .*unknown label 'XX'"),
+        ("klue-wos", '"wos-0"', "null", "dialogue 1: field 'guid' is missing"),
+        ("klue-wos", '"dialogue": [', '"dialogue": [], "x": [', "dialogue 1: no turns"),
+        ("klue-wos", '"text": "식당"', '"x": 1', "dialogue 1 turn 1: field 'text' is missing"),
+        ("klue-wos", '"state": []', '"state": null', "user turn 1: None is no list of states"),
+        ("klue-wos", "식당-이름-미담", "식당-이름", "user turn 2: .* is not 'domain-slot-value'"),
+        ("klue-wos", "식당-이름-미담", "식당-맛-좋은", "unknown slot in '식당-맛-좋은'"),
+        ("squad-1.1", '"data"', '"rows"', "field 'data' is missing, not a list"),
+        ("squad-1.1", '"누구 ?"', "5", "question 1: field 'question' is 5, not text"),
+        ("squad-1.1", '"answers"', '"x"', "question 1: field 'answers' is missing"),
+        ("squad-1.1", '[{"text": "가는", "answer_start": 3}]', "[]", "'q1' has no answer"),
+        ("squad-1.1", '"answer_start"', '"start"', "question 1: answer_start is None"),
+        ("klue-mrc", '"question_type": 2', '"question_type": "2"', "question_type is '2'"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_place(tmp_path, task, old, new, message):
+    with pytest.raises(ValueError, match=message):
+        read(task, tmp_path, old, new)
+
+
+def test_two_rows_of_one_id_are_refused(tmp_path):
+    for task, (name, content) in FILES.items():
+        if isinstance(content, list):
+            path = write(tmp_path / name, content * 2)
+        elif isinstance(content, dict):
+            path = write(tmp_path / name, content | {"data": content["data"] * 2})
+        elif "## " in content:
+            path = write(tmp_path / name, content + "\n" + content)
+        else:
+            continue
+        with pytest.raises(ValueError, match="is that of"):
+            list(TASKS[task].read("dev", path))
+
+
+def test_an_unanswerable_question_has_no_answers(tmp_path):
+    old, new = '"question": ', '"is_impossible": true, "question": '
+    assert read(SQUAD_2.name, tmp_path, old, new)[0].answers == ()
+
+
+def test_cola_has_no_header_and_quotation_marks_are_characters(tmp_path):
+    content = 'gj04\t1\t\tHe said " so .\ngj04\t0\t*\t"Him left\x0cnow\u2028here.\n'
+    for split in ("train", "dev"):
+        write(tmp_path / "CoLA" / f"{split}.tsv", content)
+    rows = load_data(COLA, tmp_path).reported
+    assert [(e.id, e.texts[0], e.label) for e in rows] == [
+        ("dev-1", 'He said " so .', 1),
+        ("dev-2", '"Him left\x0cnow\u2028here.', 0),
+    ]
+    assert load_data(COLA, tmp_path / "CoLA").reported == rows  # the folder itself may be named
+
+
+def test_headers_byte_order_marks_and_carriage_returns(tmp_path):
+    """MNLI's dev files have five labels of raters, its training file one, its test files none."""
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\ta b\tb a\r\n"
+    (example,) = MRPC.read("dev", write(tmp_path / "MRPC/dev.tsv", header))
+    assert example.texts == ("a b", "b a")
+    for split, table in (
+        ("train", "sentence1\tsentence2\tlabel1\tgold_label\na\tb\t-\tneutral\n"),
+        ("dev", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\tneutral\n"),
+        ("test", "index\tsentence1\tsentence2\n0\ta\tb\n"),
+    ):
+        (example,) = MNLI.read(split, write(tmp_path / f"{split}.tsv", table))
+        assert (example.texts, example.label) == (("a", "b"), None if split == "test" else 2)
+    cells = 'id,question1,question2,is_duplicate\n1,"a, b",c,0\n'
+    (example,) = QUESTION_PAIR.read("train", write(tmp_path / "pair.csv", cells))
+    assert example.texts == ("a, b", "c")
+    table = "title\tcomment\tbias\thate\nx\tc\tnone\thate\n"
+    (example,) = HATE_SPEECH.read("train", write(tmp_path / "hate.tsv", table))
+    assert (example.texts, example.label) == (("c",), 2)
+
+
+def test_files_are_found_by_their_names_and_parts_joined(tmp_path):
+    write(tmp_path / "ynat-v1.1_dev.json", [ROW])
+    write(tmp_path / "deep" / "ynat-v1.1_train_part.json", [ROW | {"guid": "part"}])
+    assert load_data(YNAT, tmp_path).train[0].id == "part"
+    write(tmp_path / "ynat-v1.1_train.json", [ROW | {"guid": "whole"}])
+    assert load_data(YNAT, tmp_path).train[0].id == "whole"
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)  # is walked once
+    assert len(load_data(YNAT, tmp_path).reported) == 1
+    header = "index\tquestion\tsentence\tlabel\n"
+    write(tmp_path / "QNLI/dev.tsv", header + "0\ta\tb\tentailment\n")
+    for part in "ab":
+        write(tmp_path / f"QNLI/train_part_{part}.tsv", header + f"0\t{part}\tx\tentailment\n")
+    assert [e.texts[0] for e in load_data(QNLI, tmp_path).train] == ["a", "b"]
+    write(tmp_path / "two" / "ynat-v1.1_dev.json", [ROW])
+    with pytest.raises(ValueError, match=r"two/ynat-v1\.1_dev\.json and .*/ynat-v1\.1_dev"):
+        load_data(YNAT, tmp_path)
+
+
+def test_missing_files_and_where_to_get_them_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"no ynat-v1\.1_dev\.json below .*train_part\.json"):
+        load_data(YNAT, tmp_path)
+    with pytest.raises(ValueError, match=r"ratings_test\.txt .*https://github\.com/e9t/nsmc"):
+        load_data(NSMC, tmp_path)
+    with pytest.raises(ValueError, match=r"no data folder .*nowhere"):
+        load_data(YNAT, tmp_path / "nowhere")
+    write(tmp_path / "ynat-v1.1_dev.json", []).write_bytes("제목".encode("cp949"))
+    with pytest.raises(ValueError, match=r"dev\.json is not UTF-8"):
+        load_data(YNAT, tmp_path)
+
+
+def test_broken_rows_are_left_out_where_the_authors_do_and_counted(tmp_path, monkeypatch):
+    warnings = []
+    for module in ("rows", "task"):
+        monkeypatch.setattr(f"benchmarks.tasks.{module}.warn", warnings.append)
+    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    path = write(tmp_path / "train.tsv", header + "0\t1\t2\ta\tb\t1\n1\t1\t2\thalf\n")
+    assert len(list(QQP.read("train", path))) == 1
+    rows = "id\tsentence1\tsentence2\tlabel\n2\t\tb\t0\n1\ta\tb\t1\n"
+    (kept,) = PAWS_X.read("test", write(tmp_path / "test.tsv", rows))
+    assert kept.id == "test-2"
+    assert [w.partition(": ")[2][:7] for w in warnings] == ["1 rows ", "1 rows "]
+
+
+def test_a_reported_test_set_and_a_dev_set_beside_it(tmp_path):
+    row = "sentence1\tsentence2\tgold_label\na\tb\tneutral\n"
+    for name in ("multinli.train", "xnli.dev", "xnli.test"):
+        write(tmp_path / f"{name}.ko.tsv", row)
+    data = load_data(KORNLI, tmp_path)
+    assert (data.split, list(data.further)) == ("test-part", ["dev"])
+
+
+def nli_rows(num_groups):
+    return [
+        {"guid": f"{g}-{k}", "premise": f"전제 {g}", "hypothesis": f"{k}", "gold_label": label}
+        for g in range(num_groups)
+        for k, label in enumerate(NLI.labels)
+    ]
+
+
+def test_without_a_training_file_the_dev_rows_are_split_by_group(tmp_path):
+    write(tmp_path / "klue-nli-v1.1_dev.json", nli_rows(200))
+    data = load_data(replace(NLI, num_rows={"dev": 600}), tmp_path)
+    assert (data.split, data.parts) == ("dev-split-eval", {})
+    train, reported = ({e.texts[0] for e in rows} for rows in (data.train, data.reported))
+    assert not train & reported
+    assert len(data.train) + len(data.reported) == 600
+    assert 0.6 < len(data.train) / 600 < 0.8
+    # the side of a row depends on its group alone
+    again, others = split_by_group(NLI, [*data.train, *data.reported][::-2])
+    assert set(again) <= set(data.train)
+    assert set(others) <= set(data.reported)
+
+
+@pytest.mark.parametrize(
+    ("task", "variant"), [(SQUAD_1, SQUAD_1_SPAN), (SQUAD_2, SQUAD_2_SPAN), (DP, DP_WITHOUT_POS)]
+)
+def test_a_variant_learns_from_the_same_rows_as_its_task(task, variant):
+    rows = [Example(str(number), (f"문맥 {number}",)) for number in range(200)]
+    sides = split_by_group(task, rows, salt="selection")
+    assert min(map(len, sides)) > 30
+    assert split_by_group(variant, rows, salt="selection") == sides
+    assert split_by_group(NLI, rows, salt="selection") != sides
+    for width in (256, 768, 1024):
+        assert recipe_for(variant, width) == recipe_for(task, width)
+
+
+@pytest.mark.parametrize(
+    ("official", "split", "parts"),
+    [
+        ({"train": 1, "dev": 3}, "dev", {}),
+        ({"dev": 7}, "dev-part", {"dev": (3, 7)}),
+        ({"dev": 2}, "dev-enlarged", {"dev": (3, 2)}),
+        ({"train": 9, "dev": 3}, "dev", {"train": (1, 9)}),
+        ({}, "dev", {}),  # nobody knows
+    ],
+)
+def test_rows_of_another_number_than_the_official_one_have_a_name_of_their_own(
+    tmp_path, official, split, parts
+):
+    write(tmp_path / "ynat-v1.1_train.json", [ROW])
+    write(tmp_path / "ynat-v1.1_dev.json", [ROW | {"guid": str(number)} for number in range(3)])
+    data = load_data(replace(YNAT, num_rows=official), tmp_path)
+    assert (data.split, data.parts) == (split, parts)
+
+
+def test_the_rows_of_dialogues_are_dialogues():
+    turns = [SimpleNamespace(id=f"wos-{n}-{turn}") for n in range(3) for turn in range(5)]
+    assert (WOS.count_rows(turns), YNAT.count_rows(turns)) == (3, 15)
+
+
+def test_the_hash_is_of_texts_and_gold_values_in_their_order(tmp_path):
+    def digest(rows, name):
+        write(tmp_path / name / "ynat-v1.1_train.json", [ROW])
+        write(tmp_path / name / "ynat-v1.1_dev.json", rows)
+        return load_data(YNAT, tmp_path / name).sha256["dev"]
+
+    rows = [ROW, ROW | {"guid": "b", "title": "개막"}]
+    first = digest(rows, "first")
+    assert digest([row | {"guid": row["guid"] * 2, "url": "x"} for row in rows], "ids") == first
+    assert digest(rows[::-1], "order") != first
+    assert digest([ROW, rows[1] | {"label": "사회"}], "label") != first
+    assert digest([ROW, rows[1] | {"title": "개막 "}], "text") != first
+
+
+def test_labels_stand_in_the_order_of_the_official_code():
+    assert TASKS["klue-nli"].labels == ("entailment", "contradiction", "neutral")
+    assert TASKS["klue-ynat"].labels[:3] == ("정치", "경제", "사회")
+    assert TASKS["glue-rte"].labels == ("entailment", "not_entailment")
+    assert TASKS["glue-mnli"].labels == ("contradiction", "entailment", "neutral")
+    names = ("cola", "sst2", "mrpc", "qqp", "wnli")
+    assert all(TASKS[f"glue-{name}"].labels == ("0", "1") for name in names)
+    assert (len(RE.labels), len(DP.labels), len(WOS.labels)) == (30, 38, 45)
+    assert (RE.labels[0], DP.labels[15], WOS.labels[-1]) == ("no_relation", "VP_CMP", "택시-출발지")
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
+def test_a_task_names_fields_its_rows_have(task):
+    assert task.name.startswith(f"{task.suite}-")
+    assert task.suite in SUITES
+    assert {"train", task.reported, *task.also_reported} <= set(task.files)
+    assert not {task.reported, *task.also_reported} & set(task.unlabelled)
+    assert task.homepage.startswith("http")
+    if task.metrics:
+        assert task.headline == task.metrics[0].__name__
+    if task.columns:
+        assert {*task.text_fields, task.label_field} <= set(task.columns)
+    assert len(set(task.labels)) == len(task.labels)
+
+
+def test_reading_tasks_are_the_official_ones():
+    assert (SQUAD_2.null_threshold, SQUAD_2_SPAN.null_threshold) == (-2.75, 0.0)
+    assert {task.head for task in (SQUAD_1, SQUAD_2)} == {"joint"}
+    assert {task.head for task in (SQUAD_2_SPAN, KLUE_MRC)} == {"span"}
+    for task in XQUAD:  # learnt in English whatever the language asked in
+        assert task.files["train"] == SQUAD_1.files["train"]
+        assert task.files["dev"] == (f"xquad.{task.name.removeprefix('xquad-')}.json",)
+
+
+def test_a_config_knows_the_names_of_all_records():
+    """They stand in the config too, which is checked where no record can be imported."""
+    names = {suite: tuple(task.name for task in tasks) for suite, tasks in SUITES.items()}
+    assert names == SUITE_TASKS
+    assert sorted(TASK_NAMES) == sorted(TASKS)
+    assert sorted(TEXT_NAMES) == sorted({*SUITES, *TASKS, *ALIASES})
+    assert set(ALIASES.values()) <= set(TASKS)
+
+
+def test_names_are_resolved_and_unknown_ones_refused_with_the_nearest():
+    names = [task.name for task in resolve_tasks(["klue"], ["glue-rte", "klue-nli"])]
+    assert names == [*(task.name for task in SUITES["klue"]), "glue-rte"]
+    with pytest.raises(ValueError, match="did you mean klue-ynat,"):
+        resolve_tasks([], ["klue-ynta"])
+    with pytest.raises(ValueError, match="did you mean glue,"):
+        resolve_tasks(["glu"], [])
+    with pytest.raises(ValueError, match=r"no tasks to evaluate.*klue, "):
+        resolve_tasks([], [])
