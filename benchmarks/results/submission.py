@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import evaluation_folders
 from benchmarks.results.results import Result, current_results, largest_part
+from benchmarks.tasks.kinds.classification import Regression
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.spans import Spans, write_squad_files
 from benchmarks.tasks.kinds.tagging import CharacterTagging

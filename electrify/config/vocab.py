@@ -28,9 +28,9 @@ class VocabConfig(Section):
     max_words: Count = 500_000  # distinct words that merges are learnt from, the most frequent
     # characters that get pieces, the most frequent: unless given a fifth of `size`, but 1,000 to
     # 6,000. Each takes about two pieces, and words need the others
-    limit_alphabet: Annotated[
-        int, Field(gt=0, default_factory=lambda fields: min(6000, max(1000, fields["size"] // 5)))
-    ]
+    limit_alphabet: Annotated[int, Field(gt=0)] = Field(
+        default_factory=lambda fields: min(6000, max(1000, fields["size"] // 5))
+    )
     # syllables with pieces though the text has none of them: those of KS X 1001 (worth it below
     # some 10 MB of Korean), or all 11,172, which take up to 22,344 pieces
     hangul: Literal["seen", "common", "all"] = "seen"

@@ -257,7 +257,7 @@ class RunLog:
         """Write the figures of a validation on text in these languages, with those of states."""
         window = MetricsWindow(languages, self._device)
         window.add(outputs)
-        record = self._read(window) | states
+        record = {**self._read(window), **states}
         self._write("valid", step, record)
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
 

@@ -39,7 +39,8 @@ def state_figures(batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
     * `participation_ratio`: (sum of eigenvalues)^2 / sum of their squares of the covariance of the
       mean states of texts: in how many directions they differ (Gao et al. 2017). At most H.
     """
-    total, energy, num_tokens, pooled = 0.0, 0.0, 0, []
+    total: Floats = np.zeros(1)
+    energy, num_tokens, pooled = 0.0, 0, []
     for states, texts in batches:
         for row, of in zip(states.double().cpu().numpy(), texts.cpu().numpy(), strict=True):
             row, of = row[of >= 0], of[of >= 0]
@@ -168,10 +169,11 @@ def _rows(path: Path, content: str) -> Iterator[Mapping[str, object]]:
         elif path.suffix == ".jsonl":
             rows = [json.loads(line) for line in content.split("\n") if line.strip()]
         elif path.suffix in (".tsv", ".csv"):
-            tabs = path.suffix == ".tsv"
-            quoting = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
             lines = content.splitlines()
-            rows = list(csv.DictReader(lines, delimiter="\t" if tabs else ",", quoting=quoting))
+            if path.suffix == ".tsv":
+                rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+            else:
+                rows = list(csv.DictReader(lines))
         else:
             raise ValueError("its name must end in .json, .jsonl, .tsv or .csv")
     except ValueError as error:
