@@ -10,7 +10,7 @@ same bytes.
 
 import time
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -72,7 +72,8 @@ PASSES: tuple[Pass, ...] = ("read", "compared", "written")
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 _MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
 _SHARE_SECONDS = 5.0  # between two files that say how far a pass is
-_ROW_GROUP_CHARACTERS = 1_000_000  # read once or twice and soon gone: small in memory
+# read once or twice and soon gone: small in memory
+_BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
 
 
 def tally_name(of_pass: Pass, group: int) -> str:
@@ -109,26 +110,28 @@ class PassProgress:
             self._work.write(name, b"")
 
 
-@contextmanager
-def cleaned_parts(work: Folder, group: int) -> Iterator[ParquetParts]:
+def cleaned_parts(work: Folder, group: int) -> AbstractContextManager[ParquetParts]:
     """A writer of the first pass's rows."""
-    with _work_parts(work, f"cleaned-{group:06d}", CLEANED_SCHEMA) as parts:
-        yield parts
+    return _parts(work, f"cleaned-{group:06d}", CLEANED_SCHEMA, **_BETWEEN_PASSES)
 
 
-@contextmanager
-def changed_parts(work: Folder, group: int) -> Iterator[ParquetParts]:
+def changed_parts(work: Folder, group: int) -> AbstractContextManager[ParquetParts]:
     """A writer of the rows that the second pass changes."""
-    with _work_parts(work, f"changed-{group:06d}", CHANGED_SCHEMA) as parts:
-        yield parts
+    return _parts(work, f"changed-{group:06d}", CHANGED_SCHEMA, **_BETWEEN_PASSES)
+
+
+def final_parts(
+    work: Folder, prefix: str, group: int, schema: pa.Schema
+) -> AbstractContextManager[ParquetParts]:
+    """A writer of files that stay: `prefix` is documents or removed."""
+    return _parts(work, f"{prefix}-{group:06d}", schema)
 
 
 @contextmanager
-def final_parts(work: Folder, prefix: str, group: int, schema: pa.Schema) -> Iterator[ParquetParts]:
-    """A writer of files that stay: `prefix` is documents or removed."""
+def _parts(work: Folder, prefix: str, schema: pa.Schema, **options: Any) -> Iterator[ParquetParts]:
     with (
         work.scratch() as folder,
-        ParquetParts(folder, f"{prefix}-{group:06d}", schema, publish=work.publish) as parts,
+        ParquetParts(folder, prefix, schema, publish=work.publish, **options) as parts,
     ):
         yield parts
 
@@ -186,22 +189,6 @@ class _Changes:
         if self._next is not None and self._next["rank"] == row["rank"]:
             row |= {name: value for name, value in self._next.items() if value is not None}
         return row
-
-
-@contextmanager
-def _work_parts(work: Folder, prefix: str, schema: pa.Schema) -> Iterator[ParquetParts]:
-    with (
-        work.scratch() as folder,
-        ParquetParts(
-            folder,
-            prefix,
-            schema,
-            compression="lz4",
-            row_group_characters=_ROW_GROUP_CHARACTERS,
-            publish=work.publish,
-        ) as parts,
-    ):
-        yield parts
 
 
 def _num_rows(work: Folder, group: int) -> int:

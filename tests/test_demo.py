@@ -113,7 +113,7 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(demo: 
     refused after `make demo`."""
     # ours stands before the README's own `--set`: the last one wins
     extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{demo}'"]]
-    commands = [shlex.split(command)[1:] for command in COMMANDS]
+    commands = [shlex.split(c.replace("out/demo", str(demo)))[1:] for c in COMMANDS]
     commands = [words for words in commands if "configs/demo.toml" in words and words[0] != "run"]
     assert commands
     for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate", "leakage"):
@@ -124,7 +124,5 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(demo: 
         assert main([words[0], *extra, *words[1:]]) == 0, (words, capsys.readouterr().err)
     assert main(["report", str(demo)]) == 0
     assert (demo / "report.html").exists()
-    model = str(demo / "export" / "discriminator")
-    assert main(["evaluate", "configs/demo.toml", "--model", model, *extra]) == 0
     for option in ("--rescore", "--submission"):
         assert main(["evaluate", option, str(demo)]) == 0

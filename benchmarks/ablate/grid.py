@@ -20,6 +20,7 @@ variants = ["generator 1/4", "generator 1/1"]
 claims = ["generator 1/4 > generator 1/1"]
 """
 
+import copy
 import json
 import re
 import tomllib
@@ -140,7 +141,8 @@ def load_grid(path: Path) -> Grid:
     raw = _check_variants(path, base, file)
     _check_experiments(path, file)
     experiments = file.experiments or {ALL: Experiment(variants=tuple(file.variants))}
-    seeds = file.seeds or (override_config(raw, overrides_of(file.common), str(base)).seed,)
+    of_base = override_config(copy.deepcopy(raw), overrides_of(file.common), str(base))
+    seeds = file.seeds or (of_base.seed,)
     curves = tuple(file.variants) if file.curves is None else file.curves
     return Grid(
         file.name,
@@ -206,8 +208,9 @@ def _check_variants(path: Path, base: Path, file: _GridFile) -> dict[str, Any]:
             )
         try:
             raw = raw or read_config(base)
-            override_config(raw, overrides_of({**file.common, **changes}), str(base))
-        except (ValueError, OSError) as error:  # OSError: a base that cannot be read
+            words = overrides_of({**file.common, **changes})
+            override_config(copy.deepcopy(raw), words, str(base))
+        except (ValueError, OSError, RecursionError) as error:  # a base that cannot be read
             raise ValueError(f"{path}, variant {label!r}: {error}") from None
     return raw
 
@@ -297,7 +300,7 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
 
 
 def _config(grid: Grid, words: Sequence[str]) -> RunConfig:
-    return override_config(grid.raw, words, str(grid.base))
+    return override_config(copy.deepcopy(grid.raw), words, str(grid.base))
 
 
 def _check_columns(grid: Grid, base: RunConfig) -> None:

@@ -4,7 +4,6 @@ An unknown key, a wrong type or an impossible combination fails before any work,
 value, what is allowed and the nearest known name.
 """
 
-import copy
 import json
 import re
 import tomllib
@@ -44,8 +43,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def override_config(raw: dict[str, Any], overrides: Sequence[str], where: str) -> RunConfig:
-    """`load_config` of what `read_config` gave, which stays as it is."""
-    raw = copy.deepcopy(raw)
+    """`load_config` of what `read_config` gave, which the overrides change."""
     for override in overrides:
         _apply_override(raw, override)
     return parse_config(raw, where)

@@ -102,7 +102,7 @@ def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
             np.add(permuted, summands[row], out=permuted)
             key = (key ^ np.minimum.reduceat(permuted, starts)) * _SHINGLE_FACTOR
             key ^= key >> np.uint64(32)
-        keys[is_full, band] = _mix(key)
+        keys[is_full, band] = splitmix64(key)
     return keys
 
 
@@ -145,7 +145,7 @@ def _hash_units(values: Keys, starts: Offsets) -> Keys:
     lengths = np.diff(starts, append=len(values))
     place = np.arange(len(values)) - np.repeat(starts, lengths)
     place &= _MAX_POWER - 1
-    return _mix(np.add.reduceat(values * _powers()[place], starts))
+    return splitmix64(np.add.reduceat(values * _powers()[place], starts))
 
 
 def _roll(units: Keys, bounds: Offsets) -> Shingles:
@@ -166,11 +166,14 @@ def _roll(units: Keys, bounds: Offsets) -> Shingles:
         for step in range(1, length):
             whole = whole * _SHINGLE_FACTOR + units[bounds[texts] + step]
         hashes[offsets[texts]] = whole
-    return Shingles(_mix(hashes), offsets)
+    return Shingles(splitmix64(hashes), offsets)
 
 
-def _mix(values: Keys) -> Keys:
-    """The end of splitmix64: every bit of a value reaches every bit of the result."""
+def splitmix64(values: Keys) -> Keys:
+    """The finaliser of SplitMix64 (Steele et al. 2014): every bit of a value reaches every bit.
+
+    Of an array: NumPy lets products of arrays wrap round without a word, unlike numbers.
+    """
     values = (values ^ (values >> np.uint64(30))) * _UNIT_FACTOR
     values = (values ^ (values >> np.uint64(27))) * _SHINGLE_FACTOR
     mixed: Keys = values ^ (values >> np.uint64(31))
@@ -186,7 +189,7 @@ def _powers() -> Keys:
 def _permutations(count: int) -> tuple[Halves, Halves]:
     """Odd factors and summands of x -> a x + b modulo 2 ** 32, a permutation of 32-bit hashes."""
     counters = np.arange(1, 2 * count + 1, dtype=np.uint64) * _GOLDEN + np.uint64(_SEED)
-    drawn = (_mix(counters) >> np.uint64(32)).astype(np.uint32)
+    drawn = (splitmix64(counters) >> np.uint64(32)).astype(np.uint32)
     return drawn[:count] | np.uint32(1), drawn[count:]
 
 
@@ -201,7 +204,7 @@ def _tables() -> tuple[Keys, npt.NDArray[Any], npt.NDArray[Any]]:
     codes = np.arange(sys.maxunicode + 1, dtype=np.uint64)
     decimals = [c for c in np.flatnonzero(kinds == b"N").tolist() if chr(c).isdecimal()]
     codes[decimals] = ord("0")
-    values = _mix((codes + np.uint64(1)) * _GOLDEN)
+    values = splitmix64((codes + np.uint64(1)) * _GOLDEN)
     is_word = is_letter | (kinds == b"N")
     is_word[ord("_")] = True
     values[~is_word] = 0

@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 from electrify.stage.plan import TIMINGS
 from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
 
-# of the clock, or of the first process alone
-_OWN = {*TIMINGS, "data_fingerprint"}
+# of the clock, or of the first process alone, as what an alarm says of its states
+_OF_STATES = {"mean_state_share", "pooled_variance", "participation_ratio", "text"}
+_OWN = {*TIMINGS, "data_fingerprint", *_OF_STATES}
 
 
 @dataclass(frozen=True)

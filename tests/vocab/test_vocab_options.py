@@ -7,29 +7,13 @@ import pytest
 
 from electrify.config.load import load_config
 from electrify.config.vocab import VocabConfig
-from vocab.encode import encode
 from vocab.pretokenize import MASK_WORDS, mask_words_of
-from vocab.shards.files import TokenShards
-from vocab.tokenizer import load_tokenizer
 from vocab.train import train_vocab, training_of
 from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 
 def corpus(documents, ending=""):
     return [(lang, f"{text} {n}.{ending}") for n in range(20) for lang, text in documents]
-
-
-def test_masks_in_documents_are_one_piece_from_end_to_end(make_run, documents):
-    config = make_run(corpus(documents, " 문의:<email>로 <phone>"))
-    train_vocab(config, [], overwrite=False)
-    encode(config, [], overwrite=False)
-    folder = Path(config.output_dir)
-    tokenizer = load_tokenizer(folder / "vocab")
-    assert tokenizer.get_vocab_size() == 600
-    stream = TokenShards(folder / "shards").stream("train")
-    tokens = stream.read(0, stream.num_tokens).tolist()
-    for word in ("<email>", "<phone>"):
-        assert tokens.count(tokenizer.token_to_id(word)) == stream.num_documents
 
 
 def test_masks_have_pieces_only_where_a_language_is_masked(make_run, documents):

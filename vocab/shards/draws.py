@@ -5,6 +5,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.dedup.minhash import splitmix64
+
 _ROUNDS = 8  # of the Feistel network
 
 
@@ -15,12 +17,12 @@ def make_key(*parts: object) -> int:
 
 
 def hash_pair(seed: int, indices: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A 64-bit hash of (seed, i) for each i: the SplitMix64 finaliser (Steele et al. 2014), twice.
+    """A 64-bit hash of (seed, i) for each i: the finaliser of SplitMix64, twice.
 
     A pure function of its arguments, so no order of calls can change it.
     """
-    state = _mix(np.array([seed], np.uint64))
-    return _mix(state + indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    state = splitmix64(np.array([seed], np.uint64))
+    return splitmix64(state + indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def uniform(key: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -56,14 +58,7 @@ def _feistel(
     for number in range(_ROUNDS):
         step = np.uint64((key + number * 0x9E3779B97F4A7C15) % 2**64)
         if number % 2:
-            high ^= (_mix(low + step) >> np.uint64(16)) & high_mask
+            high ^= (splitmix64(low + step) >> np.uint64(16)) & high_mask
         else:
-            low ^= (_mix(high + step) >> np.uint64(16)) & low_mask
+            low ^= (splitmix64(high + step) >> np.uint64(16)) & low_mask
     return (high << shift) | low
-
-
-def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Of an array: NumPy lets products of arrays wrap round without a word, unlike numbers."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

@@ -81,7 +81,7 @@ def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
     examples = [
         TurnExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
     ]
-    features = WOS.featurize(examples, tokenizer, 16, train=True)
+    features = task.featurize(examples, tokenizer, 16, train=True)
     rows, options = np.arange(4), make_settings()
     trainers = [make_trainer(task, model, options, size) for size in (4, micro_batch_size)]
     for trainer in trainers:

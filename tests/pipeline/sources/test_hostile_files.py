@@ -17,7 +17,7 @@ from pipeline.sources.readers import read_file
 from pipeline.sources.wikitext import plain_text
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, source_of, with_peak
 
-BOMB_BYTES = 64_000_000  # unpacked; a thousandth of it packed
+BOMB_BYTES = 32_000_000  # unpacked; a thousandth of it packed
 
 
 def _zstd(data):
@@ -103,7 +103,7 @@ def test_a_parquet_file_with_damaged_statistics_does_not_end_the_process(tmp_pat
             assert isinstance(item, Raw | Fault)
 
 
-LONG_LINE = 200_000_000
+LONG_LINE = 60_000_000
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ LONG_LINE = 200_000_000
     ],
     ids=["jsonl in parts", "text in parts", "jsonl", "cp949"],
 )
-def test_a_line_of_200_megabytes(tmp_path, source, row):
+def test_a_line_of_60_megabytes(tmp_path, source, row):
     path = tmp_path / "a.jsonl"
     with path.open("wb") as file:
         file.write(row % b"first" + b"\n")
