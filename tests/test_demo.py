@@ -20,7 +20,6 @@ SHORT = (
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1",
     "evaluate.max_train_examples=64",
-    "masked.num_sequences=4",
 )
 
 
