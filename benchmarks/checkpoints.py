@@ -38,6 +38,7 @@ def evaluate_checkpoints(
         del found[scored]
     changes = {
         "random_init_control": False,
+        "bag_of_words": False,
         "train_fractions": (max(config.evaluate.train_fractions),),
     }
     options = config.evaluate.model_copy(update=changes)

@@ -17,7 +17,7 @@ from transformers.utils import logging
 from electrify.system.outcome import first_line, panics_as_errors
 from electrify.system.progress import warn
 
-Variant = Literal["pretrained", "random-init"]
+Variant = Literal["pretrained", "random-init", "bag-of-words"]  # the last needs no encoder
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel

@@ -30,7 +30,7 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.statistics.comparison import against_twins, verdict_sentence
+from benchmarks.statistics.comparison import against_floors, verdict_sentence
 from benchmarks.statistics.scores import TaskScore, overall, task_scores
 from benchmarks.tasks.data import TaskData, data_folder, load_data
 from benchmarks.tasks.registry import resolve_tasks
@@ -77,7 +77,7 @@ def evaluate(
     rows = {name: found.sha256 for name, found in data.items()}
     stage = evaluate_stage(config, model, rows, step)
     of_weights = {name: digest for name, digest in stage.inputs.items() if name != "data"}
-    made_from = {name: [of_weights, digests] for name, digests in rows.items()}
+    made_from = {name: (of_weights, digests) for name, digests in rows.items()}
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
     def work(partial: Path) -> dict[str, int]:
@@ -141,7 +141,7 @@ def _run_jobs(
         log(f"evaluate: {len(jobs) - len(waiting)} of {len(jobs)} jobs are done already")
     if waiting:
         done = [results[job.key] for job in jobs if job.key in results]
-        before = done[0].hyper_parameters["precision"] if done else None
+        before = next((p for r in done if (p := r.hyper_parameters.get("precision"))), None)
         precision = settle_precision(options.precision, options.device, before)
         waiting = [
             replace(job, settings=replace(job.settings, precision=precision)) for job in waiting
@@ -186,11 +186,13 @@ def _run_jobs(
 
 
 def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
-    settings = fitted.hyper_parameters
-    rate = settings["num_steps"] * settings["batch_size"] / max(fitted.train_seconds, 1e-9)
+    settings, speed = fitted.hyper_parameters, ""
+    if "num_steps" in settings:
+        rate = settings["num_steps"] * settings["batch_size"] / max(fitted.train_seconds, 1e-9)
+        speed = f", {rate:,.0f} examples/s in training"
     log(
         f"{job.label}: {result.metric} {result.value:.4f} on {result.examples} rows of "
-        f"{result.split}, {duration(result.seconds)}, {rate:,.0f} examples/s in training"
+        f"{result.split}, {duration(result.seconds)}{speed}"
     )
     if result.degenerate:
         warn(f"{job.label} is degenerate: {result.degenerate}")
@@ -200,7 +202,7 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
 
 def score_table(results: Sequence[Result], place: Path) -> list[str]:
     """The mean over seeds of each task and encoder, line by line, then for each task a sentence:
-    better or worse than the same network with random weights, or cannot tell, and why.
+    better or worse than its floors, or cannot tell, and why.
 
     Of those that learnt from the largest part of the training split. `place` holds their
     predictions.
@@ -216,7 +218,7 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    compared = against_twins(scores)
+    compared = against_floors(scores)
     lines += [f"{a.score.first.task}: {verdict_sentence(a)}" for a in compared]
     if not compared:
         lines.append("nothing to compare with: the same network with random weights is not scored")

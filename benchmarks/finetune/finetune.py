@@ -25,13 +25,14 @@ from benchmarks.encoder import (
     prepare_encoder,
     with_added_tokens,
 )
+from benchmarks.finetune.bag_of_words import bag_of_words
 from benchmarks.finetune.cost import count_flops, describe_device, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans_features import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 from electrify.system.machine import CpuBf16
@@ -128,6 +129,41 @@ def finetune(
         memory,
         describe_device(device),
     )
+
+
+def score_bag_of_words(
+    data: TaskFeatures,
+    seed: int,
+    settings: HyperParameters,
+    on_step: OnStep = lambda rows: None,
+    train_fraction: float = 1.0,
+) -> Finetuned:
+    """The floor of a classification, learnt from the same examples as an encoder of that seed."""
+    task = data.task
+    assert isinstance(task, Classification)
+    start = time.monotonic()
+    rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
+    learnt = [data.train.examples[i] for i in np.unique(data.train.features.example_of[rows])]
+    found = bag_of_words(
+        [task.plain_texts(example) for example in learnt],
+        np.array([example.label for example in learnt]),
+        {
+            name: [task.plain_texts(example) for example in split.examples]
+            for name, split in data.predicted.items()
+        },
+        len(task.labels),
+        seed,
+    )
+    on_step(len(rows))
+    lines, problems = {}, []
+    for name, split in data.predicted.items():
+        with np.errstate(divide="ignore"):  # a label never learnt has no chance
+            logits = np.log(found.probabilities[name]).clip(min=-1e4)
+        lines[name], problem = _lines(task, split, [{"logits": row} for row in logits], None)
+        problems.append(problem)
+    seconds = time.monotonic() - start
+    chosen = {"analyzer": found.analyzer, "strength": found.strength}
+    return Finetuned(lines, problems[0], chosen, len(learnt), seconds, device="cpu")
 
 
 def build_network(

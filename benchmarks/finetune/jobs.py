@@ -1,5 +1,6 @@
 """One job of an evaluation: one task, one model variant, one seed."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,12 +17,14 @@ from benchmarks.finetune.finetune import (
     finetune,
     learnt_rows,
     sampled_examples,
+    score_bag_of_words,
 )
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
+from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.task import Example, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import digest_of
@@ -53,22 +56,30 @@ def plan_jobs(
     options: EvaluateConfig,
     tasks: Sequence[Task],
     source: ModelSource,
-    made_from: Mapping[str, object],
+    made_from: Mapping[str, tuple[object, object]],
 ) -> list[Job]:
     """Every job, task by task, the largest part of the training split first, of each part the
     encoder before its floors. `made_from` are digests of weights and data by task."""
-    floors: list[Variant] = ["random-init"] if options.random_init_control else []
     fractions = sorted(set(options.train_fractions), reverse=True)
     jobs = []
     for task in tasks:
         settings = settings_for(task, options, source)
-        for_all = [task.name, task.version, made_from[task.name], asdict(settings)]
+        weights, data = made_from[task.name]
         for fraction, variant, seed in product(
-            fractions, ("pretrained", *floors), seeds_for(task, options)
+            fractions, ("pretrained", *_floors(task, options)), seeds_for(task, options)
         ):
-            key = digest_of([*for_all, fraction, variant, seed])[:16]
+            decides: object = [weights, asdict(settings)]
+            if variant == "bag-of-words":
+                decides = [settings.max_train_examples, settings.selection_fraction]
+            key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]
             jobs.append(Job(task, variant, seed, source.name, settings, fraction, key))
     return jobs
+
+
+def _floors(task: Task, options: EvaluateConfig) -> list[Variant]:
+    floors: list[Variant] = ["random-init"] if options.random_init_control else []
+    wanted = options.random_init_control if options.bag_of_words is None else options.bag_of_words
+    return [*floors, "bag-of-words"] if wanted and isinstance(task, Classification) else floors
 
 
 def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> HyperParameters:
@@ -141,6 +152,8 @@ def _held_out(
 def num_rows(job: Job, features: TaskFeatures) -> int:
     """Rows a job trains on, over all epochs."""
     rows = learnt_rows(features, job.settings.max_train_examples, job.seed, job.train_fraction)
+    if job.variant == "bag-of-words":
+        return len(rows)
     return job.settings.num_steps(len(rows)) * job.settings.batch_size
 
 
@@ -156,13 +169,16 @@ def run_job(
     start = time.monotonic()
     task, reported = job.task, features.predicted[data.split]
     settings = job.settings
-    fitted = finetune(
-        features, source, job.variant, job.seed, settings, on_step, job.train_fraction, device
-    )
+    if job.variant == "bag-of-words":
+        fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
+    else:
+        fitted = finetune(
+            features, source, job.variant, job.seed, settings, on_step, job.train_fraction, device
+        )
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
     doubts = [] if fitted.degenerate else task.doubts(data.train, lines)
-    at_once = fitted.hyper_parameters["micro_batch_size"]
+    at_once = fitted.hyper_parameters.get("micro_batch_size", math.inf)
     if at_once < min(settings.micro_batch_size or settings.batch_size, settings.batch_size):
         doubts.append(f"out of memory: batches of {at_once} rows at once")
     result = Result(

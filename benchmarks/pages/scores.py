@@ -26,9 +26,11 @@ def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = N
     """The model in figures, its scores, and whether they say anything."""
     scores, compared = scores_of(run), within(run, baseline or Baseline())
     document.paragraph(_model_sentence(run))
-    against = {(a.score.stage, a.score.first.task): a for a in compared}
+    if lost := _lost_sentence(compared):
+        document.paragraph(lost)
     for score in scores:
-        document.paragraph(_score_sentence(score, against.get((score.stage, score.first.task))))
+        of_score = [a for a in compared if a.score is score]
+        document.paragraph(_score_sentence(score, of_score))
     if not _holds_other_encoders_alone(run):
         missing(document, run, "evaluate", "Scores")
     if scores:
@@ -38,9 +40,26 @@ def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = N
         document.table(["", "value"], facts, "The model")
 
 
+def _lost_sentence(compared: Sequence[Against]) -> str:
+    """The tasks on which no comparison with a floor was won, and what to do; empty of none."""
+    lost: dict[str, list[str]] = {}
+    for a in compared:
+        if a.baseline in FLOORS.values() and a.comparison.outcome in ("worse", "cannot tell apart"):
+            lost.setdefault(a.baseline, []).append(a.score.label)
+    if not lost:
+        return ""
+    losses = "; ".join(f"{', '.join(tasks)} (against: {floor})" for floor, tasks in lost.items())
+    return (
+        f"Not better than a floor on: {losses}. More steps, and text of the tasks' kind, will "
+        "serve more than another fine-tuning: see whether the frozen probe still rises and whether "
+        "an alarm was raised, under Pretraining."
+    )
+
+
 def add_differences(document: TwinPage, compared: Sequence[Against], caption: str) -> None:
     """A table of differences with their intervals, and how many are better or worse."""
     several = any(against.run for against in compared)
+    baselines = {against.baseline for against in compared}
     names, places = _places([against.score for against in compared])
     rows = []
     for a, place in zip(compared, places, strict=True):
@@ -51,6 +70,7 @@ def add_differences(document: TwinPage, compared: Sequence[Against], caption: st
                 **dict(zip(names, place, strict=True)),
                 "metric": a.score.first.metric,
                 **({"run": a.run} if several else {}),
+                **({"to": a.baseline} if baselines & {*FLOORS.values()} else {}),
                 "difference": found.gain,
                 "95 % interval": difference and _interval(difference.estimate),
                 "p, corrected": difference and p_text(found.p_corrected),
@@ -119,13 +139,13 @@ def _holds_other_encoders_alone(run: RunFolder) -> bool:
     return bool(run.evaluations) and not STAGES.keys() & {*run.manifests, *run.unfinished}
 
 
-def _score_sentence(score: TaskScore, against: Against | None) -> str:
+def _score_sentence(score: TaskScore, compared: Sequence[Against]) -> str:
     num_seeds, interval = score.pretrained.summary.num_seeds, score.pretrained.estimate
     text = f"{score.label}: {score.first.metric} {score.pretrained.text()} over {num_seeds} "
     text += "seed" if num_seeds == 1 else "seeds"
     if not math.isnan(interval.low):
         text += f", 95 % interval {interval.text()}"
-    if against is not None:
+    for against in compared:
         verdict = verdict_sentence(against)
         text += f". {verdict[:1].upper()}{verdict[1:-1]}"
     found = _degenerate(score)
@@ -146,13 +166,15 @@ def _add_score_tables(
     document: TwinPage, scores: Sequence[TaskScore], compared: Sequence[Against]
 ) -> None:
     names, places = _places(scores)
+    arms = {"pretrained": "score"} | _floors_scored(scores)
     rows = [
         (
             *place,
             score.first.metric,
             *(
                 cell
-                for sample in score.arms.values()
+                for variant in arms
+                for sample in [score.arms[variant]]
                 for cell in (sample.text(), _interval(sample.estimate))
             ),
             score.pretrained.summary.num_seeds,
@@ -167,7 +189,7 @@ def _add_score_tables(
         [
             *names,
             "metric",
-            *(header for name in ("score", *FLOORS.values()) for header in (name, "95 % interval")),
+            *(header for name in arms.values() for header in (name, "95 % interval")),
             "seeds",
             "split",
             "examples",
@@ -182,12 +204,21 @@ def _add_score_tables(
         baselines = dict.fromkeys(against.baseline for against in compared)
         add_differences(document, compared, f"Difference to: {', '.join(baselines)}")
     document.paragraph(
-        f"Untrained: the same network with random weights, fine-tuned alike. {METHOD} "
+        "Untrained: the same network with random weights, fine-tuned alike. Bag of words: TF-IDF "
+        f"of words or characters with logistic regression, on the same rows. {METHOD} "
         f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
     )
     for text in _cautions(scores):
         document.paragraph(text)
     _add_seeds(document, scores)
+
+
+def _floors_scored(scores: Sequence[TaskScore]) -> dict[str, str]:
+    return {
+        variant: name
+        for variant, name in FLOORS.items()
+        if any(score.arms[variant].values for score in scores)
+    }
 
 
 def _cautions(scores: Sequence[TaskScore]) -> list[str]:
@@ -217,12 +248,8 @@ def _selection(scores: Sequence[TaskScore]) -> str:
 
 
 def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
-    arms = {"pretrained": "encoder"} | FLOORS
-    samples = {
-        name: [score.arms[variant] for score in scores]
-        for variant, name in arms.items()
-        if any(score.arms[variant].values for score in scores)
-    }
+    arms = {"pretrained": "encoder"} | _floors_scored(scores)
+    samples = {name: [score.arms[variant] for score in scores] for variant, name in arms.items()}
     document.bar_plot(
         "Scores; error bars: half of the 95 % interval",
         [f"{score.label}, {score.first.metric}" for score in scores],

@@ -23,8 +23,9 @@ _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
 JOBS = "jobs.json"  # beside it: keys of the records that the last command asked for
 RANDOM_WEIGHTS = "random weights"
+BAG_OF_WORDS = "TF-IDF + logistic regression"
 # what scores stand beside, in every table: variants other than "pretrained", and their columns
-FLOORS = {"random-init": "untrained"}
+FLOORS = {"random-init": "untrained", "bag-of-words": "bag of words"}
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
@@ -42,7 +43,8 @@ class Result(BaseModel):
     suite: str
     task: str
     task_version: str
-    model: Literal["pretrained", "random-init"]  # the weights at `model_path`, or fresh ones
+    # the weights at `model_path`, or fresh ones, or TF-IDF with logistic regression
+    model: Literal["pretrained", "random-init", "bag-of-words"]
     model_path: str
     seed: int
     metric: str  # the headline; `value` is its value
@@ -98,6 +100,8 @@ def encoder_label(variant: str, path: str) -> str:
     network as it is before any training."""
     if variant == "random-init":
         return RANDOM_WEIGHTS
+    if variant == "bag-of-words":
+        return BAG_OF_WORDS
     return Path(path).name if path.count("/") > 1 else path
 
 

@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.results import FLOORS, Result
+from benchmarks.results.results import BAG_OF_WORDS, FLOORS, Result
 from benchmarks.results.run_folder import RunFolder, once_a_run
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import Difference, difference, p_text
 
 ALPHA = 0.05
 UNTRAINED = "random-init"
-TWIN = FLOORS["random-init"]  # names the same network with random weights in tables
+# floors as they stand in tables, in words
+_IN_WORDS = {
+    FLOORS["random-init"]: "the same network with random weights",
+    FLOORS["bag-of-words"]: BAG_OF_WORDS,
+}
 OWN = "export"  # names the run's own export among the encoders of a run
 SEEDS_RULE = (
     "The interval of a difference is of 95 %, by Student's t over seeds. They are paired: a seed "
@@ -140,9 +144,7 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
 
 def verdict_sentence(against: Against) -> str:
     """Better or worse than what, or not to be told apart from it, by how much, and why."""
-    found, other = against.comparison, against.baseline
-    if other == TWIN:
-        other = "the same network with random weights"
+    found, other = against.comparison, _IN_WORDS.get(against.baseline, against.baseline)
     if found.difference is None or found.gain is None or found.p_corrected is None:
         links = {"cannot tell apart": f" from {other}", "not comparable": f" with {other}"}
         why = f": {found.why}" if found.why else ""
@@ -170,7 +172,7 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
     if baseline.stage is None or baseline.stage not in run.evaluations:
-        return against_twins(scores)
+        return against_floors(scores)
     name = encoder_name(baseline.stage) or OWN
     bases = {s.first.task: s for s in scores if s.stage == baseline.stage}
     return _corrected(
@@ -182,14 +184,17 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     )
 
 
-def against_twins(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
-    """Every encoder against its own network with random weights, one family; nothing where that is
-    not scored."""
+def against_floors(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
+    """Every encoder against its own network with random weights and against a bag of words, one
+    family; nothing where those are not scored."""
     return _corrected(
         [
-            Against(s, "", TWIN, compare(s.pretrained, s.untrained, _higher(s), shares_seeds=True))
+            Against(
+                s, "", name, compare(s.pretrained, s.arms[floor], _higher(s), shares_seeds=True)
+            )
+            for floor, name in FLOORS.items()
             for s in scores
-            if s.untrained.values and s.pretrained.values
+            if s.arms[floor].values and s.pretrained.values
         ]
     )
 

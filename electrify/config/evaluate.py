@@ -47,6 +47,9 @@ class EvaluateConfig(FinetuneOptions):
     # parts of the examples to learn from, each a job of its own; the largest is the headline
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
     random_init_control: bool = True  # score a random encoder of the same shape beside it
+    # score TF-IDF with logistic regression beside it, where a task gives texts a label; None: as
+    # random_init_control
+    bag_of_words: bool | None = None
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"  # auto: that of the task
     # "last": the weights of the last step; else the best on a part of the training split by the
     # headline metric (the reported rows decide nothing)

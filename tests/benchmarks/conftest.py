@@ -146,6 +146,7 @@ def make_config(tmp_path: Path, ynat_folder: Path) -> Callable[..., RunConfig]:
             "data_dir": str(ynat_folder),
             "seeds": [0],
             "random_init_control": False,
+            "bag_of_words": False,
             "max_sequence_length": 16,
             "batch_size": 14,
             "learning_rate": 5e-3,

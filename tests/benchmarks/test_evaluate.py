@@ -99,6 +99,35 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
     assert len(started) == 4  # done already
 
 
+def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder):
+    """Seed by seed, and another encoder's evaluation finds the same record."""
+    options = {"seeds": [0, 1], "num_epochs": 1, "max_train_examples": 30}
+    config = make_config(bag_of_words=True, train_fractions=[0.5, 1.0], **options)
+    evaluate(config, str(model_folder), overwrite=False)
+    folder = folder_of(config)
+    results = read_results(folder / "results.jsonl")
+    floor, encoder = (
+        {(r.train_fraction, r.seed): r for r in results if r.model == model}
+        for model in ("bag-of-words", "pretrained")
+    )
+    assert floor.keys() == encoder.keys() == {(f, s) for f in (0.5, 1.0) for s in (0, 1)}
+    for key, record in floor.items():
+        assert record.num_train_examples == encoder[key].num_train_examples
+        assert record.encoder == "TF-IDF + logistic regression"
+        assert record.value > 0.5  # its words decide
+    tasks = resolve_tasks([], ["klue-ynat", "klue-ner"])
+    source = open_model(str(model_folder))
+    keys = {}
+    for weights in ("a", "b"):
+        jobs = plan_jobs(
+            config.evaluate, tasks, source, {task.name: (weights, "data") for task in tasks}
+        )
+        keys[weights] = {job.key for job in jobs if job.variant == "bag-of-words"}
+        assert {job.task.name for job in jobs if job.variant == "bag-of-words"} == {"klue-ynat"}
+    assert keys["a"] == keys["b"]
+    assert len(keys["a"]) == 4
+
+
 def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
     """Its later jobs are computed as the first ones, wherever it is continued."""
     for seeds, found in (([0], CpuBf16("amx_bf16", 4.0)), ([0, 1], CpuBf16(None, 0.1))):
@@ -311,7 +340,7 @@ def test_jobs_are_task_by_task_without_doubles_parts_after_the_whole(make_config
     ).evaluate
     tasks = resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"])
     source = open_model(str(model_folder))
-    jobs = plan_jobs(options, tasks, source, {task.name: "" for task in tasks})
+    jobs = plan_jobs(options, tasks, source, {task.name: ("", "") for task in tasks})
     assert [(job.task.name, job.variant, job.seed, job.train_fraction) for job in jobs[:8]] == [
         ("klue-ynat", variant, seed, fraction)
         for fraction in (1.0, 0.1)

@@ -287,10 +287,11 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
         "3",
     ]
     gain = cells(markdown[markdown.index("Difference to: untrained") :], "klue-ynat")
-    assert float(gain[2]) == pytest.approx(mean - control, abs=1e-4)
+    assert gain[2] == "untrained"
+    assert float(gain[3]) == pytest.approx(mean - control, abs=1e-4)
     assert gain[-1] == "better"
     assert "Comparisons: 1, of which 1 better." in markdown
-    low, high = (float(side) for side in gain[3].removesuffix(" (seeds)").split(" to "))
+    low, high = (float(side) for side in gain[4].removesuffix(" (seeds)").split(" to "))
     assert low < mean - control < high
     assert "Beware: 1 of 3" in markdown
     assert cells(markdown, "klue-ynat | random weights | 2")[-1] == "all 140 predictions are '정치'"

@@ -40,6 +40,10 @@ class Classification(Task):
     ) -> Iterator[LabelExample]:
         yield LabelExample(identity, self.texts(row, place), self._label(row, place, is_labelled))
 
+    def plain_texts(self, example: Example) -> tuple[str, ...]:
+        """What a bag of words is made of: the text, or both of a pair."""
+        return example.texts
+
     def _label(self, row: Row, place: str, is_labelled: bool) -> int | None:
         if not is_labelled:
             return None

@@ -19,7 +19,7 @@ from benchmarks.metrics.classification import (
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.encode import WORD_START, continuation_prefix, starts_words
 from benchmarks.tasks.rows import Row
-from benchmarks.tasks.task import Features, Line
+from benchmarks.tasks.task import Example, Features, Line
 
 SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
@@ -135,6 +135,11 @@ class RelationExtraction(Classification):
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from None
         yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
+
+    def plain_texts(self, example: Example) -> tuple[str, ...]:
+        """The sentence with its entities marked, as an encoder reads it."""
+        assert isinstance(example, RelationExample)
+        return (example.marked,)
 
     def featurize(
         self, examples: Sequence[Any], tokenizer: Any, max_length: int, train: bool
