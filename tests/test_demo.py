@@ -54,7 +54,7 @@ def test_a_second_run_makes_the_same_bytes(demo: Path, tmp_path: Path):
         for folder in (demo, tmp_path / "second")
     ]
     assert scores[0] == scores[1]
-    assert {model for _, model, _, _ in scores[0]} == {"pretrained", "random-init"}
+    assert {model for _, model, _, _ in scores[0]} == {"pretrained", "random-init", "bag-of-words"}
 
 
 def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
