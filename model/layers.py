@@ -281,23 +281,26 @@ def initialise_mimetic(module: nn.Module) -> None:
     """
     for part in module.modules():
         if isinstance(part, nn.Linear):
-            std = part.in_features**-0.5
-            nn.init.trunc_normal_(part.weight, std=std, a=-2 * std, b=2 * std)
+            _draw(part.weight, part.in_features**-0.5)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
     for part in module.modules():
         if isinstance(part, Embeddings):
-            std = _TABLE_STD
-            nn.init.trunc_normal_(part.word.weight, std=std, a=-2 * std, b=2 * std)
+            _draw(part.word.weight, _TABLE_STD)
             nn.init.zeros_(part.token_type.weight)
             with torch.no_grad():
                 waves = sinusoids(*part.position.weight.shape)
-                part.position.weight.copy_(waves * std * _POSITION_FACTOR)
+                part.position.weight.copy_(waves * _TABLE_STD * _POSITION_FACTOR)
         if isinstance(part, Layer):
             with torch.no_grad():
                 part.key.weight.copy_(part.query.weight)
         if isinstance(part, DiscriminatorHead):
             nn.init.xavier_uniform_(part.prediction.weight)
+
+
+def _draw(weight: Tensor, std: float) -> None:
+    """Normal, drawn again beyond two standard deviations, as the original."""
+    nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std)
 
 
 def sinusoids(num_positions: int, size: int) -> Tensor:
@@ -317,7 +320,7 @@ def initialise(module: nn.Module, std: float) -> None:
     """
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            nn.init.trunc_normal_(part.weight, std=std, a=-2 * std, b=2 * std)
+            _draw(part.weight, std)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)
     for part in module.modules():

@@ -7,6 +7,7 @@ its own features, and so has what stands in both.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def _chosen(
         features = _Features(analyzer, rows)
         matrices[analyzer] = features(rows), features([texts[i] for i in chosen])
 
+    @cache  # the middle strength of the best analyzer is asked for twice
     def accuracy(analyzer: str, strength: float) -> float:
         of_learnt, of_chosen = matrices[analyzer]
         model = _fitted(of_learnt, labels[learnt], strength)
