@@ -18,6 +18,7 @@ from benchmarks.finetune.finetune import Finetuned, settle_precision
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.finetune.parallel import run_jobs
 from benchmarks.finetune.recipe import seeds_for
+from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
 from benchmarks.results.predictions import PREDICTIONS
 from benchmarks.results.results import (
     JOBS,
@@ -86,11 +87,14 @@ def evaluate(
         try:
             source = open_model(path if weights is None else str(weights), name)
             jobs = plan_jobs(options, tasks, source, made_from)
+            trials = plan_trials(options, tasks, source, made_from)
             if not overwrite:
                 _carry_over(stage.folder, partial)
             write_json(partial / JOBS, [job.key for job in jobs])
             with stop_on_signal(_PROMISE) as stop:
-                results = _run_jobs(options, source, jobs, data, partial, stop)
+                tried = _run_trials(options, source, trials, data, partial, stop)
+                jobs = choose(jobs, trials, tried)
+                results = _run_jobs(options, source, jobs, data, partial, RESULTS, stop)
         except ValueError:
             if not _has_news(partial, stage.folder):  # refused: nothing to continue
                 shutil.rmtree(partial)
@@ -113,6 +117,8 @@ def _carry_over(finished: Path, partial: Path) -> None:
     pull(finished.parent, finished.name)
     check_files(finished, "evaluate")
     shutil.copytree(finished / PREDICTIONS, partial / PREDICTIONS, dirs_exist_ok=True)
+    if (finished / TRIALS).exists():
+        shutil.copyfile(finished / TRIALS, partial / TRIALS)
     copy = partial / f"{RESULTS}.copy"
     shutil.copyfile(finished / RESULTS, copy)
     copy.rename(partial / RESULTS)  # last: a job in the results is a job that is whole
@@ -120,8 +126,31 @@ def _carry_over(finished: Path, partial: Path) -> None:
 
 def _has_news(partial: Path, finished: Path) -> bool:
     """Whether an unfinished evaluation has records that the finished one has not."""
-    known = {result.key for result in read_results(finished / RESULTS)}
-    return any(result.key not in known for result in read_results(partial / RESULTS))
+    return any(
+        {result.key for result in read_results(partial / file)}
+        - {result.key for result in read_results(finished / file)}
+        for file in (RESULTS, TRIALS)
+    )
+
+
+def _run_trials(
+    options: EvaluateConfig,
+    source: ModelSource,
+    trials: Sequence[Job],
+    data: Mapping[str, TaskData],
+    partial: Path,
+    stop: StopRequest,
+) -> dict[str, Result]:
+    """The records of all trials of the search by their keys; they stand in `TRIALS`."""
+    if not trials or options.search is None:
+        return {}
+    fraction = options.search.held_out_fraction
+    parts = {
+        name: trial_data(trial.task, data[name], trial.settings, trial.seed, fraction)
+        for name, trial in {trial.task.name: trial for trial in trials}.items()
+    }
+    finished = _run_jobs(options, source, trials, parts, partial, TRIALS, stop)
+    return {result.key: result for result in finished}
 
 
 def _run_jobs(
@@ -130,15 +159,17 @@ def _run_jobs(
     jobs: Sequence[Job],
     data: Mapping[str, TaskData],
     partial: Path,
+    file: str,
     stop: StopRequest,
 ) -> list[Result]:
-    """Do the jobs that `results.jsonl` does not have yet; the results of all in their order."""
-    path = partial / RESULTS
+    """Do the jobs that the file of records does not have yet; the results of all in their order."""
+    path = partial / file
     results = {result.key: result for result in read_results(path)}
     taken = {result.predictions or result.slot for result in results.values()}
     waiting = [job for job in jobs if job.key not in results]
+    what = "trials" if file == TRIALS else "jobs"
     if len(waiting) < len(jobs):
-        log(f"evaluate: {len(jobs) - len(waiting)} of {len(jobs)} jobs are done already")
+        log(f"evaluate: {len(jobs) - len(waiting)} of {len(jobs)} {what} are done already")
     if waiting:
         done = [results[job.key] for job in jobs if job.key in results]
         before = next((p for r in done if (p := r.hyper_parameters.get("precision"))), None)
@@ -159,22 +190,23 @@ def _run_jobs(
     ]
     del features  # each goes with the last job of its task
     num_saved = len(jobs) - len(waiting)
-    with Progress("evaluate", total, "examples") as progress:
+    with Progress("search" if file == TRIALS else "evaluate", total, "examples") as progress:
 
         def on_step(index: int, num_rows: int) -> None:
             label = waiting[index].label
             progress.update(num_rows, note=label)
             if stop:
                 raise Stopped(
-                    f"{num_saved} of {len(jobs)} jobs are saved; {label} starts again",
+                    f"{num_saved} of {len(jobs)} {what} are saved; {label} starts again",
                     stop.signal,
                 )
 
         for index, (result, fitted) in run_jobs(run_job, calls, options.num_processes, on_step):
             job = waiting[index]
-            if result.slot in taken:  # by a job with other hyper-parameters, data or weights
-                result = result.model_copy(update={"predictions": f"{result.slot}-{job.key}"})
-            write_lines(partial, result, fitted)
+            if file == RESULTS:
+                if result.slot in taken:  # by a job with other hyper-parameters, data or weights
+                    result = result.model_copy(update={"predictions": f"{result.slot}-{job.key}"})
+                write_lines(partial, result, fitted)
             if result.device == "cpu" and result.peak_memory_mb:
                 remember_peak(result.peak_memory_mb)
             append_result(path, result)  # last: a job in the results is a job that is whole
@@ -194,6 +226,8 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         f"{job.label}: {result.metric} {result.value:.4f} on {result.examples} rows of "
         f"{result.split}, {duration(result.seconds)}{speed}"
     )
+    if job.note:  # a trial: what is wrong with it does not stand in the results
+        return
     if result.degenerate:
         warn(f"{job.label} is degenerate: {result.degenerate}")
     for note in result.notes:

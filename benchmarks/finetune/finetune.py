@@ -23,6 +23,7 @@ from benchmarks.encoder import (
     freeze,
     load_encoder,
     prepare_encoder,
+    shape_layers,
     with_added_tokens,
 )
 from benchmarks.finetune.bag_of_words import bag_of_words
@@ -31,7 +32,7 @@ from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
-from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans_features import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
@@ -178,11 +179,14 @@ def build_network(
     generator = torch.Generator().manual_seed(seed)
     tokenizer = with_added_tokens(model.tokenizer, task.added_tokens)
     encoder = load_encoder(model, variant, seed, len(tokenizer))
+    shape_layers(encoder, model, settings.num_layers, settings.reinitialized_layers, seed)
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)
     head = pooled.make_head(encoder, tokenizer, generator)
-    return EncoderWithHead(encoder, head).to(device)
+    if isinstance(head, LinearHead):
+        head.adapt(settings.pooled_norm, settings.head_initialization, generator)
+    return EncoderWithHead(encoder, head, settings.layer_states).to(device)
 
 
 def _selection(

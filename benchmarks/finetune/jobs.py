@@ -3,9 +3,10 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,13 +44,16 @@ class Job:
     settings: HyperParameters
     train_fraction: float
     key: str  # digest of all of this, the weights and the data: `Result.key`
+    note: str = ""  # which trial of a search it is
+    search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
 
     @property
     def label(self) -> str:
         """As it stands in log lines."""
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.variant, self.encoder)
-        return f"{self.task.name}, {name}, seed {self.seed}{part}"
+        note = f", {self.note}" if self.note else ""
+        return f"{self.task.name}, {name}, seed {self.seed}{part}{note}"
 
 
 def plan_jobs(
@@ -59,16 +63,19 @@ def plan_jobs(
     made_from: Mapping[str, tuple[object, object]],
 ) -> list[Job]:
     """Every job, task by task, the largest part of the training split first, of each part the
-    encoder before its floors. `made_from` are digests of weights and data by task."""
+    encoder before its floors. `made_from` are digests of weights and data by task. The settings
+    are those before a search; the key has the search in place of what it finds."""
     fractions = sorted(set(options.train_fractions), reverse=True)
     jobs = []
     for task in tasks:
         settings = settings_for(task, options, source)
         weights, data = made_from[task.name]
         for fraction, variant, seed in product(
-            fractions, ("pretrained", *_floors(task, options)), seeds_for(task, options)
+            fractions, _variants(task, options), seeds_for(task, options)
         ):
             decides: object = [weights, asdict(settings)]
+            if options.search:
+                decides = [weights, asdict(settings), options.search.model_dump(mode="json")]
             if variant == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction]
             key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]
@@ -76,10 +83,15 @@ def plan_jobs(
     return jobs
 
 
-def _floors(task: Task, options: EvaluateConfig) -> list[Variant]:
-    floors: list[Variant] = ["random-init"] if options.random_init_control else []
+def encoder_variants(options: EvaluateConfig) -> tuple[Variant, ...]:
+    """What is fine-tuned: the encoder, and the same network with random weights."""
+    return ("pretrained", "random-init") if options.random_init_control else ("pretrained",)
+
+
+def _variants(task: Task, options: EvaluateConfig) -> tuple[Variant, ...]:
+    variants = encoder_variants(options)
     wanted = options.random_init_control if options.bag_of_words is None else options.bag_of_words
-    return [*floors, "bag-of-words"] if wanted and isinstance(task, Classification) else floors
+    return (*variants, "bag-of-words") if wanted and isinstance(task, Classification) else variants
 
 
 def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> HyperParameters:
@@ -200,6 +212,7 @@ def run_job(
         truncated_fraction=reported.features.num_truncated / len(data.reported),
         selection=settings.selection,
         selected=dict(fitted.selected),
+        search=dict(job.search),
         degenerate=fitted.degenerate,
         notes=doubts,
         hyper_parameters=dict(fitted.hyper_parameters),

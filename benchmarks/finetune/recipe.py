@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from benchmarks.tasks.heads.linear import HEAD_DROPOUT
+from benchmarks.tasks.heads.linear import HEAD_DROPOUT, HeadInitialization, PooledNorm
 from benchmarks.tasks.task import Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 
@@ -41,6 +41,11 @@ class HyperParameters:
     micro_batch_size: int | None = None  # rows at once; None: the whole batch
     train_both_orders: bool = False
     pooling: Pooling = "cls"
+    num_layers: int | None = None  # of the encoder; None: all
+    layer_states: Literal["last", "mean"] = "last"
+    reinitialized_layers: int = 0  # the last ones
+    pooled_norm: PooledNorm = "none"
+    head_initialization: HeadInitialization = "bert"
     freeze: Literal["none", "encoder"] | int = "none"
     dropout: float | None = None  # of the encoder; None: as its own config has it
     head_dropout: float = HEAD_DROPOUT

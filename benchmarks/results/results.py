@@ -66,6 +66,7 @@ class Result(BaseModel):
     git_commit: str | None
     seconds: float
     selected: dict[str, Any] = {}  # which step won, by what score on the rows that chose it
+    search: dict[str, Any] = {}  # which trial of how many gave the options, and its score
     notes: list[str] = []  # what looks wrong although nothing failed
     # what it cost; None in records of before it was counted
     train_fraction: float = 1.0  # of the examples to learn from (after `max_train_examples`)

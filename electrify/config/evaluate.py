@@ -1,8 +1,8 @@
 """Options of fine-tuning and scoring; what is left out is the recipe's."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import check_suite, check_task
@@ -35,6 +35,52 @@ class FinetuneOptions(Section):
     # what the head reads: the [CLS] state, as the paper, or the mean of all states, for encoders
     # trained so briefly that [CLS] does not yet attend to the text
     pooling: Literal["cls", "mean"] | None = None  # None: cls
+    num_layers: Count | None = None  # the first k layers; those above are left out
+    # whose states the head reads: the last layer's, or the mean of all layers' states
+    layer_states: Literal["last", "mean"] | None = None  # None: last
+    # the last k layers begin with fresh weights (Zhang et al. 2021, "Revisiting Few-sample BERT
+    # Fine-tuning")
+    reinitialized_layers: Annotated[int, Field(ge=0)] | None = None  # None: 0
+    # what a pooled state goes through before the head: "batch" takes away what all texts share
+    pooled_norm: Literal["none", "layer", "batch"] | None = None  # None: none
+    # standard deviation .02, as BERT, or Glorot's uniform weights, which are larger here
+    head_initialization: Literal["bert", "glorot"] | None = None  # None: bert
+
+
+class SearchOptions(Section):
+    """Values to try before the scored fine-tunings, on a part of the training rows.
+
+    Every combination is a trial. The encoder and its untrained twin have the same trials, each
+    takes the best of its own.
+    """
+
+    learning_rate: tuple[_Positive, ...] = ()
+    num_epochs: tuple[_Positive, ...] = ()
+    layer_lr_decay: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    dropout: tuple[Fraction, ...] = ()
+    pooling: tuple[Literal["cls", "mean"], ...] = ()
+    num_layers: tuple[Count, ...] = ()
+    layer_states: tuple[Literal["last", "mean"], ...] = ()
+    reinitialized_layers: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    pooled_norm: tuple[Literal["none", "layer", "batch"], ...] = ()
+    head_initialization: tuple[Literal["bert", "glorot"], ...] = ()
+    num_trials: Count | None = None  # so many of the combinations, drawn; None: all
+    held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2  # of the training groups
+
+    @property
+    def values(self) -> dict[str, tuple[Any, ...]]:
+        """What is tried of each option that is searched over."""
+        names = [name for name in type(self).model_fields if name in FinetuneOptions.model_fields]
+        return {name: tried for name in names if (tried := getattr(self, name))}
+
+    @model_validator(mode="after")
+    def _something_to_try(self) -> Self:
+        if not self.values:
+            raise ValueError(
+                "evaluate.search has no values to try; give for example "
+                "learning_rate = [3e-4, 1e-3] or num_epochs = [4, 10]"
+            )
+        return self
 
 
 class EvaluateConfig(FinetuneOptions):
@@ -57,9 +103,20 @@ class EvaluateConfig(FinetuneOptions):
     selection_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1  # of the training groups
     evaluations_per_epoch: Count = 4  # as KLUE-baseline
     patience: Count | None = None  # evaluations in a row that are no better end the training
+    # options that are chosen by the score on held-out training rows, for each task and encoder
+    search: SearchOptions | None = None
     # by the task's name; before the ones above
     tasks_options: dict[_Task, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
     device: Literal["auto", "cpu", "cuda"] = "auto"
     # jobs at once; small models on a CPU are fastest with one a core; GPUs are taken in turn
     num_processes: Count = 1
+
+    @model_validator(mode="after")
+    def _search_has_one_part(self) -> Self:
+        if self.search and len(set(self.train_fractions)) > 1:
+            raise ValueError(
+                f"evaluate.search with evaluate.train_fractions = {list(self.train_fractions)}: "
+                "a search is for one part of the training rows; give one fraction"
+            )
+        return self

@@ -14,6 +14,9 @@ from benchmarks.tasks.kinds.encode import IGNORED_LABEL
 HEAD_DROPOUT = 0.1
 HEAD_INITIALIZER_RANGE = 0.02
 
+PooledNorm = Literal["none", "layer", "batch"]
+HeadInitialization = Literal["bert", "glorot"]
+
 
 class Head(nn.Module, ABC):
     """What stands on the encoder. Batches hold `input_ids`, `token_type_ids` and `attention_mask`,
@@ -67,6 +70,24 @@ class LinearHead(Head):
         self.linear = nn.Linear(config.hidden_size, num_outputs)
         nn.init.normal_(self.linear.weight, std=HEAD_INITIALIZER_RANGE, generator=generator)
         nn.init.zeros_(self.linear.bias)
+        self.norm: nn.Module = nn.Identity()
+
+    def adapt(
+        self, norm: PooledNorm, initialization: HeadInitialization, generator: torch.Generator
+    ) -> None:
+        """Normalise what is pooled, without weights of its own, and draw the linear layer anew.
+
+        Texts of a briefly trained encoder have nearly one mean state: "batch" takes it away.
+        """
+        if self.pooling != "none" and norm != "none":
+            size = self.linear.in_features
+            self.norm = (
+                nn.LayerNorm(size, elementwise_affine=False)
+                if norm == "layer"
+                else _BatchNorm(size, affine=False)
+            )
+        if initialization == "glorot":
+            nn.init.xavier_uniform_(self.linear.weight, generator=generator)
 
     def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits` (B, outputs), or (B, T, outputs) without pooling."""
@@ -74,7 +95,7 @@ class LinearHead(Head):
         if self.pooling == "mean":
             mask = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
             pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
-        return {"logits": self.linear(self.dropout(pooled))}
+        return {"logits": self.linear(self.dropout(self.norm(pooled)))}
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Cross-entropy, the mean over all labels that are not `IGNORED_LABEL`."""
@@ -84,6 +105,15 @@ class LinearHead(Head):
     def num_labels(self, batch: Mapping[str, Tensor]) -> int:
         """Labels that the loss is the mean over."""
         return int((batch["labels"] != IGNORED_LABEL).sum())
+
+
+class _BatchNorm(nn.BatchNorm1d):
+    """Of one row alone, which has no variance, the running figures are taken."""
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        if self.training and len(pooled) == 1:
+            return F.batch_norm(pooled, self.running_mean, self.running_var, eps=self.eps)
+        return super().forward(pooled)
 
 
 class RegressionHead(LinearHead):
@@ -101,10 +131,13 @@ class RegressionHead(LinearHead):
 class EncoderWithHead(nn.Module):
     """What is fine-tuned."""
 
-    def __init__(self, encoder: nn.Module, head: Head) -> None:
+    def __init__(
+        self, encoder: nn.Module, head: Head, layer_states: Literal["last", "mean"] = "last"
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
+        self.layer_states = layer_states
         self._inputs = accepted_inputs(encoder)
 
     def forward(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -114,8 +147,8 @@ class EncoderWithHead(nn.Module):
         return outputs
 
     def encode(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """The encoder's last states (B, T, H)."""
-        return encode(self.encoder, batch, self._inputs)
+        """The states (B, T, H) that the head reads: of the last layer, or the mean of all."""
+        return encode(self.encoder, batch, self._inputs, self.layer_states)
 
     def train(self, mode: bool = True) -> Self:
         """As `nn.Module.train`; an encoder of which nothing is learnt keeps its dropout off."""
