@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pipeline.decontaminate.index import (
     gram_keys,
     in_bitmap,
-    is_wide,
     make_bitmap,
     read_letters,
     read_statistics,
@@ -28,9 +27,9 @@ def _page(rng, make, num_sentences=40):
 
 RNG = random.Random(7)
 ITEMS = {
-    "ko-short": [korean(RNG, 7) for _ in range(60)],
+    "ko-short": [korean(RNG, 7) for _ in range(60)][:20],
     "ko-long": [korean(RNG, 80) for _ in range(10)],
-    "en-short": [english(RNG, 9) for _ in range(60)],
+    "en-short": [english(RNG, 9) for _ in range(60)][:20],
     "en-long": [english(RNG, 80) for _ in range(10)],
 }
 MAKERS = {"ko": korean, "en": english}
@@ -70,23 +69,15 @@ def test_a_verbatim_text_goes_from_a_page_and_nothing_else(index, task):
 
 
 @pytest.mark.parametrize("task", ITEMS)
-def test_a_short_document_with_a_text_goes_whole(index, task):
-    for item in ITEMS[task]:
-        found = index.decontaminate(f"{item}!!")
-        assert found.drop is not None
-        assert found.drop.reason == "contaminated"
-        assert found.drop.detail.startswith(f"{task}: sentence: {item[:20]}")
-        assert found.text == f"{item}!!"
-
-
-@pytest.mark.parametrize("task", ITEMS)
 def test_case_spacing_and_punctuation_do_not_hide_a_text(index, task):
     rng = random.Random(2)
     for item in ITEMS[task]:
         spaced = "".join(c + rng.choice(["", "", " ", ", ", "-", "’"]) for c in item)
-        for other in (item.upper(), item.replace(" ", ""), spaced):
-            (match,) = index.decontaminate(other).matches
-            assert (match.task, match.kind) == (task, "sentence")
+        for other in (f"{item}!!", item.upper(), item.replace(" ", ""), spaced):
+            found = index.decontaminate(other)
+            assert [(match.task, match.kind) for match in found.matches] == [(task, "sentence")]
+            assert found.text == other  # a short document goes whole
+            assert found.drop.reason == "contaminated"
 
 
 @pytest.mark.parametrize("task", ITEMS)
@@ -123,18 +114,10 @@ def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
 @pytest.mark.parametrize("language", MAKERS)
 def test_other_texts_stay_as_they_are(index, language):
     rng = random.Random(4)
-    for _ in range(20):
+    for _ in range(5):
         page = _page(rng, MAKERS[language])
         found = index.decontaminate(page)
         assert (found.text, found.drop, found.matches) == (page, None, ())
-
-
-def test_a_page_of_benchmark_texts_goes_whole(index):
-    rng = random.Random(5)
-    page = "\n".join([*ITEMS["ko-short"][:40], korean(rng, 100)])
-    found = index.decontaminate(page)
-    assert found.drop is not None
-    assert len(found.matches) == 40
 
 
 def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
@@ -166,20 +149,11 @@ def test_company_does_not_matter(index):
     texts += [ITEMS["ko-short"][9][:half], ITEMS["ko-short"][9][half:]]
     alone = [index.decontaminate(text) for text in texts]
     assert [found.drop is None for found in alone[-2:]] == [True, True]
-    for _ in range(5):
+    for _ in range(2):
         order = rng.sample(range(len(texts)), len(texts))
         together = index.decontaminate_all([texts[i] for i in order])
         assert together == [alone[i] for i in order]
     assert index.decontaminate_all([]) == []
-
-
-def test_what_is_left_has_no_benchmark_text(index):
-    rng = random.Random(9)
-    for task, items in ITEMS.items():
-        page = "\n".join(_planted(rng, task[:2], item)[0] for item in rng.sample(items, 5))
-        left = index.decontaminate(page).text
-        again = index.decontaminate(left)
-        assert (again.text, again.matches) == (left, ())
 
 
 KOREAN = "오래된 항구의 등대는 밤마다 세 번씩 깜빡인다"
@@ -202,12 +176,14 @@ def test_short_texts_are_counted_and_not_looked_for(tmp_path):
         ("words", "thank you very much"),
         ("words", ENGLISH),
         ("words", ""),
+        ("words", KOREAN),
     ]
     write_index(_write_texts(tmp_path / "texts", rows), tmp_path / "index")
-    assert read_statistics(tmp_path / "index") == [("reviews", 3, 2), ("words", 3, 2)]
+    assert read_statistics(tmp_path / "index") == [("reviews", 3, 2), ("words", 4, 2)]
     index = BenchmarkIndex.load(tmp_path / "index")
-    for _, text in rows:
-        assert (index.decontaminate(text).drop is not None) == (text in (KOREAN, ENGLISH))
+    tasks = {text: [match.task for match in index.decontaminate(text).matches] for _, text in rows}
+    assert {text for text in tasks if tasks[text]} == {KOREAN, ENGLISH}
+    assert (tasks[KOREAN], tasks[ENGLISH]) == (["reviews", "words"], ["words"])
 
 
 def test_the_same_texts_make_the_same_bytes(tmp_path):
@@ -220,15 +196,8 @@ def test_the_same_texts_make_the_same_bytes(tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_a_text_of_two_tasks_is_found_for_both(tmp_path):
-    texts = _write_texts(tmp_path / "texts", [("a", KOREAN), ("b", KOREAN + "."), ("b", KOREAN)])
-    write_index(texts, tmp_path / "index")
-    found = BenchmarkIndex.load(tmp_path / "index").decontaminate(KOREAN)
-    assert [match.task for match in found.matches] == ["a", "b"]
-
-
 def test_a_template_in_hundreds_of_texts_does_not_hide_them(tmp_path):
-    cities = [a + b for a in "가나다라마바사아자차" for b in "강산들골천도리동면읍"]
+    cities = [a + b for a in "가나다라마" for b in "강산들골천도리"]
     rows = [("rooms", f"{city} 근처에 있는 저렴한 숙소를 하나 추천해 주세요") for city in cities]
     write_index(_write_texts(tmp_path / "texts", rows), tmp_path / "index")
     index = BenchmarkIndex.load(tmp_path / "index")
@@ -242,12 +211,6 @@ def test_no_texts_or_wrong_rows_are_named(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"task": "a", "text": "x"}\n{"text": "y"}\n')
     with pytest.raises(ValueError, match=r"a\.jsonl:2"):
         write_index(tmp_path, tmp_path / "index")
-
-
-def test_an_index_of_nothing_finds_nothing(tmp_path):
-    write_index(_write_texts(tmp_path / "texts", [("a", "짧다")]), tmp_path / "index")
-    found = BenchmarkIndex.load(tmp_path / "index").decontaminate(KOREAN)
-    assert (found.text, found.drop, found.matches) == (KOREAN, None, ())
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=200))
@@ -299,10 +262,3 @@ def test_equal_grams_have_equal_keys_and_others_do_not(codes, width):
     grams = ["".join(map(chr, codes[i : i + width])) for i in range(len(codes) - width + 1)]
     assert len(keys) == len(grams)
     assert len({*zip(grams, keys.tolist(), strict=True)}) == len({*grams}) == len({*keys.tolist()})
-
-
-def test_wide_letters():
-    assert is_wide(read_letters("한국어 문장 a")[0])
-    assert is_wide(read_letters("日本語ひらがな")[0])
-    assert not is_wide(read_letters("plain words 한")[0])
-    assert not is_wide(read_letters("हिन्दी العربية")[0])

@@ -13,8 +13,7 @@ from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from pipeline.decontaminate import leakage as leakage_module
 from pipeline.decontaminate.index import read_letters, write_index
-from pipeline.decontaminate.leakage import SplitCounts, find_leaks
-from pipeline.decontaminate.leakage_search import LengthClass
+from pipeline.decontaminate.leakage import LengthClass, SplitCounts, find_leaks
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.documents import DOCUMENT_SCHEMA, Document, ParquetParts
 from tests.pipeline.decontaminate.made_texts import english, korean
@@ -165,40 +164,30 @@ def test_short_texts_and_other_numbers_are_only_possible(run):
     assert next(read_touched(run.folder, "t")).documents == 2
 
 
-def test_a_pair_is_touched_by_either_text(run):
+def test_a_pair_is_touched_by_either_text_and_all_documents_count(run):
     known, new = _english(12), _english(6)
-    run.documents([_page(known)])
+    run.documents([(_page(known), f"source {number % 2}") for number in range(9)])
     run.task("pairs", [[new, known], [known, new], [new, new]], ["premise", "hypothesis"])
-    report = run.find()
-    assert {key: text for key, (_, _, text) in run.found("pairs").items()} == {
-        "pairs-0": "hypothesis",
-        "pairs-1": "premise",
-    }
-    split = report.tasks[0].splits[0]
+    split = run.find().tasks[0].splits[0]
+    lines = list(read_touched(run.folder, "pairs"))
+    assert [(line.id, line.text, line.document) for line in lines] == [
+        (f"pairs-{number}", text, f"00-{document}")
+        for number, text in enumerate(["hypothesis", "premise"])
+        for document in range(3)
+    ]
     assert split.found_texts == {"hypothesis": 1, "premise": 1}
     letters = [len(read_letters(text)[0]) for text in (known, new)]
-    line = next(read_touched(run.folder, "pairs"))
-    assert line.example_share == pytest.approx(letters[0] / sum(letters), abs=1e-4)
-
-
-def test_of_many_documents_all_are_counted_and_few_named(run):
-    known = _english(12)
-    run.documents([(_page(known), f"source {number % 2}") for number in range(9)])
-    run.task("t", [[known]])
-    run.find()
-    lines = list(read_touched(run.folder, "t"))
-    assert [line.document for line in lines] == ["00-0", "00-1", "00-2"]
-    assert {line.documents for line in lines} == {9}
-    assert lines[0].sources == {"source 0": 5, "source 1": 4}
+    assert lines[0].example_share == pytest.approx(letters[0] / sum(letters), abs=1e-4)
+    assert (lines[0].documents, lines[0].sources) == (9, {"source 0": 5, "source 1": 4})
 
 
 def _planted_corpus():
     rng = random.Random(11)
-    rows = [[_english(rng.randint(6, 40), rng)] for _ in range(60)]
-    rows += [[_korean(rng.randint(5, 30), rng)] for _ in range(60)]
+    rows = [[_english(rng.randint(6, 40), rng)] for _ in range(20)]
+    rows += [[_korean(rng.randint(5, 30), rng)] for _ in range(20)]
     pages = []
     for number, (text,) in enumerate(rows):
-        make = _english if number < 60 else _korean
+        make = _english if number < 20 else _korean
         page = [make(rng.randint(8, 14), rng) for _ in range(10)]
         page.insert(4, text if number % 2 else f"{make(2, rng)[:-1]} {text}")
         pages.append("\n".join(page))
@@ -215,42 +204,32 @@ def test_a_decontaminated_corpus_has_no_touched_row(run, tmp_path):
     cleaned = BenchmarkIndex.load(tmp_path / "index").decontaminate_all(pages)
     run.task("t", rows)
     run.documents(pages)
-    assert run.find().tasks[0].splits[0].touched > 100
+    assert run.find().tasks[0].splits[0].touched > 33
     run.documents([one.text for one in cleaned if one.drop is None])
     assert run.find(overwrite=True).tasks[0].splits[0].touched == 0
 
 
-def test_row_groups_change_nothing(run):
+def test_a_stopped_search_goes_on_and_row_groups_change_nothing(run, monkeypatch):
     rows, pages = _planted_corpus()
     run.task("t", rows)
-    contents = []
-    for characters in (None, 8000):
-        run.documents(pages, characters)
-        run.find(overwrite=True)
-        contents.append((run.folder / "touched-t.jsonl").read_bytes())
-    assert contents[0] == contents[1]
-
-
-def test_a_stopped_search_goes_on(run, monkeypatch):
-    rows, pages = _planted_corpus()
-    run.task("t", rows)
-    run.documents(pages, 8000)
+    run.documents(pages)
     undisturbed = run.find()
-    (contents,) = (path.read_bytes() for path in run.folder.glob("touched-*"))
-    search, searched = leakage_module.search_group, []
+    contents = (run.folder / "touched-t.jsonl").read_bytes()
+    process, searched = leakage_module.Search.process, []
 
-    def failing(group, index):
-        searched.append(group.number)
+    def failing(self, element):
+        searched.append(element[0])
         if len(searched) == 4:
             raise RuntimeError("killed")
-        return search(group, index)
+        return process(self, element)
 
-    monkeypatch.setattr(leakage_module, "search_group", failing)
-    run.folder.rename(run.folder.with_name("made before"))
+    monkeypatch.setattr(leakage_module.Search, "process", failing)
+    run.documents(pages, 8000)
     with pytest.raises(RuntimeError, match="killed"):
-        run.find()
+        run.find(overwrite=True)
     first = list(searched)
-    assert run.find() == undisturbed
+    again = run.find(overwrite=True)
+    assert again.tasks == undisturbed.tasks
     assert not set(first[:3]) & set(searched[4:])
     assert (run.folder / "touched-t.jsonl").read_bytes() == contents
     assert sorted(path.name for path in run.folder.iterdir()) == [
