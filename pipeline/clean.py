@@ -59,7 +59,7 @@ def build(
         | "groups of files" >> beam.Create(groups)
         | "to all workers" >> beam.Reshuffle()
         | "clean"
-        >> beam.ParDo(CleanGroup(config, work)).with_outputs("texts", "lines", main="done")
+        >> beam.ParDo(GroupPass(_clean, config, work)).with_outputs("texts", "lines", main="done")
     )
     duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates)
     most = config.line_dedup.max_documents
@@ -67,7 +67,8 @@ def build(
     compared = (
         {"done": cleaned.done, "duplicates": duplicates, "quotas": quotas}
         | "by group" >> beam.CoGroupByKey()
-        | "compare" >> beam.ParDo(CompareGroup(config, work)).with_outputs("bands", main="done")
+        | "compare"
+        >> beam.ParDo(GroupPass(_compare, config, work)).with_outputs("bands", main="done")
     )
     members = (
         compared.bands
@@ -78,13 +79,13 @@ def build(
     near_duplicates = (
         members
         | "members of a group" >> beam.GroupByKey()
-        | "sketch" >> beam.ParDo(SketchGroup(config, work))
+        | "sketch" >> beam.ParDo(GroupPass(_sketch, config, work))
         | "similar texts" >> Shards(find_near_duplicates, config.near_dedup.similarity)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
         | "by group again" >> beam.CoGroupByKey()
-        | "write" >> beam.ParDo(WriteGroup(config, work))
+        | "write" >> beam.ParDo(GroupPass(_write, config, work))
     )
 
 
@@ -123,58 +124,55 @@ class Components(beam.CombineFn):
 class GroupPass(beam.DoFn):
     """A pass over groups of files; the memory of one is free before the next begins."""
 
-    def __init__(self, config: CleanConfig, work: Folder) -> None:
-        self.config, self.work = config, work
+    def __init__(
+        self, run: Callable[..., Iterable[Any]], config: CleanConfig, work: Folder
+    ) -> None:
+        self.run, self.config, self.work = run, config, work
 
     def setup(self) -> None:
         keep_little_memory()
 
-
-class CleanGroup(GroupPass):
-    """InputGroup -> (group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
-
-    def process(self, group: InputGroup) -> Iterator[Any]:
+    def process(self, element: Any) -> Iterable[Any]:
         return_freed_memory()
-        try:
-            hashes = clean_group(group, self.config, self.work)
-        except ValueError as error:  # a runner may not hand the error's type back
-            self.work.write(error_name(group.index), str(error).encode())
-            raise
-        for tag, by_shard in (("texts", hashes.documents), ("lines", hashes.lines)):
-            for shard, packed in by_shard.items():
-                yield beam.pvalue.TaggedOutput(tag, (shard, (group.index, packed)))
-        yield group.index, b""
+        return self.run(element, self.config, self.work)
 
 
-class CompareGroup(GroupPass):
-    """(group, what was found of it) -> (group, b""); "bands": (shard, (group, packed keys))."""
-
-    def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
-        return_freed_memory()
-        group, of_group = found
-        duplicates, quotas = of_group["duplicates"], of_group["quotas"]
-        bands = compare_group(group, duplicates, quotas, self.config, self.work)
-        for shard, packed in bands.items():
-            yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
-        yield group, b""
+Found = tuple[int, Mapping[str, Iterable[bytes]]]  # a group, and what shards found of it
 
 
-class SketchGroup(GroupPass):
-    """(group, packed members of components) -> (shard, (group, packed sketches))."""
+def _clean(group: InputGroup, config: CleanConfig, work: Folder) -> Iterator[Any]:
+    """(group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
+    try:
+        hashes = clean_group(group, config, work)
+    except ValueError as error:  # a runner may not hand the error's type back
+        work.write(error_name(group.index), str(error).encode())
+        raise
+    for tag, by_shard in hashes.items():
+        for shard, packed in by_shard.items():
+            yield beam.pvalue.TaggedOutput(tag, (shard, (group.index, packed)))
+    yield group.index, b""
 
-    def process(self, found: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        return_freed_memory()
-        group, members = found
-        for shard, packed in sketch_group(group, members, self.config, self.work).items():
-            yield shard, (group, packed)
+
+def _compare(found: Found, config: CleanConfig, work: Folder) -> Iterator[Any]:
+    """(group, b""); "bands": (shard, (group, packed keys))."""
+    group, of_group = found
+    bands = compare_group(group, of_group["duplicates"], of_group["quotas"], config, work)
+    for shard, packed in bands.items():
+        yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
+    yield group, b""
 
 
-class WriteGroup(GroupPass):
-    """(group, its near duplicates) -> the group's documents, on disk."""
+def _sketch(members: tuple[int, Iterable[bytes]], config: CleanConfig, work: Folder) -> list[Any]:
+    """(shard, (group, packed sketches)) of the members of components."""
+    group, packed = members
+    sketches = sketch_group(group, packed, config, work)
+    return [(shard, (group, of_shard)) for shard, of_shard in sketches.items()]
 
-    def process(self, found: tuple[int, Mapping[str, Iterable[bytes]]]) -> None:
-        return_freed_memory()
-        write_group(found[0], found[1]["near_duplicates"], self.work)
+
+def _write(found: Found, config: CleanConfig, work: Folder) -> tuple[()]:
+    """The group's documents and removed rows, on disk."""
+    write_group(found[0], found[1]["near_duplicates"], work)
+    return ()
 
 
 # of one core, all passes: decides whether more processes are worth their start

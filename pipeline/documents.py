@@ -171,25 +171,6 @@ class ParquetParts:
         self._writer, self._file, self._characters_in_file = None, None, 0
 
 
-def read_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """A Parquet file in pieces of at most a thousand rows.
-
-    One row group is read at a time: otherwise a piece would be a thousand books.
-    """
-    with path.open("rb") as opened, pq.ParquetFile(opened) as file:
-        for group in range(file.num_row_groups):
-            yield from file.iter_batches(1024, row_groups=[group], columns=columns)
-
-
-def read_rows(
-    paths: Sequence[Path], columns: Sequence[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows of Parquet files in order, one row group's part in memory at a time."""
-    for path in paths:
-        for batch in read_batches(path, columns):
-            yield from batch.to_pylist()
-
-
 def document_paths(folder: Path) -> list[Path]:
     """The document files of a `clean` folder in order; `ValueError` if there are none."""
     paths = sorted(folder.glob("documents-*.parquet"))
@@ -217,31 +198,43 @@ def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
 
 
 def read_columns(
-    group: RowGroup, columns: Sequence[str], batch_bytes: int = BATCH_BYTES
+    group: RowGroup, columns: Sequence[str] | None, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """A row group in batches of about `batch_bytes`: few long documents or many short ones."""
+    """A row group in batches of about `batch_bytes`: few long documents or many short ones.
+
+    `columns` None stands for all.
+    """
     with pq.ParquetFile(group.path, buffer_size=_READ_BYTES) as file:
         about = file.metadata.row_group(group.number)
         documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
         for batch in file.iter_batches(
             min(max(1, documents), max(1, batch_bytes // _DOCUMENT_BYTES)),
             row_groups=[group.number],
-            columns=list(columns),
+            columns=columns,
             use_threads=False,
         ):
-            yield from _even_parts(batch, batch_bytes) if "text" in columns else [batch]
+            has_text = "text" in batch.schema.names
+            yield from _even_parts(batch, batch_bytes) if has_text else [batch]
 
 
 def _even_parts(batch: pa.RecordBatch, num_bytes: int) -> Iterator[pa.RecordBatch]:
     """Parts of some bytes of text: a row group may begin with short documents, end with long."""
-    lengths = np.array(pc.binary_length(batch.column("text")).to_pylist(), np.int64)
-    of = np.cumsum(lengths) // num_bytes
+    lengths = pc.fill_null(pc.binary_length(batch.column("text")), 0).to_numpy(zero_copy_only=False)
+    of = np.cumsum(lengths, dtype=np.int64) // num_bytes
     borders = [0, *(np.flatnonzero(np.diff(of)) + 1).tolist(), len(batch)]
     for start, stop in pairwise(borders):
         yield batch.slice(start, stop - start)
 
 
-def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def read_group(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """The rows of a row group, few in memory at a time."""
     for batch in read_columns(group, columns):
         yield from batch.to_pylist()
+
+
+def read_rows(
+    paths: Sequence[Path], columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows of Parquet files in order, few in memory at a time."""
+    for group in list_row_groups(paths):
+        yield from read_group(group, columns)

@@ -9,7 +9,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -55,16 +55,10 @@ from pipeline.work_folder import (
 Row = dict[str, Any]
 
 
-@dataclass
-class Hashes:
-    """What the first pass hands on, packed by shard."""
-
-    documents: dict[int, bytes] = field(default_factory=dict)
-    lines: dict[int, bytes] = field(default_factory=dict)
-
-
-def clean_group(group: InputGroup, config: CleanConfig, work: Folder) -> Hashes:
-    """Rows of a group of files into the work folder; hashes of documents and lines.
+def clean_group(
+    group: InputGroup, config: CleanConfig, work: Folder
+) -> dict[str, dict[int, bytes]]:
+    """Rows of a group of files into the work folder; packed hashes of "texts" and "lines" by shard.
 
     Raises `ValueError` with file and row for a file or, if the config is strict, a row that
     cannot be read.
@@ -84,8 +78,8 @@ def clean_group(group: InputGroup, config: CleanConfig, work: Folder) -> Hashes:
                 if config.line_dedup.enabled:
                     lines.add(row["text"], _number(hashes[-1], row["rank"], config.exact_dedup))
     write_tally(work, "read", group.index, tally)
-    documents = pack_hashes(hashes, ranks) if hashes and config.exact_dedup else {}
-    return Hashes(documents, lines.pack())
+    texts = pack_hashes(hashes, ranks) if hashes and config.exact_dedup else {}
+    return {"texts": texts, "lines": lines.pack()}
 
 
 def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[Row]:

@@ -20,7 +20,13 @@ import pyarrow as pa
 
 from electrify.storage.folder import Folder
 from electrify.system.progress import warn
-from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, read_batches, read_rows
+from pipeline.documents import (
+    DOCUMENT_SCHEMA,
+    ParquetParts,
+    list_row_groups,
+    read_columns,
+    read_rows,
+)
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.runner import share_name
 
@@ -163,12 +169,13 @@ def chosen_texts(
     changes = _Changes(work, group)
     number = 0
     for path in _paths(work, "cleaned", group):
-        for batch in read_batches(path, ["rank", "text", "reason"]):
-            places = [i for i in range(len(batch)) if number + i in numbers]
-            if places:
-                for place, row in zip(places, batch.take(places).to_pylist(), strict=True):
-                    yield number + place, changes.apply(row)
-            number += len(batch)
+        for row_group in list_row_groups([path]):
+            for batch in read_columns(row_group, ["rank", "text", "reason"]):
+                places = [i for i in range(len(batch)) if number + i in numbers]
+                if places:
+                    for place, row in zip(places, batch.take(places).to_pylist(), strict=True):
+                        yield number + place, changes.apply(row)
+                number += len(batch)
 
 
 class _Changes:

@@ -3,6 +3,7 @@
 Workers on other machines share with this one addresses (gs://bucket/...) and network mounts.
 """
 
+import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -28,9 +29,10 @@ def check_worker_files(config: RunConfig, beam_options: Sequence[str], verb: str
 
     `config` is as `open_run` gives it. Raises `ValueError` for an unknown runner, too.
     """
-    runner = runner_name(_option(beam_options, "runner") or config.clean.runner)
+    options = _parse(beam_options)
+    runner = runner_name(options.runner or config.clean.runner)
     is_dataflow = "Dataflow" in runner  # which knows no other place
-    if runner in _HERE or (_are_workers_here(beam_options) and not is_dataflow):
+    if runner in _HERE or (_are_workers_here(options) and not is_dataflow):
         return
     unseen = {key: path for key, path in _paths(config, verb).items() if not _is_shared(path)}
     if not unseen:
@@ -66,19 +68,19 @@ def _paths(config: RunConfig, verb: str) -> Mapping[str, str | None]:
     return paths
 
 
-def _are_workers_here(beam_options: Sequence[str]) -> bool:
-    kind = _option(beam_options, "environment_type")
-    if kind == "EXTERNAL":  # a pool of workers that runs already
-        host = (_option(beam_options, "environment_config") or "").rpartition(":")[0]
+def _are_workers_here(options: argparse.Namespace) -> bool:
+    if options.environment_type == "EXTERNAL":  # a pool of workers that runs already
+        host = options.environment_config.rpartition(":")[0]
         return host in ("localhost", "127.0.0.1", "[::1]")
-    return kind == "LOOPBACK"
+    return bool(options.environment_type == "LOOPBACK")
 
 
-def _option(beam_options: Sequence[str], name: str) -> str | None:
-    """The last value of `--name=value` or `--name value`."""
-    words = [word for word in beam_options for word in word.split("=", 1)]
-    places = [place for place, word in enumerate(words[:-1]) if word == f"--{name}"]
-    return words[places[-1] + 1] if places else None
+def _parse(beam_options: Sequence[str]) -> argparse.Namespace:
+    """What Beam's options say of the workers; Beam itself is not imported for it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--runner", "--environment_type", "--environment_config"):
+        parser.add_argument(name, default="")
+    return parser.parse_known_args([word for word in beam_options if word != "--"])[0]
 
 
 def _is_shared(path: str | None) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.rules.characters import code_points
+from pipeline.rules.data import read_table
 
 SHINGLE_UNITS = 5
 BATCH_CHARACTERS = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
@@ -29,22 +30,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHINGLE_FACTOR = np.uint64(0x94D049BB133111EB)
 _MAX_POWER = 1 << 12
-_SPACELESS_BLOCKS = (
-    (0x0E00, 0x0EFF),
-    (0x0F00, 0x0FFF),
-    (0x1000, 0x109F),
-    (0x1780, 0x17FF),
-    (0x2E80, 0x2FDF),
-    (0x3005, 0x3007),
-    (0x3040, 0x30FF),
-    (0x31F0, 0x31FF),
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xAA60, 0xAA7F),
-    (0xF900, 0xFAFF),
-    (0x1B000, 0x1B16F),
-    (0x20000, 0x3FFFF),
-)
+_SPACELESS_BLOCKS: list[tuple[int, int]] = read_table("scripts")["spaceless"]
 
 Keys = npt.NDArray[np.uint64]
 Halves = npt.NDArray[np.uint32]

@@ -1,17 +1,22 @@
-"""What was counted while cleaning: each group of files counts for itself, then all are added.
+"""What was counted while cleaning, and a few texts of each kind for a reader: each group of files
+counts and chooses for itself, then all are added.
 
 Counts are rows of tables with names for their columns (`TABLES`). A report groups these rows.
 """
 
 import json
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Self
+
+import xxhash
 
 from pipeline.decontaminate.match import Decontaminated
-from pipeline.report.samples import Sample, Samples, shortened
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
+NUM_SAMPLES = 20
+SAMPLE_CHARACTERS = 200
 RULE = "rule: "  # before a rule's name, among the names of samples
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # By table: keys and sums. "characters" is a power of two: so many or more, less than twice as many.
@@ -60,6 +65,88 @@ def group_by(rows: Iterable[Mapping[str, Any]], keys: Sequence[str], sums: Seque
 
 def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, int]:
     return {row[key]: row[name] for row in group_by(rows, [key], [name])}
+
+
+_Ordered = tuple[int, str, str]  # hash of the label, label, text
+_Group = tuple[str, str]  # language, source
+
+
+class Sample(NamedTuple):
+    """A text, cut short, and where it stood."""
+
+    label: str
+    language: str
+    source: str
+    text: str
+
+
+@dataclass
+class Samples:
+    """At most `NUM_SAMPLES` samples of one kind, the same however the corpus was divided.
+
+    A sample's place is (how many of its own language and source have a smaller hash, its hash), and
+    the first places are kept. So sources and languages take turns. Adding other samples never moves
+    one towards the front of its group; hence whatever fell out of a part would have fallen out of
+    the whole, and adding parts in any order equals choosing from all at once.
+    """
+
+    groups: dict[_Group, list[_Ordered]] = field(default_factory=dict)
+    _last: tuple[int, int, str] | None = None  # place of the last one, where there are enough
+
+    @classmethod
+    def of(cls, several: Iterable[Sample]) -> Self:
+        """Those of the samples that are chosen."""
+        samples = cls()
+        for sample in several:
+            samples.add(sample)
+        return samples
+
+    def wants(self, label: str, language: str, source: str) -> bool:
+        """Whether a text of this label would be kept; cheaper than making the text to show."""
+        if self._last is None:
+            return True
+        number = _number(label)
+        before = bisect_left(self.groups.get((language, source), []), (number, label, ""))
+        return (before, number, label) <= self._last
+
+    def add(self, sample: Sample) -> None:
+        """Keep the sample if its place is among the first."""
+        if not self.wants(sample.label, sample.language, sample.source):
+            return
+        ordered = (_number(sample.label), sample.label, sample.text)
+        group = self.groups.setdefault((sample.language, sample.source), [])
+        if ordered in group:
+            return
+        insort(group, ordered)
+        places = self._places()
+        for *_, last_group in places[NUM_SAMPLES:]:
+            self.groups[last_group].pop()
+            if not self.groups[last_group]:
+                del self.groups[last_group]
+        if len(places) >= NUM_SAMPLES:
+            self._last = places[NUM_SAMPLES - 1][:3]
+
+    def listed(self) -> list[Sample]:
+        """In order of language, source and label."""
+        return sorted(
+            (
+                Sample(label, *group, text)
+                for group, ordered in self.groups.items()
+                for _, label, text in ordered
+            ),
+            key=lambda sample: (sample.language, sample.source, sample.label, sample.text),
+        )
+
+    def _places(self) -> list[tuple[int, int, str, str, _Group]]:
+        return sorted(
+            (place, *ordered, group)
+            for group, members in self.groups.items()
+            for place, ordered in enumerate(members)
+        )
+
+
+def _number(label: str) -> int:
+    return xxhash.xxh3_64_intdigest(label.encode("utf-8", "surrogatepass"))
 
 
 @dataclass
@@ -114,7 +201,8 @@ class Tally:
         """Show this text, cut short, if it is among those chosen; `name` is a reason, `RULE` and a
         rule, or "kept"."""
         if self.wants(name, label, language, source):
-            sample = Sample(label, language, source, shortened(text))
+            shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
+            sample = Sample(label, language, source, shown)
             self.samples.setdefault(name, Samples()).add(sample)
 
     def add(self, other: "Tally") -> None:

@@ -30,15 +30,9 @@ _JAMO_UNIT = re.compile(
 _FILLERS = re.compile("[\u115f\u1160]+")
 # half-width jamo (KS X 1001 terminals) and the wide blank, which people type as a space
 _HALF_WIDTH = {
-    code: ord(name)
-    for codes, names in (
-        (range(0xFFA1, 0xFFBF), "ㄱㄲㄳㄴㄵㄶㄷㄸㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅃㅄㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"),
-        (range(0xFFC2, 0xFFC8), "ㅏㅐㅑㅒㅓㅔ"),
-        (range(0xFFCA, 0xFFD0), "ㅕㅖㅗㅘㅙㅚ"),
-        (range(0xFFD2, 0xFFD8), "ㅛㅜㅝㅞㅟㅠ"),
-        (range(0xFFDA, 0xFFDD), "ㅡㅢㅣ"),
-    )
-    for code, name in zip(codes, names, strict=True)
+    code: int(unicodedata.decomposition(chr(code)).split()[1], 16)
+    for code in range(0xFFA1, 0xFFDD)
+    if unicodedata.decomposition(chr(code))
 } | {0xFFA0: 0x20, 0x3164: 0x20}
 _FULL_WIDTH_WORD = {
     code: code - 0xFEE0

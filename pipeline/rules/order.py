@@ -137,7 +137,8 @@ _SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
 
 def excerpt(before: str, after: str) -> str:
     """`before → after` round the first place where they differ; what is invisible has an escape."""
-    start = _first_difference(before, after)
+    pairs = enumerate(zip(before, after, strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(before), len(after)))
     first = max(0, start - CONTEXT_CHARACTERS)
     return f"{_window(before, first)}  →  {_window(after, first)}"
 
@@ -154,18 +155,6 @@ def mask_excerpt(before: str, after: str, mask: str) -> str:
     blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
     hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
     return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
-
-
-def _first_difference(one: str, other: str) -> int:
-    """How many characters are the same from the start: halving what is unknown."""
-    low, high = 0, min(len(one), len(other))  # equal below low; the answer is at most high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _window(text: str, first: int) -> str:

@@ -4,9 +4,7 @@ Of a text of some length the words are never cut out: where they begin and end, 
 come from arrays of its characters at 4 ns a character, a quarter of what a list of them costs.
 """
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, Generic, TypeVar
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,23 +95,10 @@ def _bins(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     return (hashes >> np.uint64(64 - bits)).view(np.int64)
 
 
-T = TypeVar("T")
 SHORT = 300  # characters, below which numpy takes longer to start than Python to finish
 _GOLDEN = 0.6180339887  # multiples of it, modulo 1, fall evenly and in step with nothing
 _BLOCK = 1 << 16  # characters hashed at once: what is computed stays in the cache
 _BASE = 0x9E3779B97F4A7C15  # odd; the hash of a word is the sum of character * _BASE**n mod 2**64
-
-
-class once(Generic[T]):  # noqa: N801
-    """As `functools.cached_property`, without its lock: three times as fast."""
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute, self._name = compute, compute.__name__
-
-    def __get__(self, instance: Any, owner: type[Any]) -> T:
-        value: T = self._compute(instance)
-        instance.__dict__[self._name] = value
-        return value
 
 
 class Parts:
@@ -134,12 +119,12 @@ class Parts:
                 num_words=len(words) if self.spaced else num_characters / 2,
             )
 
-    @once
+    @cached_property
     def words(self) -> list[str]:
         """What stands between spaces, also in a language without them."""
         return self.text.split()
 
-    @once
+    @cached_property
     def _spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Where words begin and end; None where a list of words is cheaper, or spaces are odd."""
         if len(self.text) < SHORT or kinds(self.text) & ODD_SPACE:
@@ -151,7 +136,7 @@ class Parts:
         filled = ends > starts
         return (starts, ends) if filled.all() else (starts[filled], ends[filled])
 
-    @once
+    @cached_property
     def sample(self) -> list[str]:
         """One word of every n, 300 or fewer: a share of them is within 6 % of that of all.
 
@@ -176,31 +161,31 @@ class Parts:
             return self.words[:num]
         return self.text[: self._spans[1][:num].max(initial=0)].split()
 
-    @once
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         if self._spans is None:
             return np.fromiter(map(len, self.words), np.int64, len(self.words))
         return self._spans[1] - self._spans[0]
 
-    @once
+    @cached_property
     def num_between_spaces(self) -> int:
         return len(self.words) if self._spans is None else len(self._spans[0])
 
-    @once
+    @cached_property
     def num_words(self) -> float:
         """Words; in a language without spaces two characters are taken for one."""
         return self.num_between_spaces if self.spaced else self.num_characters / 2
 
-    @once
+    @cached_property
     def num_characters(self) -> int:
         """Characters that are no whitespace."""
         return len("".join(self.words)) if self._spans is None else int(self.lengths.sum())
 
-    @once
+    @cached_property
     def lines(self) -> list[str]:
         return [line for line in map(str.strip, self.text.split("\n")) if line]
 
-    @once
+    @cached_property
     def units(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Hash and length of each word; in a language without spaces, of each character."""
         if not self.spaced:
@@ -216,17 +201,17 @@ class Parts:
         """n words as a number of units: as `num_words` takes them."""
         return num_words if self.spaced else 2 * num_words
 
-    @once
+    @cached_property
     def max_top_pair(self) -> int:
         """The most frequent pair of words stands in the text no more often."""
         return most_in_a_bin(self.units[0], self.size(2))
 
-    @once
+    @cached_property
     def longest_share(self) -> float:
         lengths = self.units[1]
         return float(lengths.max(initial=0)) / (self.num_characters or 1)
 
-    @once
+    @cached_property
     def duplicate_5grams(self) -> float:
         return repeated_fraction(*self.units, self.size(5))
 

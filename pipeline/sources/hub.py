@@ -11,9 +11,8 @@ import fsspec
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
-from pipeline.sources.input_file import InputFile
+from pipeline.sources.input_file import PART_BYTES, InputFile
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
-from pipeline.sources.splits import PART_BYTES
 from pipeline.sources.tables import read_arrow
 from pipeline.sources.text import take_fields
 

@@ -3,17 +3,22 @@
 import bz2
 import codecs
 import gzip
+import io
 import itertools
 import lzma
 import sys
+import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.sources.input_file import InputFile
+from pipeline.rules.scripts import letter_of, scripts_of
+from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.raw import HEAD_BYTES, TooLong
-from pipeline.sources.source_bytes import open_source
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 # Text in other encodings than UTF-8: made UTF-8 as it is read, and guessed where it fails.
 
@@ -25,16 +30,13 @@ _LIKELY = {
     "zh": ("gb18030", "big5"),
     "ru": ("cp1251", "koi8_r"),
     "uk": ("cp1251", "koi8_u"),
-    "ar": ("cp1256",),
-    "fa": ("cp1256",),
+    **dict.fromkeys(("ar", "fa"), ("cp1256",)),
     "he": ("cp1255",),
     "el": ("cp1253",),
     "tr": ("cp1254",),
     "vi": ("cp1258",),
     "th": ("cp874",),
-    "pl": ("cp1250", "iso8859_2"),
-    "cs": ("cp1250", "iso8859_2"),
-    "hu": ("cp1250", "iso8859_2"),
+    **dict.fromkeys(("pl", "cs", "hu"), ("cp1250", "iso8859_2")),
 }
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins as the mark of UTF-16 does, so it is looked at first
@@ -42,20 +44,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# what a text of the language is written in beside ASCII; other languages: Latin letters
-_SCRIPTS = {
-    "ko": ((0x1100, 0x11FF), (0x3130, 0x318F), (0xAC00, 0xD7A3)),
-    "ja": ((0x3000, 0x30FF), (0x4E00, 0x9FFF)),
-    "zh": ((0x3000, 0x303F), (0x4E00, 0x9FFF), (0xFF01, 0xFF5E)),
-    "ru": ((0x0430, 0x045F), (0x0400, 0x042F)),
-    "uk": ((0x0430, 0x045F), (0x0400, 0x042F), (0x0490, 0x0491)),
-    "ar": ((0x0600, 0x06FF),),
-    "fa": ((0x0600, 0x06FF),),
-    "he": ((0x0590, 0x05FF),),
-    "el": ((0x0370, 0x03FF),),
-    "th": ((0x0E00, 0x0E7F),),
-}
-_LATIN = ((0x00C0, 0x024F), (0x0300, 0x036F), (0x2010, 0x201E))
 
 
 def is_utf8(encoding: str) -> bool:
@@ -102,11 +90,10 @@ def guess_encoding(data: bytes, language: str) -> str | None:
         return encoding if wide and printable > 0.9 * len(wide) else None
     if not sample.isascii() and _decoded(sample, "utf-8") is not None:
         return "utf-8"
-    spans = _SCRIPTS.get(language, _LATIN)
     scores = []
     for order, encoding in enumerate(_LIKELY.get(language, ("cp1252",))):
         text = _decoded(sample, encoding)
-        if text is not None and (score := _share(text, spans)) > 0.5:
+        if text is not None and (score := _share(text, language)) > 0.5:
             scores.append((score, -order, encoding))
     return max(scores)[2] if scores else None
 
@@ -118,14 +105,11 @@ def _decoded(sample: bytes, encoding: str) -> str | None:
         return None
 
 
-def _share(text: str, spans: tuple[tuple[int, int], ...]) -> float:
+def _share(text: str, language: str) -> float:
     """The share of the signs beyond ASCII that are in the script, small letters counting most."""
-    beyond = [character for character in text if not character.isascii()]
-    found = 0.0
-    for character in beyond:
-        if any(first <= ord(character) <= last for first, last in spans):
-            found += 0.8 if character.isupper() else 1.0
-    return found / len(beyond) if beyond else 0.0
+    beyond = "".join(c for c in unicodedata.normalize("NFC", text) if not c.isascii())
+    letters = letter_of(scripts_of(language) or frozenset({"Latn"})).findall(beyond)
+    return sum(0.8 if letter.isupper() else 1.0 for letter in letters) / max(1, len(beyond))
 
 
 CHUNK_BYTES = 1 << 20
@@ -165,6 +149,24 @@ def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
                 read = unpack(packed).read1  # all there is before a fault
         while chunk := read(size):
             yield chunk
+
+
+class Unpacked(io.RawIOBase):
+    """The bytes of a file as `read_chunks` gives them, for a buffered reader."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._chunks = read_chunks(file)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        self._left = self._left or memoryview(next(self._chunks, b""))
+        view = memoryview(buffer)
+        size = min(len(view), len(self._left))
+        view[:size], self._left = self._left[:size], self._left[size:]
+        return size
 
 
 def head_of(file: InputFile) -> bytes:

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from pipeline.sources.input_file import InputFile
+from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.lines import CHUNK_BYTES
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
-from pipeline.sources.source_bytes import open_source
 
 # Of the columns read, held at a time: twice, as Arrow has them and as Python does.
 _BATCH_BYTES = 4_000_000

@@ -1,10 +1,11 @@
 """Common Crawl's WET files: WARC records of kind `conversion`, the text of one page each."""
 
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Iterator
 
 from electrify.config.clean import Source
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import read_chunks
+from pipeline.sources.lines import Unpacked
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, too_long
 
 _VERSION = b"WARC/"
@@ -12,54 +13,14 @@ _MAX_HEADER_LINE = 1 << 16
 _MAX_HEADERS = 200
 
 
-class _Stream:
-    """Bytes from chunks, by the line and by the number; at most one chunk more is held."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = iter(chunks)
-        self._held = b""
-        self._at = 0
-
-    def line(self) -> bytes | None:
-        """The next line with its newline, cut at `_MAX_HEADER_LINE`; none at the end."""
-        while (end := self._held.find(b"\n", self._at)) < 0:
-            if len(self._held) - self._at > _MAX_HEADER_LINE or not self._more():
-                break
-        stop = min(end + 1 or len(self._held), self._at + _MAX_HEADER_LINE)
-        line = self._held[self._at : stop]
-        self._at = stop
-        return line or None
-
-    def take(self, num_bytes: int, keep: int) -> bytes:
-        """Go on by so many bytes, or to the end; the first `keep` of them."""
-        pieces: list[bytes] = []
-        kept = 0
-        while num_bytes:
-            if self._at == len(self._held) and not self._more():
-                break
-            piece = self._held[self._at : self._at + num_bytes]
-            self._at += len(piece)
-            num_bytes -= len(piece)
-            if kept < keep:
-                pieces.append(piece[: keep - kept])
-                kept += len(pieces[-1])
-        return b"".join(pieces)
-
-    def _more(self) -> bool:
-        chunk = next(self._chunks, b"")
-        self._held = self._held[self._at :] + chunk
-        self._at = 0
-        return bool(chunk)
-
-
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
-    stream = _Stream(read_chunks(file))
+    stream = io.BufferedReader(Unpacked(file), _MAX_HEADER_LINE)
     row = 0
-    line = stream.line()
-    while line is not None:
+    line = _line(stream)
+    while line:
         if not line.strip():  # two newlines end a record
-            line = stream.line()
+            line = _line(stream)
             continue
         row += 1
         if not line.startswith(_VERSION):
@@ -75,16 +36,24 @@ def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
         item = _record(row, headers, stream, int(length), max_line_bytes)
         if item is not None:
             yield item
-        line = stream.line()
+        line = _line(stream)
+
+
+def _line(stream: io.BufferedReader) -> bytes:
+    """The next line with its newline, cut at `_MAX_HEADER_LINE`; empty at the end."""
+    return stream.readline(_MAX_HEADER_LINE)
 
 
 def _record(
-    row: int, headers: dict[bytes, bytes], stream: _Stream, length: int, max_bytes: int
+    row: int, headers: dict[bytes, bytes], stream: io.BufferedReader, length: int, max_bytes: int
 ) -> Raw | Fault | None:
     wanted = headers.get(b"warc-type", b"").lower() == b"conversion"
     is_long = length > max_bytes
-    keep = 0 if not wanted else HEAD_BYTES if is_long else length
-    data = stream.take(length, keep)
+    keep = 0 if not wanted else min(HEAD_BYTES, length) if is_long else length
+    data = stream.read(keep)
+    left = length - len(data)
+    while left and (piece := stream.read(min(left, _MAX_HEADER_LINE))):
+        left -= len(piece)
     source_id = _header(headers, b"warc-record-id")
     if not wanted:
         return None
@@ -106,18 +75,18 @@ def _header(headers: dict[bytes, bytes], name: bytes) -> str | None:
     return headers.get(name, b"").decode("utf-8", "replace") or None
 
 
-def _headers(stream: _Stream) -> dict[bytes, bytes]:
+def _headers(stream: io.BufferedReader) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for _ in range(_MAX_HEADERS):
-        line = stream.line()
-        if line is None or not line.strip():
+        line = _line(stream)
+        if not line.strip():
             break
         name, _, value = line.partition(b":")
         headers[name.strip().lower()] = value.strip()
     return headers
 
 
-def _next_version(stream: _Stream) -> bytes | None:
-    while (line := stream.line()) is not None and not line.startswith(_VERSION):
+def _next_version(stream: io.BufferedReader) -> bytes:
+    while (line := _line(stream)) and not line.startswith(_VERSION):
         pass
     return line

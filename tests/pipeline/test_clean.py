@@ -150,24 +150,6 @@ def test_duplicates_stay_if_asked(tmp_path):
     assert _removed(tmp_path / "out" / "clean") == []
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"{", "a.jsonl:2: malformed_json"),
-        (b'{"body": "a"}', "a.jsonl:2: missing_field: no field 'text'"),
-        (b'{"text": "\xff"}', "a.jsonl:2: invalid_utf8"),
-        (b'{"text": "' + b"a" * 2000 + b'"}', "a.jsonl:2: line_too_long: 2,012 bytes"),
-    ],
-)
-def test_strict_stops_and_names_the_row(tmp_path, line, message):
-    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
-    path.write_bytes(path.read_bytes() + line + b"\n")
-    config = _config(tmp_path, [path], strict=True, max_line_bytes=1000)
-    with pytest.raises(ValueError, match=message):
-        clean(config, [], overwrite=False)
-    assert not (tmp_path / "out" / "clean").exists()
-
-
 def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
     path = _write(tmp_path / "a.jsonl", ["짧다", "<b></b>", "짧다"])
     path.write_bytes(path.read_bytes() + b"broken\n")
@@ -180,21 +162,15 @@ def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
     assert not (tmp_path / "out" / "clean").exists()
 
 
-def test_several_groups_find_each_others_duplicates(tmp_path, corpus, monkeypatch):
-    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
-    one_group = _documents(_clean_afresh(config))
-    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    folder = _clean_afresh(config)
-    assert len(list(folder.glob("documents-*.parquet"))) == 3
-    assert _documents(folder) == one_group
-
-
-def test_workers_do_not_change_a_byte(tmp_path, corpus, monkeypatch):
+def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, monkeypatch):
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
-    alone = _contents(_clean_afresh(config, ["--direct_num_workers=1"]))
-    assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
+    folder = _clean_afresh(config, ["--direct_num_workers=1"])
+    alone, documents = _contents(folder), _documents(folder)
     assert sum(name.startswith("documents-") for name in alone[0]) == 3
+    assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
+    monkeypatch.undo()
+    assert _documents(_clean_afresh(config)) == documents  # one group of files
 
 
 def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
@@ -297,6 +273,7 @@ def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
     path.write_bytes(path.read_bytes() + b"broken\n")
     with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json"):
         clean(_config(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
+    assert not (tmp_path / "out" / "clean").exists()
 
 
 def _long_text(number):
@@ -338,7 +315,7 @@ def test_benchmark_texts_are_removed(tmp_path):
     question = "가나다 왕이 세운 절의 이름은 무엇이며 지금 어느 고을에 남아 있는가?"
     folder = tmp_path / "texts"
     folder.mkdir()
-    row = {"task": "문답", "split": "test", "text": question}
+    row = {"task": "문답", "text": question}
     (folder / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     path = _write(
         tmp_path / "a.jsonl", [_long_text(1), f"{_sentence(0)} {question}", _long_text(2)]

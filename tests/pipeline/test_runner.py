@@ -33,8 +33,8 @@ def _four_cores(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "input_bytes", "num_workers"),
     [
-        ([], 1000, 1),
-        ([], BIG, 4),
+        ([], 14_000_000, 1),  # a second a megabyte
+        ([], 16_000_000, 4),
         (["--", "--direct_num_workers=1"], BIG, 1),
         (["--direct_num_workers", "3"], 1000, 3),
         (["--direct_num_workers=0"], 1000, 4),
@@ -45,12 +45,7 @@ def _four_cores(monkeypatch):
     ],
 )
 def test_number_of_runner(options, input_bytes, num_workers):
-    assert _num_workers(make_pipeline("local", options, input_bytes)) == num_workers
-
-
-def test_the_cost_of_the_work_counts():
-    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=1.4)) == 1
-    assert _num_workers(make_pipeline("local", [], 10_000_000, seconds_per_megabyte=1.6)) == 4
+    assert _num_workers(make_pipeline("local", options, input_bytes, 1.0)) == num_workers
 
 
 def test_options_override_the_config():
@@ -75,12 +70,6 @@ def test_refused_options(options, message, capsys):
     with pytest.raises(ValueError, match=message):
         make_pipeline("local", options, 1000)
     assert capsys.readouterr().err == ""
-
-
-def test_unknown_options_are_named(caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    make_pipeline("local", ["--direct_num_worker=3"], 1000)
-    assert "ignores: direct_num_worker" in caplog.text
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -149,42 +138,21 @@ def test_ctrl_c_at_a_terminal_leaves_the_workers_to_this_process(tmp_path, monke
     assert (said.returncode, said.stdout) == (0, "still here\n")
 
 
-def test_each_phase_is_logged_when_its_files_are_there(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+def test_a_phase_is_done_when_its_files_are_there_and_shares_count(tmp_path, caplog):
     caplog.set_level(logging.INFO, "electrify")
-    read, written = {"r1": 3.0, "r2": 4.0}, {"w1": 5.0, "w2": 6.0}
+    names = {share_name("w2", 0.5), share_name("w2", 0.25), share_name("w9", 1.0), "w3.tmp"}
+    polls = 0
 
     def list_names():
-        return [path.name for path in tmp_path.iterdir()]
+        nonlocal polls
+        polls += 1
+        if polls == 1:  # no reason to stop
+            raise OSError("no network")
+        return names
 
-    with watch([("reading", read), ("writing", written)], "MB", list_names, 0.01):
-        for name in ("r1", "r2", "w1"):
-            (tmp_path / name).touch()
-            time.sleep(0.03)
-    assert "reading: 7/7 MB (100 %)" in caplog.text
-    assert "writing: 5/11 MB (45 %)" in caplog.text
-
-
-def test_a_part_counts_by_the_largest_share_that_it_has_left(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    caplog.set_level(logging.INFO, "electrify")
-    names = [share_name("r1", 0.5), share_name("r1", 0.25), share_name("r9", 1.0), "r2", "r2.tmp"]
-    with watch([("reading", {"r1": 40.0, "r2": 10.0})], "MB", lambda: names, 0.01):
-        time.sleep(0.05)
-    assert "reading: 30/50 MB (60 %)" in caplog.text
-
-
-def test_a_folder_that_cannot_be_listed_now_stops_nothing(caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    caplog.set_level(logging.INFO, "electrify")
-    answers = iter([OSError("no network"), ["r1"]])
-
-    def list_names():
-        answer = next(answers)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    with watch([("reading", {"r1": 3.0})], "MB", list_names, 0.01):
+    phases = [("reading", {"r1": 3.0, "r2": 4.0}), ("writing", {"w1": 5.0, "w2": 6.0, "w3": 9.0})]
+    with watch(phases, "MB", list_names, 0.01):
         time.sleep(0.1)
-    assert "reading: 3/3 MB (100 %)" in caplog.text
+        names |= {"r1", "r2", "w1"}
+    assert "reading: 7/7 MB (100 %)" in caplog.text
+    assert "writing: 8/20 MB (40 %)" in caplog.text

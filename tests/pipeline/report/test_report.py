@@ -7,9 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decontaminate.match import Decontaminated, Match
-from pipeline.report.counts import RULE, Tally, report_json, tally_from_json
+from pipeline.report.counts import (
+    NUM_SAMPLES,
+    RULE,
+    SAMPLE_CHARACTERS,
+    Sample,
+    Samples,
+    Tally,
+    report_json,
+    tally_from_json,
+)
 from pipeline.report.page import cluster_ranges, funnel, write_report
-from pipeline.report.samples import NUM_SAMPLES, SAMPLE_CHARACTERS, Sample, Samples
 from pipeline.rules.quality import Drop
 
 PLACES = st.tuples(st.sampled_from(["ko", "en", "de"]), st.sampled_from(["a", "b", "c", "d"]))

@@ -20,9 +20,9 @@ from electrify.config.clean import Source
 from electrify.config.load import parse_config
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
+from pipeline.sources.input_file import SourceError
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
-from pipeline.sources.source_bytes import SourceError
 from tests.pipeline.sources.reading import LINE_BYTES, read_files, read_source, source_of
 
 _NUMBERS = random.Random(0)

@@ -9,12 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import Source
-from pipeline.sources.files import expand_sources, fingerprints
+from pipeline.sources.files import expand_sources, fingerprints, line_parts, split_file
 from pipeline.sources.input_file import InputFile, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import Fault, TooLong
 from pipeline.sources.readers import read_file
-from pipeline.sources.splits import line_parts, split_file
 
 
 def _source(kind="jsonl", **options):
