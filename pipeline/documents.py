@@ -1,10 +1,9 @@
 """What the corpus stage writes: documents, and what it removed and why, in Parquet."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -48,22 +47,22 @@ _REPEATED = ("language", "source", "licence", "reason")  # a dictionary of texts
 # As Python objects a short row takes 1 kB, in Arrow's columns what its characters take.
 _WAITING_ROWS = 2048
 _WAITING_CHARACTERS = 1_000_000
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One text of the corpus. `id` names where it was read: source, file, row."""
-
-    id: str
-    text: str
-    language: str
-    source: str
-    url: str | None
-    licence: str | None
-    source_id: str | None = None
-
-    def row(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+def in_batches(
+    rows: Iterable[T], num_characters: Callable[[T], int], most: int
+) -> Iterator[list[T]]:
+    """Rows in lists of about `most` characters together, at least one."""
+    batch, total = [], 0
+    for row in rows:
+        batch.append(row)
+        total += num_characters(row)
+        if total >= most:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
 
 
 class ParquetParts:

@@ -32,7 +32,7 @@ from pipeline.dedup.near import (
     sketch_size,
     unpack_members,
 )
-from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, ParquetParts
+from pipeline.documents import ParquetParts, in_batches
 from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import DocumentRules, document_rules, excerpt
@@ -43,12 +43,10 @@ from pipeline.sources.readers import read_file
 from pipeline.work_folder import (
     BENCHMARK_INDEX,
     PassProgress,
-    changed_parts,
     chosen_texts,
-    cleaned_parts,
     cleaned_rows,
     current_rows,
-    final_parts,
+    parts_of,
     write_tally,
 )
 
@@ -69,7 +67,7 @@ def clean_group(
     lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
     progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
     files = (replace(file, on_read=progress.add) for file in group.files)
-    with cleaned_parts(work, group.index) as rows:
+    with parts_of(work, "cleaned", group.index) as rows:
         for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
             rows.write(row)
             if row["reason"] is None:
@@ -189,7 +187,7 @@ def compare_group(
     clusters = unpack_clusters(packed_duplicates)
     quotas = unpack_quotas(packed_quotas)
     bands: defaultdict[int, list[bytes]] = defaultdict(list)
-    with changed_parts(work, group) as changes:
+    with parts_of(work, "changed", group) as changes:
         for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
             rows = [row for _, row in live]
@@ -333,16 +331,7 @@ def _shingles_and_keys(texts: Sequence[str], config: NearDedupConfig) -> tuple[S
 
 def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:
     """Rows with their numbers, in batches of about `BATCH_CHARACTERS`."""
-    batch: list[tuple[int, Row]] = []
-    characters = 0
-    for number, row in rows:
-        batch.append((number, row))
-        characters += len(row["text"])
-        if characters >= BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
+    return in_batches(rows, lambda numbered: len(numbered[1]["text"]), BATCH_CHARACTERS)
 
 
 def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
@@ -350,8 +339,8 @@ def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folde
     clusters = unpack_clusters(packed_near_duplicates)
     tally = Tally()
     with (
-        final_parts(work, "documents", group, DOCUMENT_SCHEMA) as documents,
-        final_parts(work, "removed", group, REMOVED_SCHEMA) as removed,
+        parts_of(work, "documents", group) as documents,
+        parts_of(work, "removed", group) as removed,
     ):
         for row in current_rows(work, group):
             row["id"] = document_id(row["rank"])

@@ -10,7 +10,7 @@ same bytes.
 
 import time
 from collections.abc import Container, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from electrify.storage.folder import Folder
 from electrify.system.progress import warn
 from pipeline.documents import (
     DOCUMENT_SCHEMA,
+    REMOVED_SCHEMA,
     ParquetParts,
     list_row_groups,
     read_columns,
@@ -80,6 +81,13 @@ _MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
 _SHARE_SECONDS = 5.0  # between two files that say how far a pass is
 # read once or twice and soon gone: small in memory
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
+Kind = Literal["cleaned", "changed", "documents", "removed"]
+_FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
+    "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES),
+    "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
+    "documents": (DOCUMENT_SCHEMA, {}),
+    "removed": (REMOVED_SCHEMA, {}),
+}
 
 
 def tally_name(of_pass: Pass, group: int) -> str:
@@ -116,25 +124,11 @@ class PassProgress:
             self._work.write(name, b"")
 
 
-def cleaned_parts(work: Folder, group: int) -> AbstractContextManager[ParquetParts]:
-    """A writer of the first pass's rows."""
-    return _parts(work, f"cleaned-{group:06d}", CLEANED_SCHEMA, **_BETWEEN_PASSES)
-
-
-def changed_parts(work: Folder, group: int) -> AbstractContextManager[ParquetParts]:
-    """A writer of the rows that the second pass changes."""
-    return _parts(work, f"changed-{group:06d}", CHANGED_SCHEMA, **_BETWEEN_PASSES)
-
-
-def final_parts(
-    work: Folder, prefix: str, group: int, schema: pa.Schema
-) -> AbstractContextManager[ParquetParts]:
-    """A writer of files that stay: `prefix` is documents or removed."""
-    return _parts(work, f"{prefix}-{group:06d}", schema)
-
-
 @contextmanager
-def _parts(work: Folder, prefix: str, schema: pa.Schema, **options: Any) -> Iterator[ParquetParts]:
+def parts_of(work: Folder, kind: Kind, group: int) -> Iterator[ParquetParts]:
+    """A writer of rows of a group; documents and removed are files that stay."""
+    schema, options = _FILES[kind]
+    prefix = f"{kind}-{group:06d}"
     with (
         work.scratch() as folder,
         ParquetParts(folder, prefix, schema, publish=work.publish, **options) as parts,

@@ -68,7 +68,13 @@ from pipeline.decontaminate.match import (
     unit_cuts,
     unit_ends,
 )
-from pipeline.documents import RowGroup, document_paths, list_row_groups, read_group
+from pipeline.documents import (
+    RowGroup,
+    document_paths,
+    in_batches,
+    list_row_groups,
+    read_group,
+)
 from pipeline.runner import make_pipeline, run_pipeline, watch
 
 SECONDS_PER_MEGABYTE = 0.2  # of documents, one core
@@ -390,7 +396,8 @@ class Search(beam.DoFn):
         number, group = element
         sources: Counter[str] = Counter()
         lines = []
-        for rows in _batches(read_group(group, ["id", "text", "source"])):
+        documents = read_group(group, ["id", "text", "source"])
+        for rows in in_batches(documents, lambda row: len(row["text"]), BATCH_CHARACTERS):
             sources.update(row["source"] for row in rows)
             lines += [json.dumps(match, ensure_ascii=False) for match in self.search(rows)]
         lines.insert(0, json.dumps(sources, ensure_ascii=False))
@@ -457,19 +464,6 @@ def _excerpt(text: str, found: CopiedText, copy: Copy) -> str:
     begin = max(0, first - _CONTEXT_CHARACTERS)
     end = min(last + _CONTEXT_CHARACTERS, begin + EXCERPT_CHARACTERS)
     return " ".join(text[begin:end].split())
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Rows of about `BATCH_CHARACTERS` together, at least one."""
-    batch, num_characters = [], 0
-    for row in rows:
-        batch.append(row)
-        num_characters += len(row["text"])
-        if num_characters >= BATCH_CHARACTERS:
-            yield batch
-            batch, num_characters = [], 0
-    if batch:
-        yield batch
 
 
 @dataclass

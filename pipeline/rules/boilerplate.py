@@ -7,6 +7,7 @@ by a pattern there.
 import re
 from collections.abc import Iterable
 
+from pipeline.rules.characters import SHORT
 from pipeline.rules.data import read_table
 
 
@@ -56,7 +57,6 @@ _ANY_WORD = {
     language: re.compile("|".join(re.escape(word) for words, _ in rules for word in words))
     for language, rules in _COMPILED.items()
 }
-_SHORT = 400  # characters, of which one search of all words is the fastest
 _CASED = frozenset(["ru", "vi", "zh"])  # whose words have capitals beyond ASCII, or both ("icp备")
 _WORDS = {
     language: (
@@ -109,7 +109,7 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
 
 def _may_hold(text: str, language: str) -> bool:
     """Does a word of the rules stand in the text? Lower case of ASCII is the fastest to make."""
-    if len(text) < _SHORT:
+    if len(text) < SHORT:
         return _ANY_WORD[language].search(text.lower()) is not None
     ascii_words, others = _WORDS[language]
     lower = text.encode("utf-8", "surrogatepass").lower()

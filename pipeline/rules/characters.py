@@ -79,8 +79,7 @@ def code_points(text: str) -> NDArray[np.uint32]:
 codes = lru_cache(maxsize=2)(code_points)  # of the text that the rules look at now
 
 
-# For a comment of some words, calling numpy costs more than looking.
-_SHORT = 400
+SHORT = 400  # characters, below which calling numpy takes longer than a search
 _PLAIN = re.compile(r"[\n -~가-힣ㄱ-ㅣ…♥♡·]*+")
 _PLAIN_KINDS = DRAWN | DRAWN_LETTER | RULE
 
@@ -88,6 +87,6 @@ _PLAIN_KINDS = DRAWN | DRAWN_LETTER | RULE
 @lru_cache(maxsize=2)  # rules that change nothing hand on the same text
 def kinds(text: str) -> int:
     """All kinds that stand in the text, as bits."""
-    if len(text) < _SHORT and _PLAIN.fullmatch(text):
+    if len(text) < SHORT and _PLAIN.fullmatch(text):
         return _PLAIN_KINDS
     return int(np.bitwise_or.reduce(TABLE.take(codes(text))))

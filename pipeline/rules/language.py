@@ -126,12 +126,6 @@ class Lines:
     foreign: NDArray[np.bool_]
 
 
-def language_fraction(text: str, language: str) -> float:
-    """Share of the letters in judged lines that are in lines of the language; 1 if none is."""
-    own, foreign = _own_and_foreign(text, language)
-    return own / (own + foreign) if own + foreign else 1.0
-
-
 def foreign_language(text: str, language: str, min_fraction: float) -> Drop | None:
     """Drop a text that is mostly of another language, if there is enough of it to say so."""
     scripts = scripts_of(language)

@@ -9,7 +9,7 @@ import re
 import ftfy
 import numpy as np
 
-from pipeline.rules.characters import MISREAD, codes, kinds
+from pipeline.rules.characters import MISREAD, SHORT, codes, kinds
 
 # what the bytes 80 to BF look like when read as Windows-1252 or Latin-1
 _TRAIL = (
@@ -21,7 +21,6 @@ _SEQUENCE = re.compile(
     f"[\u00c2-\u00f4](?:(?<=[\u00c2-\u00df])[{_TRAIL}]|(?<=[\u00e0-\u00ef])[{_TRAIL} ]{{2}}"
     f"|(?<=[\u00f0-\u00f4])[{_TRAIL}]{{3}})"
 )
-_SHORT = 400  # characters, below which numpy takes longer to start than a search to finish
 _FEW = 50  # characters to a lead byte, above which one match each is faster than a search
 # Nothing is guessed: no U+FFFD for what is lost, no entities, quotes or widths (other rules do).
 _CONFIG = ftfy.TextFixerConfig(
@@ -51,7 +50,7 @@ def repair_mojibake(text: str) -> str:
 
 def _has_sequence(text: str) -> bool:
     """As a search, but looking only where lead bytes are, if they are few."""
-    if len(text) < _SHORT:
+    if len(text) < SHORT:
         return _SEQUENCE.search(text) is not None
     places = np.flatnonzero(codes(text) - 0xC2 <= 0xF4 - 0xC2)
     if len(places) * _FEW > len(text):

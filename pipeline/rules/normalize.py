@@ -19,6 +19,7 @@ from pipeline.rules.characters import (
     LINE_END,
     LOST,
     ODD_SPACE,
+    SHORT,
     codes,
     kinds,
 )
@@ -183,7 +184,6 @@ def _after_url(url: re.Match[str]) -> str:
     return url[0][len(url[0].rstrip(".,;:!?")) :]
 
 
-_SHORT = 400  # characters, below which numpy takes longer to start than a search to finish
 _LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
 _BLANK_LETTERS = ("\u2800", "\u3164", "\uffa0")
 # the usual ones first
@@ -225,7 +225,7 @@ def squeeze_blanks(text: str) -> str:
 
 def _has_blanks(text: str) -> bool:
     """Are there spaces beside white space? Three searches take eight times as long as arrays."""
-    if len(text) < _SHORT:
+    if len(text) < SHORT:
         return "  " in text or " \n" in text or "\n " in text
     points = codes(text)
     is_space = points == 32

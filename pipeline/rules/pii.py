@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from pipeline.rules.characters import codes
+from pipeline.rules.characters import SHORT, codes
 
 # two letters, or a domain that people have addresses in: "@tf.function" is code
 _TOP = (
@@ -68,12 +68,11 @@ def _mask_email(counts: dict[str, int], address: re.Match[str]) -> str:
 
 # seven digits with at most one mark between two of them; "2019. 1. 2" is a date
 _LONG_NUMBER = re.compile(r"[0-9](?:[\-–. )(]{0,2}[0-9]){6}")
-_SHORT = 400  # characters, below which numpy takes longer to start than a search to finish
 
 
 def _may_hold_number(text: str) -> bool:
     """Are seven digits near enough to each other? Arrays take a fifth of the time of a search."""
-    if len(text) < _SHORT:
+    if len(text) < SHORT:
         return True
     places = np.flatnonzero(codes(text) - 48 < 10)  # unsigned: what is less than "0" is large
     return bool((places[6:] - places[:-6] <= 6 * 3).any())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.rules.characters import DRAWN, DRAWN_LETTER, RULE, TABLE, codes
+from pipeline.rules.characters import DRAWN, DRAWN_LETTER, RULE, SHORT, TABLE, codes
 
 Points = NDArray[np.uint32]
 
@@ -33,7 +33,7 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
     unit = re.compile(rf"([ㄱ-ㅣ가-힣])(?:.\1){{{max_repeats}}}")  # and what only looks like one
 
     def squeeze(text: str) -> str:
-        if len(text) < _SHORT:
+        if len(text) < SHORT:
             if not single.search(text) and not unit.search(text):
                 return text
         elif not _equals_two_on(text, any_run):
@@ -47,9 +47,6 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
         return text
 
     return squeeze
-
-
-_SHORT = 400  # characters; of a comment numpy's calls cost more than its work
 
 
 def _equals_two_on(text: str, num_places: int) -> bool:

@@ -55,10 +55,6 @@ class InputFile:
     def address(self) -> str:
         return self.path if "://" in self.path else os.path.join(self.folder, self.path)
 
-    def document_id(self, row: int) -> str:
-        """The id of the document in one row (1: the first)."""
-        return f"{self.source_index:02d}-{self.file_index:05d}-{row:09d}"
-
     @property
     def first_rank(self) -> int:
         """Rank of row 0: an integer below 2^63 in the order of (source, file, row)."""
@@ -104,9 +100,9 @@ def _unpacked(path: str) -> PurePosixPath:
 
 
 def document_id(rank: int) -> str:
-    """The id of the document with this rank."""
-    file = InputFile("", 0, rank >> FILE_BITS + ROW_BITS, (rank >> ROW_BITS) % (1 << FILE_BITS))
-    return file.document_id(rank % (1 << ROW_BITS))
+    """The id of the document with this rank: source, file, row (1: the first)."""
+    source, file = rank >> FILE_BITS + ROW_BITS, (rank >> ROW_BITS) % (1 << FILE_BITS)
+    return f"{source:02d}-{file:05d}-{rank % (1 << ROW_BITS):09d}"
 
 
 class SourceError(ValueError):

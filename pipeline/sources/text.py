@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import orjson
@@ -106,40 +107,24 @@ def _line_documents(lines: _Lines, max_bytes: int) -> _Documents:
             yield row, offset, line
 
 
-def _block_documents(lines: _Lines, max_bytes: int) -> _Documents:
-    """Lines between blank lines; the row is that of the first."""
+def _block_documents(lines: _Lines, max_bytes: int, ends_at_blank: bool = True) -> _Documents:
+    """Lines between blank lines, or all lines; the row is that of the first."""
     block: list[bytes | TooLong] = []
     num_bytes = first_offset = 0
     first_row = 1
     for row, (offset, line) in enumerate(lines, start=1):
-        if not isinstance(line, TooLong) and not line.strip():
+        if ends_at_blank and not isinstance(line, TooLong) and not line.strip():
             if block:
                 yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
                 block, num_bytes = [], 0
             continue
         if not block:
             first_row, first_offset = row, offset
-        num_bytes += _add_line(block, line, num_bytes, max_bytes)
+        if num_bytes <= max_bytes:
+            block.append(line)
+        num_bytes += (line.num_bytes if isinstance(line, TooLong) else len(line)) + 1
     if block:
         yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
-
-
-def _file_documents(lines: _Lines, max_bytes: int) -> _Documents:
-    file: list[bytes | TooLong] = []
-    num_bytes = 0
-    for _, line in lines:
-        num_bytes += _add_line(file, line, num_bytes, max_bytes)
-    if file:
-        yield 1, 0, _assembled(file, num_bytes, max_bytes)
-
-
-def _add_line(
-    document: list[bytes | TooLong], line: bytes | TooLong, num_bytes: int, max_bytes: int
-) -> int:
-    """Add the line unless the document is too long already; the line's bytes."""
-    if num_bytes <= max_bytes:
-        document.append(line)
-    return (line.num_bytes if isinstance(line, TooLong) else len(line)) + 1
 
 
 def _assembled(document: list[bytes | TooLong], num_bytes: int, max_bytes: int) -> bytes | TooLong:
@@ -152,7 +137,7 @@ def _assembled(document: list[bytes | TooLong], num_bytes: int, max_bytes: int) 
 _TEXT_DOCUMENTS: dict[str, Callable[[_Lines, int], _Documents]] = {
     "line": _line_documents,
     "block": _block_documents,
-    "file": _file_documents,
+    "file": partial(_block_documents, ends_at_blank=False),
 }
 
 

@@ -1,13 +1,11 @@
 """What stages leave for each other, and files of tasks."""
 
-import contextlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.reader import Form, Make, Reader, of_file
+from tests.fuzz.mutate import Make, Reader, of_file
 from tests.vocab.shard_files import write_shards
 
 _VOCABULARY = (
@@ -15,7 +13,6 @@ _VOCABULARY = (
     "서울 x"
 )
 _PIECES = _VOCABULARY.split()
-_GOLDEN = Path(__file__).parents[1] / "golden"
 _YNAT = [
     {"guid": "ynat-v1_0", "title": "국회 a", "label": "정치", "date": "2020"},
     {"guid": "ynat-v1_1", "title": "증시 b", "label": "경제", "n": [1, None]},
@@ -72,103 +69,6 @@ def _manifest(folder: Path) -> Reader:
     sound = json.loads(path.read_bytes())
     sound.pop("manifest_sha256")  # as those of before had none: else all is refused for it
     return of_file(path, read, [path.read_bytes(), _json(sound)], form="json", named="clean")
-
-
-def _plan(folder: Path) -> Reader:
-    """What an unfinished stage is a part of."""
-    from electrify.stage.folder import Stage
-    from electrify.stage.run import run_stage
-
-    stage = Stage("clean", folder / "clean", {"a": 1}, {}, resumable=True)
-
-    def read(data: bytes) -> object:
-        shutil.rmtree(stage.folder, ignore_errors=True)
-        stage.partial.mkdir(exist_ok=True)
-        (stage.partial / "plan.json").write_bytes(data)
-        return run_stage(stage, lambda partial: {})
-
-    seeds = (_json(stage.plan), b'{"stage": "clean"}')
-    return Reader(seeds, read, form="json", named="clean.partial")
-
-
-def _checkpoint(name: str) -> Make:
-    """A checkpoint with one file of it changed; its checksum is made to fit, so that what reads it
-    is reached."""
-
-    def make(folder: Path) -> Reader:
-        import torch
-        from torch import nn
-
-        from electrify.stage.folder import fingerprint
-        from model.train.checkpoint import (
-            DAMAGES,
-            Checkpoint,
-            load_latest,
-            load_model,
-            model_tensors,
-            newest_sound,
-            read_checkpoint,
-            write_checkpoint,
-        )
-        from model.train.optim import AdamW
-
-        model = nn.Linear(3, 2)
-        groups: Any = [{"params": list(model.parameters())}]
-        optimizer = AdamW(groups, (0.9, 0.999), 1e-6, bias_correction=True)
-        moments = {
-            "0/first_moment/weight": torch.ones(2, 3),
-            "0/num_steps/weight": torch.tensor(1.0),
-        }
-        written = Checkpoint(7, {"objective": "rtd"}, model_tensors(model), moments)
-        write_checkpoint(folder, written, keep=1)
-        path = folder / "checkpoint-7"
-        sound, state = (path / name).read_bytes(), json.loads((path / "state.json").read_bytes())
-
-        def read(data: bytes) -> object:
-            (path / name).write_bytes(data)
-            if name != "state.json":
-                state["sha256"][name] = fingerprint(str(path / name))
-                (path / "state.json").write_bytes(_json(state))
-            newest_sound(folder)
-            with contextlib.suppress(*DAMAGES):  # then the one before is taken
-                read_checkpoint(path)
-            load_latest(folder, model, [optimizer], identity={"objective": "rtd"})
-            load_model(path, model)
-            return "loaded"
-
-        form: Form = "json" if name == "state.json" else "bytes"
-        words = (b'"F32"', b'"I64"', b'"shape"', b'"data_offsets"', b"__metadata__")
-        # optimizer.safetensors: it is not the folder that is named but the file
-        named = "optimizer" if name.startswith("opt") else "checkpoint-7"
-        return Reader((sound,), read, words, form, named=named)
-
-    return make
-
-
-def _encoding(folder: Path) -> Reader:
-    """Texts to ids by way of distinct words are those of the tokenizer itself."""
-    import numpy as np
-
-    from vocab.shards.word_encoder import WordEncoder
-    from vocab.tokenizer import build_tokenizer
-
-    direct = build_tokenizer(_PIECES, lowercase=False)
-    direct.encode_special_tokens = True
-    encoder = WordEncoder(build_tokenizer(_PIECES, lowercase=False))
-
-    def read(data: bytes) -> object:
-        text = data.decode("utf-8", "replace")[:2000]
-        ids = np.frombuffer(encoder.encode([text])[0], encoder.dtype).tolist()
-        assert ids == direct.encode(text, add_special_tokens=False).ids, (text, ids)
-        return min(8, len(ids))
-
-    seeds = (
-        "학교에서 학생들이 3명의 선생님을 만났다. 학교는 크다.\nHello, world! hello\tworlds\n",
-        "[MASK] [SEP] [UNK] ##ing ingㅋㅋㅋ e\u0301 \u1112\u119e\u11ab ｆｕｌｌ　ｗｉｄｔｈ 漢字",
-        "a" * 300 + " " + "가" * 120 + " \u200b\ufeff\u2028 \U0001f469\u200d\U0001f4bb",
-    )
-    words = tuple(word.encode() for word in ("\u3000", "\u00a0", "##", "[MASK]", "\u119e"))
-    return Reader(tuple(text.encode() for text in seeds), read, words, errors=())
 
 
 def _tokenizer_file(folder: Path) -> Reader:
@@ -242,33 +142,7 @@ def _predictions(folder: Path) -> Reader:
     return of_file(path, read, seeds, words=words, form="lines")
 
 
-def _run_folder(name: str, content: bytes) -> Make:
-    """A file of a run that a report reads."""
-
-    def make(folder: Path) -> Reader:
-        from benchmarks.results.run_folder import read_run
-
-        def read(path: Path) -> object:
-            return read_run(folder / "run").metrics
-
-        return of_file(folder / "run" / name, read, [content], form="lines", named="run")
-
-    return make
-
-
-def _golden(folder: Path) -> Reader:
-    from benchmarks.golden.check import check_file, find_adapter, read_golden
-
-    def read(path: Path) -> object:
-        golden = read_golden(path)
-        adapter = find_adapter(golden["task"])
-        return None if adapter is None else check_file(path, golden, adapter)
-
-    seeds = sorted((path.read_bytes() for path in _GOLDEN.glob("*.json")), key=len)[:6]
-    return of_file(folder / "golden.json", read, seeds, form="json")
-
-
-def _task(name: str, file: str, seed: bytes, form: Form = "bytes") -> Make:
+def _task(name: str, file: str, seed: bytes, form: Any = "bytes") -> Make:
     """A file of a task; what its reader lets through must also become token ids."""
 
     def make(folder: Path) -> Reader:
@@ -306,22 +180,13 @@ def _task(name: str, file: str, seed: bytes, form: Form = "bytes") -> Make:
 
 
 _COLA = b"gj04\t1\t\tOur friends won't buy this.\ngj04\t0\t*\ta b\x0c c\n"
-_METRICS = b'{"kind": "train", "step": 1}\n{"kind": "valid"}\n'
 READERS: dict[str, Make] = {
     "manifest": _manifest,
-    "plan": _plan,
-    "checkpoint-state": _checkpoint("state.json"),
-    "checkpoint-model": _checkpoint("model.safetensors"),
-    "checkpoint-optimizer": _checkpoint("optimizer.safetensors"),
-    "encoding": _encoding,
     "tokenizer.json": _tokenizer_file,
     "shard-index": _index,
     "shard-tokens": _arrays("tokens"),
     "shard-offsets": _arrays("offsets"),
     "predictions": _predictions,
-    "run-report": _run_folder("clean.partial/report.json", b'{"documents": 3, "removed": []}'),
-    "run-metrics": _run_folder("pretrain.partial/metrics.jsonl", _METRICS),
-    "golden": _golden,
     "task-cola": _task("glue-cola", "train.tsv", _COLA),
     "task-ynat": _task("klue-ynat", "ynat.json", _json(_YNAT), "json"),
     "task-ner": _task("klue-ner", "ner.tsv", _NER),

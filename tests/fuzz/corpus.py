@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.reader import Form, Make, Reader, of_file
+from tests.fuzz.mutate import Make, Reader, of_file
 
 _MAX_LINE_BYTES = 5_000
 _REASONS = {
@@ -41,16 +41,6 @@ _DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" xml:lang
 </revision></page><page><title>T:x</title><ns>10</ns><revision><text>no</text></revision></page>
 </mediawiki>
 """.encode()
-_DTD = b"""<?xml version="1.0"?><!DOCTYPE mediawiki [<!ENTITY a "aaaaaaaaaa">
-<!ENTITY b "&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>
-<mediawiki><page><title>&b;</title><ns>0</ns><revision><text>&b; &c;</text></revision></page>
-</mediawiki>"""
-_WIKITEXT = (
-    "'''Seoul''' ({{lang|ko|서울}}) is the [[capital city|capital]] of [[Korea]].<ref>a</ref>\n"
-    "{| class=x\n|-\n| a || b\n|}\n== History ==\n* one\n* two [http://a.example b]\n"
-    "[[File:a.jpg|thumb|A [[b]] c]] <math>x^2</math> <!-- c -->\n\n-{zh-hans:a;zh-hant:b}-\n"
-    "{{정보|이름=[[서울]]|{{a|{{b}}}}}}\n&nbsp;__NOTOC__ ''기울임'' <nowiki>[[x]]</nowiki>".encode()
-)
 _MARKUP = (
     b"{{ }} [[ ]] {| |} <ref </ref> <!-- --> <nowiki> <math> == ''' -{ }- &#x110000; <page> "
     b"</page> <text> </text> <redirect/> ]> &a; <![CDATA[ <?x?> &#xD800; <!DOCTYPE"
@@ -89,17 +79,13 @@ _TOML_WORDS = (
     *b"[ ] [[ ]] = . { } inf -nan 0x10 [clean] [[clean.sources]] pretrain.size=7 encode=1".split(),
     *(b'output_dir = "\\u0000"\n', b"seed = -1\n", b'encoding = "rot13"', b'language = "../x"'),
 )
-_OVERRIDES = (
-    *b"pretrain.num_steps=20 name='a' clean.sources=[] pretrain.size=base a.b.c=1 = x".split(),
-    b"evaluate.seeds=[0, 1]",
-)
 
 
 def _source(
     name: str,
     *seeds: bytes,
     words: list[bytes] | None = None,
-    form: Form = "bytes",
+    form: Any = "bytes",
     pack: Callable[[bytes], bytes] | None = None,
     **options: Any,
 ) -> Make:
@@ -116,9 +102,9 @@ def _source(
         path = folder / name
         source = Source.model_validate({"language": "ko", "path": "x", **options}, strict=False)
 
-        def read(data: bytes) -> object:
+        def read(data: bytes) -> None:
             path.write_bytes(data if pack is None or data.startswith(magic) else pack(data))
-            last, seen = 0, []
+            last = 0
             for item in read_file(InputFile(str(path), len(data), 0, 0), source, _MAX_LINE_BYTES):
                 assert item.row >= last, (item.row, last)
                 last = item.row
@@ -127,19 +113,11 @@ def _source(
                 else:
                     assert isinstance(item, Fault), item
                     assert item.reason in _REASONS, item
-                seen.append(getattr(item, "reason", ""))
-            return tuple(seen[:6])
 
         packed = [pack(seed) for seed in seeds[:1]] if pack else []
         return Reader((*seeds, *packed), read, tuple(words or ()), form, errors=())
 
     return make
-
-
-def _zstd(data: bytes) -> bytes:
-    import pyarrow as pa
-
-    return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
 def _parquet(folder: Path) -> Reader:
@@ -158,15 +136,6 @@ def _parquet(folder: Path) -> Reader:
     return _source("a.parquet", *seeds, words=[b"PAR1"], kind="parquet")(folder)
 
 
-def _wikitext(folder: Path) -> Reader:
-    from pipeline.sources.wikitext import plain_text
-
-    def read(data: bytes) -> object:
-        return min(8, plain_text(data.decode("utf-8", "surrogateescape")).count("\n"))
-
-    return Reader((_WIKITEXT,), read, tuple(_MARKUP), errors=())
-
-
 def _cleaning(folder: Path) -> Reader:
     from electrify.config.load import parse_config
     from pipeline.rules.order import document_rules
@@ -175,11 +144,10 @@ def _cleaning(folder: Path) -> Reader:
     config = parse_config({"name": "fuzz", "output_dir": "out", "clean": {"sources": [source]}})
     rules = document_rules(config.clean.sources[0], config.clean)
 
-    def read(data: bytes) -> object:
+    def read(data: bytes) -> None:
         outcome = rules.clean(data.decode("utf-8", "replace"))
         if outcome.drop is None:
             outcome.text.encode()  # what stays can be stored
-        return outcome.drop.reason if outcome.drop else "kept"
 
     return Reader((_DOCUMENT,), read, errors=())
 
@@ -190,19 +158,6 @@ def _toml(folder: Path) -> Reader:
     return of_file(folder / "run.toml", load_config, [_TOML], words=_TOML_WORDS)
 
 
-def _overrides(folder: Path) -> Reader:
-    from electrify.config.load import load_config
-
-    path = folder / "run.toml"
-    path.write_bytes(_TOML)
-
-    def read(data: bytes) -> object:
-        # as the command line gives them: bytes that are no UTF-8 come as lone surrogates
-        return load_config(path, data.decode("utf-8", "surrogateescape").split("\n")[:4]).name
-
-    return Reader(_OVERRIDES, read, (*_TOML_WORDS, *_OVERRIDES))
-
-
 _KOREAN = "가나다 한국어 글입니다.\nabc\n\n둘째 글"
 READERS: dict[str, Make] = {
     "jsonl": _source("a.jsonl", *_JSON_LINES, form="lines", kind="jsonl"),
@@ -210,16 +165,11 @@ READERS: dict[str, Make] = {
         "a.jsonl", *_JSON_LINES, form="lines", kind="jsonl", thread_field="thread"
     ),
     "jsonl-gzip": _source("a.jsonl.gz", *_JSON_LINES, pack=gzip.compress, kind="jsonl"),
-    "text-zstd": _source("a.txt.zst", *_TEXTS, pack=_zstd, kind="text"),
     "text-blocks": _source("a.txt", *_TEXTS, kind="text", document="block"),
     "text-utf-16": _source("a.txt", _KOREAN.encode("utf-16"), kind="text", encoding="utf-16"),
     "wet": _source("a.wet", _WET, words=_WET_WORDS, kind="wet"),
-    "wikipedia": _source(
-        "a.xml.bz2", _DUMP, _DTD, words=_MARKUP, pack=bz2.compress, kind="wikipedia"
-    ),
-    "wikitext": _wikitext,
+    "wikipedia": _source("a.xml.bz2", _DUMP, words=_MARKUP, pack=bz2.compress, kind="wikipedia"),
     "parquet": _parquet,
     "cleaning": _cleaning,
     "config": _toml,
-    "config-set": _overrides,
 }

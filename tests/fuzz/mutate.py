@@ -1,11 +1,13 @@
-"""Inputs made from sound ones: bytes changed anyhow, and JSON changed as JSON."""
+"""Readers with sound inputs, and inputs made from these: bytes changed anyhow, JSON as JSON."""
 
 import json
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
-MAX_BYTES = 20_000  # of an input that goes on into others
+_MAX_BYTES = 40_000
 _DEEP = 3_000  # levels: more than Python's stack takes
 _TOKENS: tuple[bytes, ...] = (
     *b"{ } [ ] , : = # null true NaN -1 0 1e999 ../../x /etc/passwd %s%n <script> ]]>".split(),
@@ -19,53 +21,81 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
-def mutated(data: bytes, other: bytes, rng: random.Random, words: Sequence[bytes] = ()) -> bytes:
-    """One to four changes of `data`; `other` is what pieces are taken from, `words` what the
-    format knows. Once in 300 the input gets deep."""
+@dataclass(frozen=True)
+class Reader:
+    """One reader with all it needs beside the input.
+
+    `read` raises nothing but `errors`, whose message holds `named`. All else is a fault: so is an
+    `AssertionError`, by which `read` says that a result is wrong.
+    """
+
+    seeds: tuple[bytes, ...]
+    read: Callable[[bytes], object]
+    words: tuple[bytes, ...] = ()  # that the format knows
+    form: Literal["bytes", "json", "lines"] = "bytes"  # changed as JSON, half of the time
+    named: str = ""
+    errors: tuple[type[Exception], ...] = (ValueError,)
+
+
+Make = Callable[[Path], Reader]  # with a folder of its own
+
+
+def of_file(
+    path: Path, read: Callable[[Path], Any], seeds: Iterable[bytes], **options: Any
+) -> Reader:
+    """A reader of a file, whose errors name it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def run(data: bytes) -> object:
+        path.write_bytes(data)
+        return read(path)
+
+    return Reader(tuple(seeds), run, **{"named": path.name} | options)
+
+
+def mutated(reader: Reader, rng: random.Random) -> bytes:
+    """One to four changes of a sound input. Once in 300 the input gets deep."""
+    data = rng.choice(reader.seeds)
+    if reader.form != "bytes" and rng.random() < 0.5:
+        return _mutated_json(data, reader.form, rng)
     if rng.random() < 1 / 300:
         opening = rng.choice((b"[", b'{"a":', b"<a>", b"{{", b"(", b"a.", b"\t", "가".encode()))
         return data[: rng.randint(0, len(data))] + opening * _DEEP
     for _ in range(rng.choice((1, 1, 2, 4))):
-        data = _changed(data, other, rng, words)
-    return data[: 2 * MAX_BYTES]
+        data = _changed(data, rng.choice(reader.seeds), rng, reader.words)
+    return data[:_MAX_BYTES]
 
 
-def mutated_json(text: bytes, rng: random.Random) -> bytes:
-    """One to three values of a JSON text exchanged, removed, doubled or put inside others;
-    `ValueError` if it is none."""
-    holder: list[Any] = [json.loads(text)]
+def _mutated_json(text: bytes, form: str, rng: random.Random) -> bytes:
+    """Values of a JSON text, or of one line, exchanged, removed, doubled or put inside others."""
+    lines = text.split(b"\n") if form == "lines" else [text]
+    place = rng.randrange(len(lines))
+    try:
+        holder: list[Any] = [json.loads(lines[place])]
+    except ValueError:
+        return text
     for _ in range(rng.choice((1, 1, 2, 3))):
         _change_value(holder, rng)
-    return json.dumps(holder[0], ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
-
-
-def mutated_line(data: bytes, rng: random.Random) -> bytes:
-    """As `mutated_json`, of one line of JSON lines."""
-    lines = data.split(b"\n")
-    place = rng.randrange(len(lines))
-    lines[place] = mutated_json(lines[place], rng)
+    changed = json.dumps(holder[0] if holder else None, ensure_ascii=rng.random() < 0.5)
+    lines[place] = changed.encode("utf-8", "surrogatepass")
     return b"\n".join(lines)
 
 
 def _changed(data: bytes, other: bytes, rng: random.Random, words: Sequence[bytes]) -> bytes:
     start, stop = _span(data, rng)
     first, last = _span(other, rng)
-    way = rng.randrange(6)
-    if way == 0:  # bits
-        bits = bytes(b ^ (1 << rng.randrange(8)) for b in data[start : start + 2])
-        return data[:start] + bits + data[start + len(bits) :]
-    if way == 1:
-        return data[:start] + data[stop:]
-    if way == 2:
-        return data[:start] + data[start:stop] * rng.choice((2, 3, 40)) + data[stop:]
-    if way == 3:
-        return data[:start] + other[first:last] + data[stop:]
-    if way == 4:
-        lines = data.split(b"\n")
-        lines[rng.randrange(len(lines))] = rng.choice((*lines, *words, *_TOKENS))
-        return b"\n".join(lines)
     token = rng.choice(words) if words and rng.random() < 0.5 else rng.choice(_TOKENS)
-    return data[:start] + token + data[rng.choice((start, stop)) :]
+    between = rng.choice(
+        (
+            bytes(b ^ (1 << rng.randrange(8)) for b in data[start:stop][:2]) + data[start:stop][2:],
+            b"",
+            data[start:stop] * rng.choice((2, 3, 40)),
+            other[first:last],
+            token,
+            data[start:stop] + token,
+        )
+    )
+    return data[:start] + between + data[stop:]
 
 
 def _span(data: bytes, rng: random.Random) -> tuple[int, int]:
@@ -79,20 +109,16 @@ def _change_value(holder: list[Any], rng: random.Random) -> None:
         for place in _containers(holder)
         for key in (list(place) if isinstance(place, dict) else range(len(place)))
     ]
+    if not places:
+        return
     (place, key), (donor, other_key) = rng.choice(places), rng.choice(places)
-    way, value = rng.randrange(5), place[key]
-    if way == 0 and place is not holder:
+    way, value = rng.randrange(4), place[key]
+    if way == 0:
         del place[key]
     elif way == 1:
         place[key] = json.loads(json.dumps(donor[other_key]))
     elif way == 2:
         place[key] = [value] if rng.random() < 0.5 else {"a": value}
-    elif way == 3 and isinstance(value, dict) and value:
-        name = rng.choice(list(value))
-        value[rng.choice((name.upper(), "", "../x", "\ud800"))] = value.pop(name)
-    elif way == 3 and isinstance(value, str):
-        cut = rng.randint(0, len(value))
-        place[key] = value[:cut] + rng.choice(("", "\0", "\ud800", "\t", "-", "가")) + value[cut:]
     else:
         place[key] = json.loads(json.dumps(rng.choice(_VALUES)))
 

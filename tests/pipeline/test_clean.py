@@ -213,8 +213,10 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
     ]
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    clean(_config(tmp_path, [path]), [], overwrite=False)
+    source = {"name": "책", "licence": "MIT"}
+    clean(_config(tmp_path, [path], source), [], overwrite=False)
     folder = tmp_path / "out" / "clean"
+    assert {(row["source"], row["licence"]) for row in _documents(folder)} == {("책", "MIT")}
     assert [(row["id"][-1], row["source_id"]) for row in _documents(folder)] == [
         ("1", "글-0"),
         ("6", "7"),
@@ -342,14 +344,3 @@ def test_benchmark_texts_are_removed(tmp_path):
     assert "benchmark texts" in before
     clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
     assert [row["detail"] for row in _removed(out)] == [f"문답: sentence: {_sentence(0)[:-1]}"]
-
-
-def test_text_and_parquet_sources_side_by_side(tmp_path):
-    (tmp_path / "b.txt").write_text(f"{_sentence(1)}\n\n{_sentence(2)}\n", encoding="utf-8")
-    source = {"kind": "text", "language": "ko", "name": "책", "licence": "MIT"}
-    clean(_config(tmp_path, [tmp_path / "*.txt"], source), [], overwrite=False)
-    rows = _documents(tmp_path / "out" / "clean", ["id", "language", "source", "licence"])
-    assert [tuple(row.values()) for row in rows] == [
-        ("00-00000-000000001", "ko", "책", "MIT"),
-        ("00-00000-000000003", "ko", "책", "MIT"),
-    ]

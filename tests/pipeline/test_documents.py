@@ -7,12 +7,18 @@ import pyarrow as pa
 import pytest
 
 from pipeline import documents
-from pipeline.documents import DOCUMENT_SCHEMA, Document, ParquetParts, document_paths, read_rows
+from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, document_paths, read_rows
 
 
 def _rows(count):
     return [
-        Document(f"{i:05d}", f"글 {i} " * 5, "ko", "s", None if i % 2 else "u", None).row()
+        dict(
+            zip(
+                DOCUMENT_SCHEMA.names,
+                (f"{i:05d}", f"글 {i} " * 5, "ko", "s", None if i % 2 else "u", None, None),
+                strict=True,
+            )
+        )
         for i in range(count)
     ]
 

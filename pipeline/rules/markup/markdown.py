@@ -8,6 +8,7 @@ its backticks: they protect what stands in them.
 
 import re
 
+from pipeline.rules.characters import SHORT
 from pipeline.rules.markup.html import TAG_NAMES
 
 # What sites add to Markdown: macros, directives, includes, attributes; and reStructuredText.
@@ -320,7 +321,6 @@ def remove_references(text: str) -> str:
     return text
 
 
-_SHORT = 400  # characters
 _INLINE_MARK = re.compile(r"[*_\[\\`{]|:::|%%|#@|-\*-|<xref:")
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n((?:(?!\1)[^\n]*+\n){1,500}+)\1[ \t]*(?:\n|\Z)")
 _FRONT_LINE = re.compile(
@@ -342,7 +342,7 @@ _TITLE_END = re.compile(
 def remove_markdown(text: str) -> str:
     """One round over all marks that the text holds."""
     # in a long text one look costs as much as all of them
-    if len(text) < _SHORT and not (
+    if len(text) < SHORT and not (
         text[:1] in _MARKS or _INLINE_MARK.search(text) or _MARKED.search(text)
     ):
         return text

@@ -32,7 +32,7 @@ def _duplicates(groups, order):
 
 
 @given(st.lists(st.lists(st.sampled_from(["가", "나", "다 라", "다\n라", "A b", "a  B"]))))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_equals_a_set_whatever_the_order_of_arrival(texts):
     rank = 0
     groups = []
@@ -55,12 +55,6 @@ def test_equals_a_set_whatever_the_order_of_arrival(texts):
     assert [of_group.size_of for of_group in _clusters(groups, list)] == [
         {rank: sizes[rank] + 1 for rank, _ in rows if rank in sizes} for rows in groups
     ]
-
-
-def test_what_makes_two_texts_equal():
-    assert text_hash("한글 Text\n\n끝") == text_hash(" 한글  tEXT 끝")
-    assert text_hash("한글") != text_hash("한 글")
-    assert len(text_hash("")) == 16
 
 
 def test_large_ranks_survive_packing():

@@ -37,7 +37,7 @@ def _hashes(texts):
 
 
 @given(st.lists(st.text(ALPHABET, max_size=40), max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 def test_equal_shingles_have_equal_hashes_and_no_others(texts):
     known = {}
     for text, hashes in zip(texts, _hashes(texts), strict=True):
@@ -49,7 +49,7 @@ def test_equal_shingles_have_equal_hashes_and_no_others(texts):
 
 
 @given(st.lists(st.text(ALPHABET, max_size=30), max_size=6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30)
 def test_texts_of_a_batch_do_not_touch_each_other(texts):
     together = shingle(texts)
     keys = band_keys(together, 4, 3)
@@ -59,38 +59,6 @@ def test_texts_of_a_batch_do_not_touch_each_other(texts):
             alone.hashes.tolist()
         )
         assert keys[index].tolist() == band_keys(alone, 4, 3)[0].tolist()
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Der Straße nach, 12.5 km!", "der STRASSE nach 3,75 ＫＭ"),
-        ("2024년 1월 결산 보고서를 낸다", "1999년 12월 결산 보고서를 낸다."),
-        ("각하의 뜻을 따른다", unicodedata.normalize("NFD", "각하의 뜻을 따른다")),
-        ("日本国憲法、前文。", "日本国 憲法　前文"),
-    ],
-)
-def test_case_numbers_marks_and_forms_do_not_count(one, other):
-    assert _hashes([one]) == _hashes([other])
-
-
-def test_korean_is_cut_into_words_and_japanese_into_characters():
-    assert len(_hashes(["나는 오늘 아침에 밥을 두 그릇 먹었다"])[0]) == 7 - 4
-    assert len(_hashes(["今日は朝ご飯を"])[0]) == 7 - 4
-    assert len(_hashes(["두 낱말"])[0]) == 1
-    assert _hashes(["", "...", "!? \n"]) == [[], [], []]
-
-
-def test_words_longer_than_the_table_of_powers():
-    long = "ab" * 5000
-    assert _hashes([long]) == _hashes([long])
-    assert _hashes([long]) != _hashes([long + "a"])
-
-
-def test_a_text_without_shingles_has_no_key():
-    keys = band_keys(shingle(["", "한 두 마디", "..."]), 5, 2)
-    assert keys[0].tolist() == keys[2].tolist() == [0] * 5
-    assert keys[1].all()
 
 
 def test_bands_agree_as_often_as_the_theory_says():

@@ -20,26 +20,13 @@ _CHARACTERS = st.sampled_from(
 
 
 @given(st.lists(_CHARACTERS | st.characters(), max_size=20).map("".join))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=200)
 def test_twice_is_once_and_composed(text):
     once = normalise_hangul(text)
     assert normalise_hangul(once) == once
     assert unicodedata.is_normalized("NFC", once)
-
-
-@pytest.mark.parametrize("character", [chr(code) for code in range(0x1100, 0x1113)])
-def test_a_lead_by_itself_is_what_unicode_maps_the_letter_to(character):
-    letter = normalise_hangul(character)
-    assert unicodedata.normalize("NFKC", letter) == character
-    assert 0x3131 <= ord(letter) <= 0x3163
-
-
-@pytest.mark.parametrize(
-    "code", [code for code in range(0xFFA1, 0xFFDD) if unicodedata.category(chr(code)) == "Lo"]
-)
-def test_half_width_jamo_are_what_unicode_says(code):
-    expected = chr(int(unicodedata.decomposition(chr(code)).split()[1], 16))
-    assert normalise_hangul(chr(code)) == expected
+    if len(text) == 1 and "\u1100" <= text <= "\u1112":  # a lead by itself
+        assert unicodedata.normalize("NFKC", once) == text
 
 
 @pytest.mark.parametrize(
@@ -49,7 +36,7 @@ def test_half_width_jamo_are_what_unicode_says(code):
         ("ᄏᄏᄏ", "ㅋㅋㅋ"),
         ("가\u11a8\u11a8", "각ㄱ"),
         ("ᄀ\u1160", "ㄱ"),  # with the filler of the missing vowel
-        ("ＡＢＣ１２３", "ABC123"),
+        ("ＡＢＣ１２３ﾡￜ", "ABC123ㄱㅣ"),
         ("안녕！！ 정말？", "안녕!! 정말?"),
         ("시ㆍ도지사 3ㆍ1운동", "시·도지사 3·1운동"),
         ("국어・영어‧수학", "국어·영어·수학"),
@@ -129,8 +116,3 @@ def test_cp949_read_as_latin_is_repaired_in_korean_only():
     broken = "안녕하세요".encode("cp949").decode("latin-1")
     assert repair_korean_mojibake(f"({broken})") == "(안녕하세요)"
     assert "안녕" not in repair_mojibake(broken)
-
-
-def test_lost_bytes_are_not_guessed():
-    assert "\ufffd" not in repair_mojibake("caf\u00c3 au lait")
-    assert repair_mojibake("안\ufffd녕") == "안\ufffd녕"

@@ -21,6 +21,7 @@ from pipeline.rules.markup.wiki import remove_aozora, remove_wikitext
         ("앞<STYLE>p {}</style >뒤", "앞\n뒤"),
         ("앞<!-- <p>숨은\n글 -->뒤", "앞뒤"),
         ("<!DOCTYPE html>글", "\n글"),
+        ("Write `&lt;` for `<` and a &lt; b", "Write `&lt;` for `<` and a < b"),
         ("3 &lt; 4 &amp;&nbsp;5 &#44032;&#xAC01;", "3 < 4 &\xa05 가각"),
     ],
 )
@@ -60,7 +61,9 @@ def test_text_that_is_no_markup_stays(text):
         ("{{lang|en|Seoul}}서울", "서울"),
         ("{{정보상자\n| 이름 = 가\n}}글", "글"),
         ("== 역사 ==\n글\n=== 근대 ===", "역사\n글\n근대"),
-        ("= Title =", "Title"),
+        ("= Title =\n= = Life = =\n= = = Early = = =", "Title\nLife\nEarly"),
+        ("2 @,@ 500 well @-@ known ; 3 @.@ 5", "2,500 well-known ; 3.5"),
+        ("a @ b, x @y, a = = b", "a @ b, x @y, a = = b"),
         ("말<ref>책, 3쪽</ref>이다<ref name=a/>.", "말이다."),
         ("'''굵게''' ''기울게''", "굵게 기울게"),
         ("__TOC__글", "글"),

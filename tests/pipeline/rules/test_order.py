@@ -8,18 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Source
-from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.markup.wiki import remove_wikitext
-from pipeline.rules.normalize import clean_text, remove_urls
 from pipeline.rules.order import (
-    CONTEXT_CHARACTERS,
     WINDOW_CHARACTERS,
     document_rules,
     excerpt,
     mask_excerpt,
 )
-from pipeline.rules.quality import Parts
 
 # pieces that meet each other badly, between any characters at all
 _PIECES = [
@@ -38,11 +33,9 @@ _PIECES = [
 ]
 _TEXTS = st.lists(st.sampled_from(_PIECES) | st.characters(codec=None), max_size=25).map("".join)
 _CHOICES = [
-    {},
     {"profile": "web"},
     {"profile": "comments", "hanja": "drop"},
-    {"max_repeats": 1, "hanja": "drop"},
-    {"code": "ja"},
+    {"code": "ja", "max_repeats": 1},
     {"code": "en", "max_repeats": 0},
 ]
 
@@ -54,7 +47,7 @@ def _rules(code="ko", profile="none", **options):
 
 @pytest.mark.parametrize("options", _CHOICES)
 @given(text=_TEXTS | st.text("가ㅋa1 \n.~^'\"!;(", max_size=30))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200)
 def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text):
     rules = _rules(remove_foreign_lines=True, **options)
     outcome = rules.clean(text)
@@ -74,8 +67,8 @@ def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text
 @pytest.mark.parametrize(
     "piece",
     [
-        *("[", "[a](", "![", "[a]: ", "**", "_a ", "{{a(", "|a", "> ", "`a <", "\\", "---\n"),
-        *("<a>b", "<!--", "&#", "http://a", "](http://a ", "1-", "a@", "010-1234-", "''a", "ⓒ"),
+        *("[", "[a](", "**", "_a ", "{{a(", "|a", "> ", "`a <", "---\n"),
+        *("<a>b", "<!--", "http://a", "1-", "a@", "010-1234-", "''a"),
     ],
 )
 def test_a_long_row_of_one_mark_comes_to_an_end(piece):
@@ -112,13 +105,6 @@ def test_what_is_shown_of_the_rules():
     assert _rules().changes("바뀔 것이 없는 글") == []
 
 
-def test_options_turn_rules_off():
-    text = "문의는 hong@naver.com 으로 주십시오.\n무단전재 및 재배포 금지"
-    outcome = _rules(mask_pii=False, remove_boilerplate=False).clean(text)
-    assert outcome.text == text
-    assert outcome.altered == {}
-
-
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
@@ -143,15 +129,6 @@ def test_rules_differ_by_language():
     assert _rules("de", **options).clean(text).drop is not None
 
 
-def test_foreign_lines_go_if_asked():
-    english = "The weather was fine today, so we walked along the river for a long time."
-    text = f"오늘은 날씨가 좋았다.\n{english}\n그래서 강가를 오래 걸었다."
-    assert _rules().clean(text).text == text
-    outcome = _rules(remove_foreign_lines=True).clean(text)
-    assert outcome.text == "오늘은 날씨가 좋았다.\n그래서 강가를 오래 걸었다."
-    assert outcome.altered["foreign_lines_removed"] == 1
-
-
 def test_rules_go_to_workers():
     rules = _rules(profile="web")
     text = "<b>문의</b>는 hong@naver.com 으로 주십시오."
@@ -168,39 +145,17 @@ def test_an_excerpt_shows_the_first_difference(one, other, start):
     assert len(right) <= WINDOW_CHARACTERS + 2
 
 
-def test_an_excerpt_by_hand():
-    assert excerpt("a\u200bb", "ab") == "a\\u200bb  →  ab"
-    long = "가" * 500
-    left, _ = excerpt(f"{long}<b>{long}", long + long).split("  →  ")
-    assert (
-        left
-        == f"…{'가' * CONTEXT_CHARACTERS}<b>{'가' * (WINDOW_CHARACTERS - CONTEXT_CHARACTERS - 3)}…"
-    )
-
-
-def test_a_mask_is_shown_though_another_stands_before_it():
+def test_a_mask_is_shown_without_the_data_though_others_stand_beside_it():
     before = f"mail a@b.kr {'말 ' * 100}call 010-1234-5678 now"
     after = before.replace("a@b.kr", "<email>").replace("010-1234-5678", "<phone>")
     assert "mail a@*** 말" in mask_excerpt(before, after, "<email>")
     left, right = mask_excerpt(before, after, "<phone>").split("  →  ")
     assert "call 01*** now" in left
     assert "call <phone> now" in right
-
-
-def test_an_excerpt_shows_no_personal_data_though_several_follow_one_another():
     before = "write to kim.gu@hanmail.net, lee@naver.com or 010-2345-6789 today"
-    after = "write to <email>, <email> or <phone> today"
-    for mask, start in (("<email>", "to ki***, <email>"), ("<phone>", "or 01*** today")):
-        shown = mask_excerpt(before, after, mask)
-        assert start in shown
-        assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))
-
-
-def test_rule_changes_are_those_of_each_rule_in_turn():
-    rules = (("upper", str.upper), ("strip", str.strip), ("same", lambda text: text))
-    changes = []
-    clean_text(" a ", rules, lambda *change: changes.append(change))
-    assert changes == [("upper", " a ", " A "), ("strip", " A ", "A")]
+    shown = mask_excerpt(before, "write to <email>, <email> or <phone> today", "<phone>")
+    assert "or 01*** today" in shown
+    assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))
 
 
 def _clean(text, language="en", profile="documentation"):
@@ -211,21 +166,6 @@ def _clean(text, language="en", profile="documentation"):
 def test_a_bracket_that_closes_a_tag_is_no_quotation():
     text = 'Alles, das\n<a href="/x"\n>Fließtext</a\n> annimmt.'
     assert _clean(text, "de").text == "Alles, das\nFließtext annimmt."
-
-
-def test_entities_that_are_spoken_of_stay():
-    assert remove_html("Write `&lt;` for `<` and a &lt; b") == "Write `&lt;` for `<` and a < b"
-
-
-def test_addresses_go_with_their_brackets():
-    assert remove_urls("Paper [https://a.org/x?id=1], code (http://b.org).") == "Paper , code ."
-    assert remove_urls("get(http://b.org)") == "get()"
-
-
-def test_wikitext_is_put_together():
-    text = "= Title =\n= = Life = =\n= = = Early = = =\n2 @,@ 500 well @-@ known ; 3 @.@ 5"
-    assert remove_wikitext(text) == "Title\nLife\nEarly\n2,500 well-known ; 3.5"
-    assert remove_wikitext("a @ b, x @y, a = = b") == "a @ b, x @y, a = = b"
 
 
 def test_blocks_of_data_go_and_short_ones_stay():
@@ -242,21 +182,6 @@ def test_pages_that_repeat_a_schema_are_kept_for_their_words():
     outcome = _clean(page)
     assert outcome.drop is None
     assert outcome.text == f"letters\n\n{words}"
-
-
-def test_lists_of_names_are_not_taken_for_their_bullets():
-    """At any length: every n-th word of such a list may be a bullet."""
-    for num in range(200, 2000, 37):
-        words = Parts(" ".join(f"* name{n}" for n in range(num)), "en").sample
-        assert 0.4 < sum(word == "*" for word in words) / len(words) < 0.6
-
-
-def test_a_sample_is_of_words_of_the_text_in_their_order():
-    for num in (1, 299, 300, 301, 700, 5003):
-        sample = [int(word) for word in Parts(" ".join(map(str, range(num))), "en").sample]
-        assert sample == sorted(set(sample))
-        assert min(num, 150) <= len(sample) <= 300
-        assert sample[-1] >= 0.98 * (num - 1)
 
 
 def test_english_comments_make_no_foreign_document():

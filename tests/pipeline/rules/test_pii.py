@@ -90,7 +90,3 @@ def test_business_numbers_need_their_check_digit(number):
     for digit in range(10):
         text = f"등록 {nine[:3]}-{nine[3:5]}-{nine[5:]}{digit}"
         assert ("business" in mask_pii(text, "ko")[1]) == (digit == _business(nine))
-
-
-def test_korean_forms_are_for_korean():
-    assert mask_pii("900101-1234567 02-345-6789", "de")[1] == {}

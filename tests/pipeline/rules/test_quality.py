@@ -13,7 +13,6 @@ from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityL
 from pipeline.rules.data import read_table
 from pipeline.rules.language import foreign_language
 from pipeline.rules.quality import RULES, has_no_letters, limits_for, quality
-from pipeline.rules.scripts import has_spaces
 from pipeline.rules.text_parts import SHORT, Parts, most_in_a_bin, repeated_fraction, top_fraction
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
@@ -29,7 +28,7 @@ def _keys(words):
 
 
 @given(_WORDS, st.integers(1, 6))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_repeated_fraction_is_that_of_a_set_of_runs(words, size):
     seen: set[tuple[str, ...]] = set()
     inside = np.zeros(len(words), dtype=bool)
@@ -43,7 +42,7 @@ def test_repeated_fraction_is_that_of_a_set_of_runs(words, size):
 
 
 @given(_WORDS, st.integers(1, 6))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_top_fraction_is_that_of_a_counter(words, size):
     counts = Counter(_runs(words, size))
     highest = max(counts.values(), default=0)
@@ -63,7 +62,7 @@ _ANY_WORDS = st.lists(
 
 
 @given(_ANY_WORDS, st.sampled_from(["en", "ko", "ja"]), st.sampled_from([0.0, 0.1, 0.3, 0.6, 1, 2]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150)
 def test_a_text_that_a_bound_lets_pass_keeps_the_limit(words, language, limit):
     parts = Parts(" ".join(words), language)
     for rule in RULES:
@@ -73,11 +72,10 @@ def test_a_text_that_a_bound_lets_pass_keeps_the_limit(words, language, limit):
 
 
 @given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja", "th", "ceb"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50)
 def test_no_text_makes_a_rule_fail(text, language):
-    for profile in ("web", "comments", "encyclopaedia", "documentation", "speech"):
+    for profile in get_args(Profile):
         quality(text, language, limits_for(language, profile))
-    assert quality(text, language, limits_for(language, "none")) is None
 
 
 PROSE = {
@@ -101,14 +99,6 @@ PROSE = {
 }
 
 
-@pytest.mark.parametrize("language", PROSE)
-@pytest.mark.parametrize(
-    "profile", ["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
-)
-def test_prose_passes_every_profile(language, profile):
-    assert quality(PROSE[language], language, limits_for(language, profile)) is None
-
-
 @pytest.mark.parametrize(
     ("reason", "language", "text"),
     [
@@ -126,21 +116,16 @@ def test_prose_passes_every_profile(language, profile):
         ("symbols", "en", "#this is #one of #the tags #that we #have to #make for you " * 6),
         ("script_letters", "ko", "가 " + PROSE["en"] * 3),
         ("lorem_ipsum", "en", PROSE["en"] + " lorem ipsum dolor sit amet"),
+        ("few_words", "ja", "昨日は雨"),
+        ("top_2gram", "en", " ".join(f"word{n} and" for n in range(99)) + " buy the watch" * 60),
     ],
 )
 def test_web_pages_that_break_a_rule(reason, language, text):
+    for profile in get_args(Profile):
+        assert quality(PROSE[language], language, limits_for(language, profile)) is None
     drop = quality(text, language, limits_for(language, "web"))
     assert drop is not None
     assert drop.reason == reason
-
-
-def test_repetition_is_found_between_other_words():
-    fresh = [f"word{index} and" for index in range(100)]
-    loop = "buy the cheap watch from our shop today "
-    text = " ".join(fresh[:50]) + " " + loop * 20 + " ".join(fresh[50:])
-    drop = quality(text, "en", limits_for("en", "web"))
-    assert drop is not None
-    assert drop.reason in {"top_2gram", "top_3gram", "top_4gram", "duplicate_ngrams"}
 
 
 def test_no_letters():
@@ -152,19 +137,8 @@ def test_no_letters():
         assert drop.reason == "no_letters"
 
 
-def test_every_limit_has_its_rule():
-    assert {rule.limit for rule in RULES} == set(QualityLimits.model_fields)
-
-
-_PROFILES = get_args(Profile)
-
-
-def test_none_has_no_limits_even_with_overrides():
-    assert limits_for("ko", "none", QualityLimits(min_words=5)) == QualityLimits()
-
-
-@pytest.mark.parametrize("profile", [name for name in _PROFILES if name != "none"])
-@pytest.mark.parametrize("language", ["ko", "en", "ja", "zh", "ar", "ceb", "th"])
+@pytest.mark.parametrize("profile", get_args(Profile))
+@pytest.mark.parametrize("language", ["ko", "zh", "ceb"])
 def test_web_is_the_strictest(language, profile):
     web = limits_for(language, "web").model_dump()
     other = limits_for(language, profile).model_dump()
@@ -173,13 +147,6 @@ def test_web_is_the_strictest(language, profile):
             continue
         assert web[name] is not None
         assert limit <= web[name] if name.startswith("min") else limit >= web[name]
-
-
-def test_word_lengths_are_no_matter_without_spaces():
-    assert not has_spaces("ja")
-    assert not has_spaces("th")
-    assert has_spaces("ko")
-    assert limits_for("zh", "web").max_mean_word_length is None
 
 
 def test_a_language_goes_before_all_and_both_before_the_profile():
@@ -232,12 +199,15 @@ def test_languages_have_only_limits_and_words_that_are_read():
         assert len(row.get("max_duplicate_ngrams", "5-10..")) == 6
 
 
-_SPACED = st.lists(
-    st.sampled_from(["가", "나다", "a", "bc", "漢", " ", "  ", "\n", "\n\n"]), min_size=600
+_SPACED = st.builds(
+    lambda words, seed: random.Random(seed).choices(words, k=700),
+    st.lists(st.sampled_from(["가", "나다", "a", "bc", "漢", " ", "  ", "\n", "\n\n"]), min_size=2),
+    st.integers(0, 99),
 )
 
 
 @given(_SPACED.map("".join), st.sampled_from(["ko", "ja"]))
+@settings(max_examples=50)
 def test_words_are_those_of_split(text, language):
     parts, words = Parts(text, language), text.split()
     assert parts.num_between_spaces == len(words)
@@ -250,13 +220,6 @@ def test_words_are_those_of_split(text, language):
     assert parts.first_words(7) == words[:7]
 
 
-@given(_SPACED.map("".join))
-def test_equal_words_and_no_others_have_equal_hashes(text):
-    words, hashes = text.split(), Parts(text, "ko").units[0].tolist()
-    assert len(hashes) == len(words)
-    assert len(set(zip(words, hashes, strict=True))) == len(set(words)) == len(set(hashes))
-
-
 @pytest.mark.parametrize("space", [" ", "\t"])
 def test_hashes_do_not_know_the_place_of_a_word(space):
     """Over several blocks, and with white space that arrays leave to `str.split`."""
@@ -267,9 +230,3 @@ def test_hashes_do_not_know_the_place_of_a_word(space):
     assert len(text) > SHORT
     hashes = Parts(text, "ko").units[0].tolist()
     assert len(set(zip(words, hashes, strict=True))) == len(set(words)) == len(set(hashes))
-
-
-def test_a_word_longer_than_a_block():
-    text = "가나 " * 200 + "x" * 200_000 + " 가나"
-    hashes = Parts(text, "ko").units[0].tolist()
-    assert hashes[0] == hashes[199] == hashes[-1] != hashes[-2]

@@ -34,7 +34,7 @@ def _by_expression(text: str, n: int) -> str:
 
 
 @given(_TEXTS, st.integers(1, 5))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200)
 def test_equals_the_expression(text, n):
     singles = _by_expression(text, n)
     letters = "ㅋㅎ하아"

@@ -13,7 +13,6 @@ from pipeline.rules.scripts import (
     SCRIPTS,
     letter_of,
     line_counts,
-    num_letters,
     own_letters,
     script_counts,
 )
@@ -29,23 +28,10 @@ _NAMES = {
     "Hebr": "HEBREW",
     "Armn": "ARMENIAN",
 }
-_OTHER_NAMES = ("MODIFIER", "COPTIC", "FULLWIDTH", "FEMININE", "MASCULINE", "GREEK")
-_EVERY = "".join(map(chr, range(0x40000)))
+_EVERY = "".join(map(chr, range(0x10000)))
 _TEXTS = st.text(
     st.sampled_from("aZ가ㄱ漢テあрहिไא 1.,\n{}éǅ") | st.characters(codec=None), max_size=60
 )
-
-
-def test_letters_of_the_blocks_bear_the_names_of_their_scripts():
-    for script, name in _NAMES.items():
-        for code in range(0xFFFF):
-            character = chr(code)
-            if not unicodedata.category(character).startswith("L"):
-                continue
-            named = unicodedata.name(character, "").removeprefix("HALFWIDTH ")
-            if script_counts(character).get(script):
-                # a few blocks hold letters of others: phonetic signs in the Latin ones
-                assert named.split(" ")[0] in {name, *_OTHER_NAMES}, (script, hex(code))
 
 
 @given(_TEXTS)
@@ -59,19 +45,13 @@ def test_counts_of_lines_add_up_to_those_of_the_text(text):
         assert row.sum() - row[NEWLINE] == len(line)
 
 
-@pytest.mark.parametrize("scripts", [{"Hang"}, {"Deva"}, {"Kana", "Hani"}, {"Arab"}, set(SCRIPTS)])
-def test_a_pattern_finds_the_letters_that_are_counted(scripts):
-    letters = {character for character in _EVERY if scripts & set(script_counts(character))}
-    assert set(letter_of(frozenset(scripts)).findall(_EVERY)) == letters
-
-
-@pytest.mark.parametrize("repeats", [1, 4, 5, 30])
-def test_a_text_has_the_share_of_letters_of_its_repetitions(repeats):
-    """Vowel signs, number signs and the middle dot count alike in short and long texts."""
-    text = "यह हिन्दी में लिखा है, ① ½ Ⅷ and this is English: ア・イ。\n"
-    deva = frozenset({"Deva"})
-    assert own_letters(text * repeats, deva) == repeats * script_counts(text)["Deva"]
-    assert num_letters(text * repeats) == repeats * sum(script_counts(text).values())
+@pytest.mark.parametrize(("script", "name"), _NAMES.items())
+def test_a_pattern_finds_the_letters_of_a_script(script, name):
+    letters = letter_of(frozenset({script})).findall(_EVERY)
+    assert own_letters(_EVERY, frozenset({script})) == len(letters)
+    names = [unicodedata.name(letter, "").removeprefix("HALFWIDTH ") for letter in letters]
+    # a few blocks hold letters of others: phonetic signs in the Latin ones
+    assert sum(named.startswith(name) for named in names) > 0.7 * len(letters) > 20
 
 
 def test_digits_symbols_and_lone_accents_are_no_letters():

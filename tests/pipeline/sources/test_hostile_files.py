@@ -2,19 +2,15 @@
 
 import bz2
 import gzip
-import random
-import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.clean import Source
-from pipeline.sources.files import expand_sources
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
-from pipeline.sources.wikitext import plain_text
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, source_of, with_peak
 
 BOMB_BYTES = 32_000_000  # unpacked; a thousandth of it packed
@@ -57,12 +53,10 @@ def _laughs(depth):
     ("declared", "used"),
     [
         _laughs(12),
-        (f'<!DOCTYPE mediawiki [<!ENTITY a "{"x" * 100_000}">]>', "&a;" * 100_000),
         ('<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "file:///etc/hostname">]>', "&a;"),
-        ('<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "http://a.example/x">]>', "&a;"),
         ('<!DOCTYPE mediawiki [<!ENTITY % a SYSTEM "file:///etc/hostname">%a;]>', ""),
     ],
-    ids=["billion laughs", "quadratic", "file", "address", "parameter"],
+    ids=["billion laughs", "file", "parameter"],
 )
 def test_a_dump_that_declares_entities_is_refused(tmp_path, declared, used):
     path = tmp_path / "a.xml"
@@ -74,7 +68,7 @@ def test_a_dump_that_declares_entities_is_refused(tmp_path, declared, used):
     assert peak < 25 * LINE_BYTES
 
 
-@pytest.mark.parametrize("opening", ["<!-- ", '<page a="', "<?x "])
+@pytest.mark.parametrize("opening", ["<!-- ", '<page a="'])
 def test_a_tag_without_end_is_not_held_whole(tmp_path, opening):
     path = tmp_path / "a.xml.gz"
     path.write_bytes(gzip.compress(b"<mediawiki>" + opening.encode() + b"a" * BOMB_BYTES))
@@ -83,13 +77,8 @@ def test_a_tag_without_end_is_not_held_whole(tmp_path, opening):
     assert "a tag or comment of more than" in fault.detail
 
 
-def test_a_reference_of_too_many_digits_is_no_character():
-    assert plain_text(f"a&#{'1' * 5000};b &#65;") == "a\ufffdb A"
-
-
 def test_a_parquet_file_with_damaged_statistics_does_not_end_the_process(tmp_path):
     """Arrow aborts where it is asked for the size of such a column."""
-    import pyarrow.parquet as pq
 
     path = tmp_path / "a.parquet"
     table = pa.table({"text": ["a", "b"], "other": [["x"], None]})
@@ -112,9 +101,8 @@ LONG_LINE = 60_000_000
         (source_of("jsonl"), b'{"text": "%s"}'),
         (source_of("text", document="line"), b"%s"),
         (source_of("jsonl", thread_field="text"), b'{"text": "%s"}'),  # read as one part
-        (source_of("text", document="line", encoding="cp949"), b"%s"),
     ],
-    ids=["jsonl in parts", "text in parts", "jsonl", "cp949"],
+    ids=["jsonl in parts", "text in parts", "jsonl"],
 )
 def test_a_line_of_60_megabytes(tmp_path, source, row):
     path = tmp_path / "a.jsonl"
@@ -130,83 +118,3 @@ def test_a_line_of_60_megabytes(tmp_path, source, row):
     assert fault.reason == "line_too_long"
     assert f"{LONG_LINE - len(row % b'first') - 1:,} bytes" in fault.detail
     assert peak < 12_000_000
-
-
-_JUNK = random.Random(0).randbytes(200_000)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a.jsonl",
-        "a.txt",
-        "a.parquet",
-        "a.xml",
-        "a.warc.wet",
-        "a.jsonl.gz",
-        "a.txt.bz2",
-        "a.xml.zst",
-    ],
-)
-def test_binary_junk_is_counted(tmp_path, name):
-    kind = {"jsonl": "jsonl", "txt": "text", "parquet": "parquet", "xml": "wikipedia"}.get(
-        name.split(".")[1], "wet"
-    )
-    path = tmp_path / name
-    path.write_bytes(_JUNK)
-    items = read_source(source_of(kind, path))
-    assert items
-    # an odd line of a few bytes may be text by chance
-    assert sum(isinstance(item, Fault) for item in items) > 0.9 * len(items)
-
-
-@pytest.mark.parametrize("document", ["file", "block", "line"])
-def test_junk_with_every_codec_never_stops_the_reading(tmp_path, document):
-    path = tmp_path / "a.txt"
-    path.write_bytes(_JUNK)
-    for encoding in (
-        "cp949",
-        "euc-kr",
-        "shift_jis",
-        "gb18030",
-        "utf-16",
-        "utf-32",
-        "utf-7",
-        "big5",
-    ):
-        items = read_source(source_of("text", path, document=document, encoding=encoding))
-        assert any(isinstance(item, Fault) for item in items)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_the_mark_that_a_codec_needs_is_named(tmp_path, encoding):
-    path = tmp_path / "a.txt"
-    path.write_bytes("글".encode(f"{encoding}-le") * 10)
-    (fault,) = read_source(source_of("text", path, encoding=encoding))
-    assert (fault.row, fault.reason) == (1, "unreadable_file")
-    assert f"is it {encoding}-le or {encoding}-be?" in fault.detail
-
-
-def test_a_folder_in_place_of_files_is_an_error_with_the_next_step(tmp_path):
-    with pytest.raises(ValueError, match=r"it is a folder: write .*/\*"):
-        expand_sources([source_of("jsonl", tmp_path)])
-
-
-def test_a_parquet_file_of_long_rows_is_read_in_small_pieces(tmp_path):
-    path = tmp_path / "a.parquet"
-    numbers = random.Random(0)
-    texts = [numbers.randbytes(250_000).hex() for _ in range(60)]
-    # one value a page: a page is the least that can be read
-    pq.write_table(pa.table({"text": texts}), path, use_dictionary=False, write_batch_size=1)
-    tracemalloc.start()
-    before = pa.total_allocated_bytes()
-    most = 0
-    source = source_of("parquet", path)
-    for index, item in enumerate(read_file(InputFile(str(path), 0, 0, 0), source, LINE_BYTES)):
-        assert isinstance(item, Raw)
-        assert item.text == texts[index]
-        most = max(most, pa.total_allocated_bytes() - before)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8_000_000
-    assert most < 16_000_000

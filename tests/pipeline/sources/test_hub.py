@@ -96,19 +96,6 @@ def test_a_data_set_of_files_by_its_shards(tmp_path):
     assert list(fingerprints(expand_sources([source_of("huggingface", folder)])).values()) != [mark]
 
 
-def test_splits_of_one_folder_are_all_in_its_fingerprint(tmp_path):
-    folder = tmp_path / "files"
-    folder.mkdir()
-    for split in ("train", "test"):
-        _rows(3).to_parquet(folder / f"{split}.parquet")
-    sources = [source_of("huggingface", folder, split=split) for split in ("train", "test")]
-    marks = [fingerprints(expand_sources(sources))]
-    for split in ("train", "test"):
-        _rows(4).to_parquet(folder / f"{split}.parquet")
-        marks.append(fingerprints(expand_sources(sources)))
-    assert len({mark[str(folder)] for mark in marks}) == 3
-
-
 def test_max_documents_counts_through_the_shards(tmp_path):
     files, items = _read(source_of("huggingface", _folder(tmp_path), max_documents=7))
     assert len(files) == 1
@@ -126,11 +113,6 @@ def test_max_documents_counts_through_the_shards(tmp_path):
 def test_what_a_data_set_does_not_have_is_an_error(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         expand_sources([source_of("huggingface", _folder(tmp_path), **options)])
-
-
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match=r"sources\[0\]\.path = .*no such folder"):
-        expand_sources([source_of("huggingface", tmp_path / "none")])
 
 
 def test_a_hub_that_is_not_reached_is_an_error(monkeypatch):

@@ -21,12 +21,11 @@ from electrify.config.load import parse_config
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.input_file import SourceError
-from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import read_file
-from tests.pipeline.sources.reading import LINE_BYTES, read_files, read_source, source_of
+from pipeline.sources.raw import Raw
+from tests.pipeline.sources.reading import read_files, source_of
 
 _NUMBERS = random.Random(0)
-TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(2000)]  # no packing makes it small
+TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(1000)]  # no packing makes it small
 
 
 class _FaultyFile(MemoryFile):
@@ -91,14 +90,14 @@ def _wet():
 
 def _table():
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"text": TEXTS}), sink, row_group_size=500, use_dictionary=False)
+    pq.write_table(pa.table({"text": TEXTS}), sink, row_group_size=250, use_dictionary=False)
     return sink.getvalue().to_pybytes()
 
 
 def _arrow():
     table, sink = pa.table({"text": TEXTS}), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table, max_chunksize=500)
+        stream.write_table(table, max_chunksize=250)
     return sink.getvalue().to_pybytes()
 
 
@@ -131,7 +130,7 @@ def _source(faulty, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("error", [TimeoutError("no answer"), RuntimeError("closed"), None])
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), None])
 def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
     source = _source(faulty, name)
     files = expand_sources([source])
@@ -142,29 +141,11 @@ def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
     reason = rf"{type(error).__name__}: {error}" if error else "EOFError: it ends after .* bytes"
     with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: {reason}"):
         read_files(files, source)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_what_went_away_is_an_error(faulty, name):
-    source = _source(faulty, name)
-    files = expand_sources([source])
     faulty.rm(f"/set/{name}")
     with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: FileNotFoundError"):
         read_files(files, source)
     with pytest.raises(SourceError, match="cannot be read: FileNotFoundError"):
         fingerprints(files)
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
-def test_a_local_file_that_is_cut_short_after_it_was_listed_is_an_error(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(FILES[name]())
-    source = Source(kind="jsonl", language="ko", path=str(path))
-    files = expand_sources([source])
-    with path.open("r+b") as file:
-        file.truncate(1000)
-    with pytest.raises(SourceError, match="it ends after 1,000 of"):
-        read_files(files, source)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
@@ -203,37 +184,12 @@ def _config(tmp_path, path, **options):
     return parse_config({"name": "a", "output_dir": str(tmp_path / "out"), "clean": clean_options})
 
 
-def test_the_stage_stops_with_the_file_and_its_error(tmp_path, faulty):
-    _source(faulty, "a.jsonl.gz")
-    config = _config(tmp_path, "faulty://set/a.jsonl.gz")
-    faulty.breaks, _FaultyFile.error = True, TimeoutError("no answer")
-    message = "^faulty://.*/a.jsonl.gz cannot be read: TimeoutError: no answer"
-    with pytest.raises(ValueError, match=message):
-        clean(config, [], overwrite=False)
-    assert not (tmp_path / "out" / "clean").exists()
-
-
-def test_a_worker_that_cannot_open_a_local_file_stops_the_stage(tmp_path, monkeypatch):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(_lines())
-    listed = fingerprints
-
-    def forget(files):
-        found = listed(files)
-        path.unlink()
-        return found
-
-    monkeypatch.setattr("pipeline.clean.fingerprints", forget)
-    with pytest.raises(ValueError, match=r"a\.jsonl cannot be read: FileNotFoundError"):
-        clean(_config(tmp_path, path), ["--direct_num_workers=2"], overwrite=False)
-
-
 def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
     tmp_path, caplog, monkeypatch
 ):
     monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
     path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(FILES["a.jsonl.gz"]()[:80_000])
+    path.write_bytes(FILES["a.jsonl.gz"]()[:40_000])
     (tmp_path / "b.jsonl").write_text('{"text": "온전한 글 하나가 여기에 있다."}\n')
     globbed = tmp_path / "*.jsonl*"
     message = r'a\.jsonl\.gz:\d+: EOFError: .*clean\.damaged_files = "keep"'
@@ -244,7 +200,7 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
     manifest = json.loads((tmp_path / "out" / "clean" / "manifest.json").read_text())
     assert manifest["counts"]["malformed"] == 1
     assert "1 damaged file(s) were read up to the damage" in caplog.text
-    assert 500 < manifest["counts"]["documents_in"] < len(TEXTS)
+    assert 250 < manifest["counts"]["documents_in"] < len(TEXTS)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -260,30 +216,6 @@ def test_what_was_read_is_told_in_stored_bytes(faulty, name):
         assert sum(told) == size
 
 
-def test_packed_lines_and_tables(bucket):
-    rows = [{"text": f"글 {i}", "url": "u"} for i in range(500)]
-    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    bucket.pipe("corpus/news/b.jsonl.gz", gzip.compress(lines))
-    bucket.pipe("corpus/news/a.jsonl", b'{"text": "first"}\nbroken\n')
-    with bucket.open("corpus/table.parquet", "wb") as file:
-        pq.write_table(pa.Table.from_pylist(rows), file)
-
-    source = source_of("jsonl", "gs://corpus/news/*.jsonl*")
-    files = expand_sources([source])
-    items = read_files(files, source)
-    assert [file.path for file in files] == [
-        "gs://corpus/news/a.jsonl",
-        "gs://corpus/news/b.jsonl.gz",
-    ]
-    assert items[0] == Raw(1, "first")
-    assert isinstance(items[1], Fault)
-    assert [item.text for item in items[2:]] == [row["text"] for row in rows]
-    assert len(set(fingerprints(files).values())) == 2
-
-    items = read_source(source_of("parquet", "gs://corpus/table.parquet"))
-    assert items == [Raw(i + 1, row["text"], url="u") for i, row in enumerate(rows)]
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -294,12 +226,3 @@ def test_packed_lines_and_tables(bucket):
 def test_an_address_with_nothing_behind_it(bucket, path, message):
     with pytest.raises(ValueError, match=message):
         expand_sources([source_of("jsonl", path)])
-
-
-def test_a_file_that_went_away_is_an_error(bucket):
-    bucket.pipe("corpus/gone.jsonl", b'{"text": "a"}\n')
-    source = source_of("jsonl", "gs://corpus/gone.jsonl")
-    (file,) = expand_sources([source])
-    bucket.rm("corpus/gone.jsonl")
-    with pytest.raises(SourceError, match=r"gs://corpus/gone\.jsonl cannot be read: FileNotFound"):
-        list(read_file(file, source, LINE_BYTES))

@@ -71,15 +71,6 @@ def test_a_fault_of_a_later_part_is_named_by_its_byte(tmp_path):
     assert parts[1].where(3) == f"{path}: row 3 of part 2 of {len(parts)}"
 
 
-def test_a_byte_order_mark_is_no_text_even_in_parts(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbf" + b"abc\n" * 10)
-    source = _source("text", document="line")
-    for part_bytes in (7, 1000):
-        parts = split_file(_file(path), source, part_bytes)
-        assert [r.text for p in parts for r in read_file(p, source, 100)] == ["abc"] * 10
-
-
 def test_parquet_in_parts_of_row_groups(tmp_path):
     path = tmp_path / "a.parquet"
     texts = [f"글 {i}" + "가" * 100 for i in range(1000)]
@@ -97,14 +88,6 @@ def test_parquet_in_parts_of_row_groups(tmp_path):
     assert [item for part in parts for item in read_file(part, source, 10_000)] == whole
     assert [item.row for item in whole] == list(range(1, 1001))
     assert parts[2].where(650) == f"{path}:650"
-
-
-def test_a_parquet_file_that_cannot_be_opened_stays_whole_for_the_reader_to_name(tmp_path):
-    path = tmp_path / "a.parquet"
-    path.write_bytes(b"no table" * 100)
-    (file,) = split_file(_file(path), _source("parquet"), part_bytes=10)
-    (fault,) = read_file(file, _source("parquet"), 1000)
-    assert fault.reason == "unreadable_file"
 
 
 @pytest.mark.parametrize(

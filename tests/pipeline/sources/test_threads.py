@@ -1,6 +1,5 @@
 """Rows of one thread as one document."""
 
-import itertools
 import json
 
 import pyarrow as pa
@@ -14,21 +13,6 @@ from pipeline.sources.input_file import InputFile
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from pipeline.sources.text import join_threads
-
-
-def _rows(threads):
-    return [Raw(i + 1, f"{i}", thread=thread) for i, thread in enumerate(threads)]
-
-
-@given(st.lists(st.sampled_from(["a", "b", None])))
-def test_documents_are_the_runs_of_equal_threads(threads):
-    expected = []
-    rows = _rows(threads)
-    for thread, run in itertools.groupby(rows, key=lambda row: row.thread or row.row):
-        group = list(run)
-        assert thread
-        expected.append((group[0].row, "\n".join(row.text for row in group)))
-    assert [(d.row, d.text) for d in join_threads(rows, 10_000)] == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60), st.integers(1, 20))
@@ -96,14 +80,3 @@ def test_comments_of_a_post(tmp_path, kind):
     assert {fault.reason for fault in faults} == {
         "missing_field" if kind == "jsonl" else "unreadable_file"
     }
-
-
-def test_what_names_no_thread_is_a_fault(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "a", "t": [1]}\n{"text": "a", "t": true}\n', encoding="utf-8")
-    source = Source(kind="jsonl", language="ko", path="*", thread_field="t")
-    faults = list(read_file(InputFile(str(path), 0, 0, 0), source, 1000))
-    assert [fault.detail for fault in faults] == [
-        "field 't' is list, not a string or an integer",
-        "field 't' is bool, not a string or an integer",
-    ]

@@ -85,11 +85,6 @@ def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
     assert {item.source_id for item in items} == {"<urn:uuid:1-2>"}
 
 
-def test_bytes_that_are_no_utf8(read):
-    fault, item = read(_record(b"\xff\xfe"), _record("끝"))
-    assert (fault.reason, item.text) == ("invalid_utf8", "끝")
-
-
 def test_a_file_that_ends_within_a_record(tmp_path):
     data = b"".join(gzip.compress(r) for r in (_record("첫"), _record("글" * 1000)))
     path = tmp_path / "a.warc.wet.gz"

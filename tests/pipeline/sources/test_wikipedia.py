@@ -109,7 +109,6 @@ def test_what_was_read_before_broken_xml_stands(tmp_path):
     ("data", "detail"),
     [
         (b"<html><body>no dump</body></html>", "<html>, not <mediawiki>"),
-        (b"no XML", "ExpatError"),
         (bytes(range(256)) * 50, "ExpatError"),
     ],
 )
@@ -136,11 +135,3 @@ def test_a_page_that_is_too_long_is_not_held(tmp_path):
     assert "40,000,000 bytes" in fault.detail
     assert article.text == ARTICLES[1].text
     assert peak < 8_000_000
-
-
-def test_another_encoding_than_the_declared_one(tmp_path):
-    path = tmp_path / "a.xml"
-    path.write_bytes(
-        b'<?xml version="1.0" encoding="EUC-KR"?>\n' + _dump(PAGES).decode().encode("cp949")
-    )
-    assert read_path(path, "wikipedia", encoding="cp949") == ARTICLES
