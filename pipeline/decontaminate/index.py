@@ -155,7 +155,7 @@ def _arrays(items: Items, width: int) -> dict[str, NDArray[Any]]:
 def _grams(letters: Letters, starts: Ints, width: int) -> tuple[Keys, Ints, Ints]:
     """The grams that say something, their places and items, sorted by gram and place.
 
-    Of an item each gram counts once. A gram in more than `MAX_ITEMS` is kept only where an item has
+    Each gram of an item counts once. A gram in more than `MAX_ITEMS` is kept only where an item has
     no rarer one, so every item can be found.
     """
     keys = gram_keys(letters, width)

@@ -245,7 +245,8 @@ class SplitCounts:
     def expected(self, rates: Mapping[LengthClass, float]) -> float:
         """Examples of which some text is found by chance, were texts found one apart from another.
 
-        Of lengths of which the corpus has no sentence the nearest shorter, else longer, counts.
+        A length without a sentence in the corpus has the rate of the nearest shorter one, else of
+        the nearest longer one.
         """
         total = 0.0
         for lengths, count in self.lengths.items():
@@ -614,7 +615,7 @@ def _lines(
 
 
 def _example_share(texts: Sequence[str], hits: Sequence[Hit]) -> float:
-    """Of all letters of an example those in texts found, by the best place of each."""
+    """The share of an example's letters that documents hold, by the best place of each text."""
     lengths = [len(read_letters(text)[0]) for text in texts]
     best: dict[int, float] = {}
     for text, _, hit in hits:

@@ -33,7 +33,7 @@ def pack_hashes(hashes: Sequence[bytes], ranks: Sequence[int]) -> dict[int, byte
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Of one shard's (group, packed hashes): (group, packed records), whatever their order.
+    """(group, packed records) from the (group, packed hashes) of one shard, in any order.
 
     A record is made of every document of a set of two or more, see `pipeline.dedup.groups`.
     """
@@ -43,12 +43,12 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
     is_first = run_starts(records["high"], records["low"])
     starts = np.flatnonzero(is_first)
     sizes = np.diff(starts, append=len(records))
-    is_told = np.repeat(sizes > 1, sizes)
-    ranks = records["rank"][is_told]
+    is_sent = np.repeat(sizes > 1, sizes)
+    ranks = records["rank"][is_sent]
     found = make_records(
         ranks,
-        np.repeat(records["rank"][starts], sizes)[is_told],
+        np.repeat(records["rank"][starts], sizes)[is_sent],
         np.ones(len(ranks), dtype=np.float32),
-        np.where(is_first, np.repeat(sizes, sizes), 0)[is_told],
+        np.where(is_first, np.repeat(sizes, sizes), 0)[is_sent],
     )
-    return by_group(found, owners[is_told])
+    return by_group(found, owners[is_sent])

@@ -37,7 +37,7 @@ def by_shard(records: Records, shards: NDArray[np.uint64], num_shards: int) -> d
 def gather(
     packed: Iterable[tuple[int, bytes]], dtype: np.dtype[Any] | str
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Of one shard's (group, packed records): all records, and the group of each."""
+    """All records of a shard, and the group of each."""
     groups, buffers = zip(*packed, strict=True)
     parts = [np.frombuffer(buffer, dtype=dtype) for buffer in buffers]
     return np.concatenate(parts), np.repeat(np.array(groups), [len(part) for part in parts])

@@ -63,7 +63,7 @@ class LineCounter:
 def find_repeated_lines(
     packed: Iterable[tuple[int, bytes]], max_documents: int
 ) -> list[tuple[int, bytes]]:
-    """Of one shard's (group, packed records): (group, packed quotas), whatever their order."""
+    """(group, packed quotas) from the (group, packed records) of one shard, in any order."""
     records, owners = gather(sorted(packed), _STANDING)
     lines, documents = records["line"], records["document"]
     order = np.lexsort((owners, documents, lines))
@@ -77,11 +77,11 @@ def find_repeated_lines(
     num_before -= np.repeat(num_before[is_first], _run_lengths(is_first))  # of this line
     total = np.add.reduceat(is_new, np.flatnonzero(is_first), dtype=np.int64)
     is_hot = np.repeat(total > max_documents, _run_lengths(is_first))
-    told = is_hot & run_starts(lines, owners)
-    quotas = np.empty(told.sum(), dtype=_QUOTA)
-    quotas["line"] = lines[told]
-    quotas["quota"] = np.maximum(max_documents - num_before[told], 0)
-    return by_group(quotas, owners[told])
+    is_sent = is_hot & run_starts(lines, owners)
+    quotas = np.empty(is_sent.sum(), dtype=_QUOTA)
+    quotas["line"] = lines[is_sent]
+    quotas["quota"] = np.maximum(max_documents - num_before[is_sent], 0)
+    return by_group(quotas, owners[is_sent])
 
 
 def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:
@@ -114,7 +114,7 @@ def remove_repeated_lines(
 
 
 def _place(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Of sorted lines: how many equal ones stand before each."""
+    """How many equal lines stand before each of the sorted lines."""
     is_first = run_starts(lines)
     starts = np.flatnonzero(is_first)
     place: npt.NDArray[np.int64] = np.arange(len(lines)) - np.repeat(starts, _run_lengths(is_first))

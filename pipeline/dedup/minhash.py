@@ -125,7 +125,7 @@ def _count(flags: npt.NDArray[np.bool_], bounds: Offsets) -> Offsets:
 
 
 def _hash_units(values: Keys, starts: Offsets) -> Keys:
-    """Of each unit, a polynomial in its characters: sum of value x factor ** place."""
+    """A polynomial in the characters of each unit: sum of value x factor ** place."""
     if not len(starts):
         return np.zeros(0, dtype=np.uint64)
     lengths = np.diff(starts, append=len(values))
@@ -158,7 +158,7 @@ def _roll(units: Keys, bounds: Offsets) -> Shingles:
 def splitmix64(values: Keys) -> Keys:
     """The finaliser of SplitMix64 (Steele et al. 2014): every bit of a value reaches every bit.
 
-    Of an array: NumPy lets products of arrays wrap round without a word, unlike numbers.
+    `values` is an array: NumPy lets products of arrays wrap round without a warning.
     """
     values = (values ^ (values >> np.uint64(30))) * _UNIT_FACTOR
     values = (values ^ (values >> np.uint64(27))) * _SHINGLE_FACTOR

@@ -45,7 +45,7 @@ NO_EDGES: Edges = np.zeros((0, 2), dtype=np.uint64)
 def pack_bands(keys: Keys, rows: Offsets, is_small: npt.NDArray[np.bool_]) -> dict[int, bytes]:
     """Packed (32 bits of the key, row) by band and shard; `keys` are (document, band).
 
-    Of a small document (see `is_small`) the first band is enough. Another four bits are in the
+    A small document (see `is_small`) needs the first band only. Another four bits are in the
     number of the shard. Two documents that agree in 36 bits by chance are told apart when their
     texts are compared.
     """
@@ -70,7 +70,7 @@ def is_small(num_shingles: Offsets, similarity: float) -> npt.NDArray[np.bool_]:
 
 
 def star_edges(packed: Iterable[tuple[int, bytes]]) -> list[bytes]:
-    """Of one shard of a band, (group, packed keys): packed edges, if any, whatever their order."""
+    """Packed edges from the (group, packed keys) of one shard, in any order of arrival."""
     records, owners = gather(packed, "<u8")
     groups = owners.astype(np.uint64) << _ROW_BITS
     keys, documents = records >> _ROW_BITS, groups | (records & _ROW_MASK)
@@ -180,7 +180,7 @@ def _pack(candidates: Sequence[Candidate]) -> Packed:
 def find_near_duplicates(
     packed: Iterable[tuple[int, Packed]], similarity: float
 ) -> list[tuple[int, bytes]]:
-    """Of one shard's (group, packed candidates): (group, packed records), whatever their order."""
+    """(group, packed records) from the (group, packed candidates) of one shard, in any order."""
     groups, parts = zip(*packed, strict=True)
     heads = np.frombuffer(b"".join(part[0] for part in parts), dtype=_HEAD)
     bands = np.frombuffer(b"".join(part[1] for part in parts), dtype="<u4").reshape(len(heads), -1)
@@ -206,10 +206,10 @@ def find_near_duplicates(
             kept[members[place]] = members[representative]
             similarities[members[place]] = similar
     sizes = np.bincount(kept, minlength=len(heads))
-    is_told = (kept != np.arange(len(heads))) | (sizes > 1)
+    is_sent = (kept != np.arange(len(heads))) | (sizes > 1)
     ranks = heads["rank"]
-    records = make_records(ranks, ranks[kept], similarities, sizes)[is_told]
-    return by_group(records, owners[is_told])
+    records = make_records(ranks, ranks[kept], similarities, sizes)[is_sent]
+    return by_group(records, owners[is_sent])
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
@@ -228,7 +228,7 @@ def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple
 def estimate(one: Candidate, other: Candidate, at_least: float = 0.0) -> float:
     """Jaccard similarity of two sets of shingles; 0 where their sizes rule `at_least` out.
 
-    Of the hashes up to the last one that both sketches are sure to know, common over all.
+    Counted are the hashes up to the last one that both sketches are sure to know.
     """
     small, large = sorted((one, other), key=lambda candidate: candidate.num_shingles)
     if small.num_shingles < at_least * large.num_shingles:

@@ -29,7 +29,7 @@ from pipeline.rules.quality import (
 class Outcome(NamedTuple):
     """A cleaned text, how often each rule changed it, and why it is dropped if it is.
 
-    Of a text rule one counts, however much it changed; of masks and lines each one.
+    A text rule counts once, however much it changed; masks and lines count each.
     """
 
     text: str

@@ -1,7 +1,7 @@
 """What the quality rules look at: words, lines and hashes of a text, each computed once.
 
-Of a text of some length the words are never cut out: where they begin and end, and a hash of each,
-come from arrays of its characters at 4 ns a character, a quarter of what a list of them costs.
+The words of a longer text are never cut out: where they begin and end, and a hash of each, come
+from arrays of its characters at 4 ns a character, a quarter of what a list of them costs.
 """
 
 from functools import cache, cached_property

@@ -233,8 +233,8 @@ def _parquet_parts(file: InputFile, column: str, part_bytes: int) -> list[InputF
 def _row_groups(metadata: pq.FileMetaData, file_bytes: int) -> Iterator[tuple[int, int, int]]:
     """(rows, unpacked bytes, about the bytes in the file) of each row group.
 
-    Of all columns: Arrow aborts the process when it is asked for the size of a column whose
-    statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
+    The bytes are of all columns: Arrow aborts the process when it is asked for the size of a column
+    whose statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
     """
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     sizes = [max(0, group.total_byte_size) for group in groups]

@@ -10,7 +10,7 @@ from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.lines import CHUNK_BYTES
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
 
-# Of the columns read, held at a time: twice, as Arrow has them and as Python does.
+# of the columns read, in memory at a time: twice, as Arrow has them and as Python does
 _BATCH_BYTES = 4_000_000
 _MAX_BATCH_ROWS = 1024
 _SMALL_BYTES = 16_000_000  # of a file or its part, packed

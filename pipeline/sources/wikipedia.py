@@ -33,7 +33,7 @@ class _Page:
 class _Dump:
     """Expat's handlers: whole pages gather in `pages`, and what siteinfo says of the wiki.
 
-    Of each element no more than its limit of bytes is held.
+    It holds no more of an element than its limit of bytes.
     """
 
     def __init__(self, max_bytes: int) -> None:

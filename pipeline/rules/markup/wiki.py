@@ -31,7 +31,7 @@ _SWITCH = re.compile(r"__(?:NO)?(?:TOC|EDITSECTION|INDEX|NEWSECTIONLINK)__")
 
 
 def remove_wikitext(text: str) -> str:
-    """Of links and headings their words stay; references and templates go."""
+    """Links and headings become their words; references and templates go."""
     if "[" in text and "[[" in text:
         text = _MEDIA.sub("", text)
         text = _BARE.sub(r"\1", _PIPED.sub(r"\1", text))
