@@ -79,7 +79,7 @@ def _parse(beam_options: Sequence[str]) -> argparse.Namespace:
     """What Beam's options say of the workers; Beam itself is not imported for it."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in ("--runner", "--environment_type", "--environment_config"):
-        parser.add_argument(name, default="")
+        parser.add_argument(name, nargs="?", const="", default="")  # Beam refuses a missing value
     return parser.parse_known_args([word for word in beam_options if word != "--"])[0]
 
 

@@ -15,7 +15,7 @@ _MAX_HEADERS = 200
 
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
-    stream = io.BufferedReader(Unpacked(file), _MAX_HEADER_LINE)
+    stream: io.BufferedReader = io.BufferedReader(Unpacked(file), _MAX_HEADER_LINE)
     row = 0
     line = _line(stream)
     while line:

@@ -1,4 +1,4 @@
-"""Rows of raw files: every kind and packing, every fault, bounded memory."""
+"""Rows of raw files: every kind and packing, threads, every fault, bounded memory."""
 
 import bz2
 import gzip
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from electrify.config.clean import Source
 from pipeline.sources.lines import read_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
+from pipeline.sources.text import join_threads
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source
 
 
@@ -229,3 +230,71 @@ def test_the_id_of_a_row(tmp_path, kind):
     else:
         what = "field" if kind == "jsonl" else "column"
         assert all(f"no {what} 'none'" in fault.detail for fault in read(id_field="none"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60), st.integers(1, 20))
+def test_nothing_is_lost_nor_too_long_and_rows_stay_in_order(lengths, max_bytes):
+    rows = [
+        Raw(i + 1, "x" * n, thread="t") if good else Fault(i + 1, "bad", "")
+        for i, (n, good) in enumerate(lengths)
+    ]
+    items = list(join_threads(rows, max_bytes))
+    assert [item.row for item in items] == sorted(item.row for item in items)
+    faults = [item for item in items if isinstance(item, Fault)]
+    assert faults == [row for row in rows if isinstance(row, Fault)]
+    documents = [item.text for item in items if isinstance(item, Raw)]
+    texts = [row.text for row in rows if isinstance(row, Raw)]
+    assert [line for text in documents for line in text.split("\n")] == texts
+    assert all(len(d) <= max_bytes for d in documents if "\n" in d)
+
+
+def test_faults_that_wait_for_the_end_of_a_thread_are_bounded():
+    rows = [Raw(1, "a", thread="t"), *(Fault(i, "bad", "") for i in range(2, 5000))]
+    taken = 0
+
+    def counted():
+        nonlocal taken
+        for row in rows:
+            taken += 1
+            yield row
+
+    assert next(join_threads(counted(), 100)) == rows[0]
+    assert taken <= 1001
+
+
+COMMENTS = [
+    {"body": "첫 댓글", "post": 7, "url": "u"},
+    {"body": "둘째", "post": 7, "url": "v"},
+    {"body": "셋째", "post": 8},
+    {"body": "홀로", "post": None},
+    {"body": "홀로", "post": None},
+    {"body": "다시", "post": 7},
+]
+DOCUMENTS = [
+    (1, "첫 댓글\n둘째", "u"),
+    (3, "셋째", None),
+    (4, "홀로", None),
+    (5, "홀로", None),
+    (6, "다시", None),
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_comments_of_a_post(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in COMMENTS), encoding="utf-8")
+    else:
+        pq.write_table(pa.Table.from_pylist(COMMENTS), path)
+
+    def read(**options):
+        return read_path(path, kind, 1000, text_field="body", **options)
+
+    found = [(d.row, d.text, d.url) for d in read(thread_field="post")]
+    assert found == DOCUMENTS
+    assert len(read(thread_field="post", max_documents=2)) == 2
+    faults = read(thread_field="thread")
+    # of a table no row has it
+    assert {fault.reason for fault in faults} == {
+        "missing_field" if kind == "jsonl" else "unreadable_file"
+    }
