@@ -58,7 +58,8 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     for result, (variant, seed, rate) in zip(results, rates[4:], strict=True):
         assert (result.model, result.seed) == (variant, seed)
         assert rate == best[variant].hyper_parameters["learning_rate"]
-        assert result.search["value"] == best[variant].value and result.split == "dev-part"
+        assert result.search["value"] == best[variant].value
+        assert result.split == "dev-part"
     assert len(list((folder / "predictions").rglob("*.jsonl"))) == 4  # none of a trial
 
     rates.clear()  # further seeds: the trials are there
@@ -67,7 +68,8 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     rates.clear()  # another search: new trials, new jobs
     given["search"] = search | {"learning_rate": [5e-3]}
     evaluate(make_config(seeds=[3], **given), str(model_folder), overwrite=False)
-    assert len(rates) == 2 and len(read_results(folder / RESULTS)) == 8
+    assert len(rates) == 2
+    assert len(read_results(folder / RESULTS)) == 8
 
 
 def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_config, make_settings):
@@ -76,8 +78,10 @@ def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_confi
     settings = make_settings(max_train_examples=100)
     part = trial_data(YNAT, data, settings, seed=0, fraction=0.25)
     learnt, held_out = ({e.id for e in rows} for rows in (part.train, part.reported))
-    assert not learnt & held_out and len(part.train) + len(part.reported) == 100
-    assert learnt | held_out <= {e.id for e in data.train} and not part.further
+    assert not learnt & held_out
+    assert len(part.train) + len(part.reported) == 100
+    assert learnt | held_out <= {e.id for e in data.train}
+    assert not part.further
     texts = [{e.texts[0] for e in rows} for rows in (part.train, part.reported)]
     assert not texts[0] & texts[1]  # equal texts stand on one side
     with pytest.raises(ValueError, match="held_out_fraction = 1e-09"):
@@ -87,12 +91,14 @@ def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_confi
 def test_combinations_are_all_or_a_draw_and_fit_the_task():
     search = SearchOptions(learning_rate=(1e-4, 1e-3), pooling=("cls", "mean"), num_epochs=(3.0,))
     every = combinations(search, YNAT)
-    assert len(every) == 4 and len({tuple(sorted(c.items())) for c in every}) == 4
+    assert len(every) == 4
+    assert len({tuple(sorted(c.items())) for c in every}) == 4
     assert combinations(search, NER) == [
         {"learning_rate": rate, "num_epochs": 3.0} for rate in (1e-4, 1e-3)
     ]
     drawn = combinations(search.model_copy(update={"num_trials": 3}), YNAT)
-    assert len(drawn) == 3 and all(one in every for one in drawn)
+    assert len(drawn) == 3
+    assert all(one in every for one in drawn)
     with pytest.raises(ValidationError, match="no values"):
         SearchOptions(num_trials=3)
 
