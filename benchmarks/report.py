@@ -1,26 +1,24 @@
 """The report of one run, or of several side by side: HTML for reading, Markdown, JSON."""
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from benchmarks.pages.compare import add_comparison
-from benchmarks.pages.corpus import add_corpus, add_vocabulary
-from benchmarks.pages.cost import add_score_against_flops, add_score_cost
-from benchmarks.pages.curves import add_curves
+from benchmarks.pages.curves import add_curves, add_score_against_flops, add_score_cost
 from benchmarks.pages.errors import add_errors
 from benchmarks.pages.leakage import add_leakage
-from benchmarks.pages.pretraining import add_pretraining
 from benchmarks.pages.references import add_references
-from benchmarks.pages.scores import add_scores
-from benchmarks.pages.sections import add_cost, add_example
+from benchmarks.pages.scores import add_comparison, add_scores
+from benchmarks.pages.training import (
+    add_corpus,
+    add_example,
+    add_pretraining,
+    add_stages,
+    add_vocabulary,
+)
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.comparison import Baseline, resolve_baseline
-from benchmarks.statistics.errors import TaskErrors, errors_of
+from benchmarks.statistics.comparison import resolve_baseline
 from electrify.system.progress import log
 
 FORMAT_VERSION = 4
@@ -49,57 +47,40 @@ def report(
     if target.exists() and not target.is_dir():
         raise ValueError(f"output {target} is a file; give a folder")
     runs = [read_run(folder) for folder in folders]
-    if not with_texts:
-        runs = [_quoting_nothing(run) for run in runs]
-    errors = [errors_of(run, data_dir, with_texts) for run in runs]
-    chosen = resolve_baseline(baseline, runs, _names(runs))
-    document = _document(runs, errors, chosen, with_texts)
-    document.write(target, _defined(_numbers(runs, document)))
-    log(f"report: {target / 'report.html'}")
-    return target / "report.html"
-
-
-def _document(
-    runs: Sequence[RunFolder],
-    errors: Sequence[Sequence[TaskErrors]],
-    baseline: Baseline,
-    with_texts: bool,
-) -> TwinPage:
     names = _names(runs)
+    compared_with = resolve_baseline(baseline, runs, names)
     document = TwinPage(", ".join(names), "electrify: an ELECTRA encoder from raw text to scores")
     if len(runs) > 1:
         document.heading("Side by side")
-        add_comparison(document, runs, names, baseline)
+        add_comparison(document, runs, names, compared_with)
         add_score_against_flops(document, runs, names)
-    for run, name, wrong in zip(runs, names, errors, strict=True):
+    for run, name in zip(runs, names, strict=True):
         if len(runs) > 1:
             document.heading(name)
         for title, add in (
-            ("Model and scores", partial(add_scores, baseline=baseline)),
+            ("Model and scores", partial(add_scores, baseline=compared_with)),
             ("Published scores", add_references),
             ("What the scores cost", add_score_cost),
             ("Learning curves", add_curves),
-            ("What it gets wrong", _errors_section(wrong)),
+            ("What it gets wrong", partial(add_errors, data_dir=data_dir, with_texts=with_texts)),
             ("Leakage", partial(add_leakage, with_texts=with_texts)),
             ("One example", add_example),
             ("Pretraining", add_pretraining),
             ("Vocabulary", add_vocabulary),
             ("Corpus", add_corpus),
-            ("Cost and how to run it again", add_cost),
+            ("Cost and how to run it again", add_stages),
         ):
             document.heading(title, 2 if len(runs) == 1 else 3)
             add(document, run)
-    return document
-
-
-def _quoting_nothing(run: RunFolder) -> RunFolder:
-    """The run without sentences of its corpus."""
-    vocabulary = {key: value for key, value in run.vocabulary.items() if key != "samples"}
-    return replace(run, vocabulary=vocabulary)
-
-
-def _errors_section(errors: Sequence[TaskErrors]) -> Callable[[TwinPage, RunFolder], None]:
-    return lambda document, _: add_errors(document, errors)
+    # the tables as printed, for programs, and what pretraining summed up of each run
+    summaries = [
+        {"name": run.name, "unfinished": run.unfinished, "summary": run.summary} for run in runs
+    ]
+    document.write(
+        target, {"format_version": FORMAT_VERSION, "runs": summaries, "tables": document.tables}
+    )
+    log(f"report: {target / 'report.html'}")
+    return target / "report.html"
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:
@@ -108,24 +89,3 @@ def _names(runs: Sequence[RunFolder]) -> list[str]:
     return [
         run.name if names.count(run.name) == 1 else run.folder.resolve().as_posix() for run in runs
     ]
-
-
-def _numbers(runs: Sequence[RunFolder], document: TwinPage) -> dict[str, Any]:
-    """The tables as printed, for programs, and what pretraining summed up of each run."""
-    return {
-        "format_version": FORMAT_VERSION,
-        "runs": [
-            {"name": run.name, "unfinished": list(run.unfinished), "summary": run.summary}
-            for run in runs
-        ],
-        "tables": document.tables,
-    }
-
-
-def _defined(value: Any) -> Any:
-    """JSON has no nan: null stands for what is undefined."""
-    if isinstance(value, dict):
-        return {key: _defined(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_defined(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

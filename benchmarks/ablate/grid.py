@@ -1,12 +1,9 @@
-"""Reads and checks the file of a grid.
+"""The file of a grid, and the runs that it asks for.
 
 name = "generator"
 base = "../demo.toml"
 seeds = [0, 1, 2]                   # of pretraining; left out: the base's
 num_processes = 2                   # runs at once
-curve_points = 4                    # checkpoints scored on the way, of the first seed
-curves = ["generator 1/4"]          # of these variants; left out: of all
-budget_hours = 2.0                  # planned for all runs, as if one followed the other
 judged_by = ["all tasks", "ko"]     # what claims are judged by; left out: the mean of all tasks
 notes = ["Planned for one night."]  # paragraphs of the report
 [common]                            # what all variants change
@@ -24,8 +21,9 @@ import copy
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,11 +37,11 @@ from electrify.stage.folder import digest_of
 from electrify.stage.plan import READ_OPTIONS, output_dir
 from electrify.stage.remote import is_address
 
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Seeds = Annotated[tuple[Seed, ...], Field(min_length=1)]
+Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
 _CLAIM = re.compile(r"(.+) ([>=]) (.+)")
 ALL = "all variants"  # the experiment of a grid that names none
 UNTRAINED = "untrained"  # the control in tables: random weights, fine-tuned alike
+CORPUS_STAGES = ("clean", "vocab", "shards")
 
 
 class Experiment(Section):
@@ -52,22 +50,7 @@ class Experiment(Section):
     variants: Annotated[tuple[str, ...], Field(min_length=1)]
     claims: tuple[str, ...] = ()  # "A > B", "A = B"
     source: str = ""  # of the claims
-    seeds: Seeds | None = None  # None: the grid's
-
-
-class _GridFile(Section):
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]  # a folder is named by it
-    base: Annotated[str, Field(min_length=1, pattern="^[^\x00]+$")]
-    seeds: Seeds | None = None
-    num_processes: Count = 1
-    curve_points: Annotated[int, Field(ge=0, le=100)] = 0
-    curves: tuple[str, ...] | None = None
-    budget_hours: Annotated[float, Field(gt=0)] | None = None  # of all runs, one after the other
-    judged_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # columns of scores
-    notes: tuple[str, ...] = ()  # paragraphs of the report
-    common: dict[str, Any] = Field(default_factory=dict)
-    variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    experiments: dict[str, Experiment] = Field(default_factory=dict)
+    seeds: Seeds = ()  # none: the grid's
 
 
 @dataclass(frozen=True)
@@ -85,48 +68,42 @@ class Claim:
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Section):
     """A base config, what all variants change, and what each one changes."""
 
-    name: str
-    base: Path
-    raw: dict[str, Any]  # what stands in the base's file
-    seeds: tuple[int, ...]
-    num_processes: int
-    curve_points: int
-    curves: tuple[str, ...]  # variants whose checkpoints are scored
-    common: Mapping[str, Any]
-    variants: Mapping[str, Mapping[str, Any]]
-    experiments: Mapping[str, Experiment]
-    budget_hours: float | None
-    judged_by: tuple[str, ...]  # "all tasks", a language or a task; none: the first of these
-    notes: tuple[str, ...]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]  # a folder is named by it
+    base: Path  # in the file from its folder; here from the working directory
+    seeds: Seeds = ()  # of pretraining; none in the file: the base's
+    num_processes: Count = 1
+    # "all tasks", a language or a task; none: the first of these
+    judged_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    notes: tuple[str, ...] = ()  # paragraphs of the report
+    common: dict[str, Any] = Field(default_factory=dict)
+    variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    experiments: dict[str, Experiment] = Field(default_factory=dict)
+
+    @cached_property
+    def raw_base(self) -> dict[str, Any]:
+        return read_config(self.base)
+
+    def config(self, overrides: Sequence[str]) -> RunConfig:
+        """The base with these options changed, as `--set` takes them."""
+        return override_config(copy.deepcopy(self.raw_base), overrides, str(self.base))
 
     @property
     def claims(self) -> list[Claim]:
-        """Of all experiments."""
+        """The claims of all experiments."""
         return [
-            replace(parse_claim(text), experiment=label)
+            parse_claim(text, label)
             for label, experiment in self.experiments.items()
             for text in experiment.claims
         ]
-
-    def seeds_of(self, variant: str) -> tuple[int, ...]:
-        """Those of every experiment that the variant is in; of none, the grid's."""
-        of_experiments = [
-            experiment.seeds or self.seeds
-            for experiment in self.experiments.values()
-            if variant in experiment.variants
-        ]
-        return tuple(sorted({seed for seeds in of_experiments or [self.seeds] for seed in seeds}))
 
 
 def load_grid(path: Path) -> Grid:
     """Read and check a grid; `ValueError` naming what is wrong."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-        text = json.dumps(raw)
+        text = json.dumps(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise ValueError(f"no ablation at {path}; see configs/ablations/") from None
     except TypeError as error:
@@ -134,39 +111,25 @@ def load_grid(path: Path) -> Grid:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     try:
-        file = _GridFile.model_validate_json(text)
+        file = Grid.model_validate_json(text)
     except ValidationError as error:
         raise ValueError(f"{path}: {_problems(error)}") from None
-    base = path.parent / file.base
-    raw = _check_variants(path, base, file)
-    _check_experiments(path, file)
     experiments = file.experiments or {ALL: Experiment(variants=tuple(file.variants))}
-    of_base = override_config(copy.deepcopy(raw), overrides_of(file.common), str(base))
-    seeds = file.seeds or (of_base.seed,)
-    curves = tuple(file.variants) if file.curves is None else file.curves
-    return Grid(
-        file.name,
-        base,
-        raw,
-        seeds,
-        file.num_processes,
-        file.curve_points,
-        curves,
-        file.common,
-        file.variants,
-        experiments,
-        file.budget_hours,
-        file.judged_by,
-        file.notes,
+    changes = {"base": path.parent / file.base, "experiments": experiments}
+    grid = file.model_copy(update=changes)
+    _check_variants(path, grid)
+    _check_experiments(path, grid)
+    return grid.model_copy(
+        update={"seeds": grid.seeds or (grid.config(overrides_of(grid.common)).seed,)}
     )
 
 
-def parse_claim(text: str) -> Claim:
+def parse_claim(text: str, experiment: str = "") -> Claim:
     """'A > B' or 'A = B'; `ValueError` for another form."""
     match = _CLAIM.fullmatch(text)
     if match is None:
         raise ValueError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
-    return Claim(match[1], match[3], is_equality=match[2] == "=")
+    return Claim(match[1], match[3], match[2] == "=", experiment)
 
 
 def overrides_of(changes: Mapping[str, Any]) -> list[str]:
@@ -186,17 +149,17 @@ def _problems(error: ValidationError) -> str:
         key = ".".join(str(part) for part in problem["loc"])
         value = "" if problem["type"] == "missing" else f", not {problem['input']!r:.80}"
         lines.append(f"{key}: {problem['msg']}{value}")
-    form = "an ablation has name, base, at least one [variants] entry and, if wanted, seeds, "
-    form += "num_processes, curve_points, curves, budget_hours, judged_by, notes, [common] and "
-    form += "[experiments]"
+    form = f"an ablation has name, base, [variants] and, if wanted, {', '.join(_OPTIONAL)}"
     return "\n  ".join([form, *lines])
 
 
-def _check_variants(path: Path, base: Path, file: _GridFile) -> dict[str, Any]:
-    """What stands in the base's file, where each variant makes a config of it."""
+_OPTIONAL = ("seeds", "num_processes", "judged_by", "notes", "[common]", "[experiments]")
+
+
+def _check_variants(path: Path, grid: Grid) -> None:
+    """Each variant must make a config, and have a folder of its own."""
     folders: dict[str, str] = {}
-    raw: dict[str, Any] = {}
-    for label, changes in file.variants.items():
+    for label, changes in grid.variants.items():
         if label == UNTRAINED:
             raise ValueError(f"{path}: {label!r} is the control's name; name the variant otherwise")
         other = folders.setdefault(slug(label), label)
@@ -207,31 +170,27 @@ def _check_variants(path: Path, base: Path, file: _GridFile) -> dict[str, Any]:
                 + "; name it otherwise"
             )
         try:
-            raw = raw or read_config(base)
-            words = overrides_of({**file.common, **changes})
-            override_config(copy.deepcopy(raw), words, str(base))
+            grid.config(overrides_of({**grid.common, **changes}))
         except (ValueError, OSError, RecursionError) as error:  # a base that cannot be read
             raise ValueError(f"{path}, variant {label!r}: {error}") from None
-    return raw
 
 
-def _check_experiments(path: Path, file: _GridFile) -> None:
-    named = {f"experiments.{label}": e.variants for label, e in file.experiments.items()}
-    for where, variants in {**named, "curves": file.curves or ()}.items():
-        for variant in variants:
-            if variant not in file.variants:
-                raise ValueError(f"{path}, {where}: there is no variant {variant!r}")
-    for label, experiment in file.experiments.items():
+def _check_experiments(path: Path, grid: Grid) -> None:
+    for label, experiment in grid.experiments.items():
+        where = f"{path}, experiments.{label}"
+        for variant in experiment.variants:
+            if variant not in grid.variants:
+                raise ValueError(f"{where}: there is no variant {variant!r}")
         for text in experiment.claims:
             try:
                 claim = parse_claim(text)
             except ValueError as error:
-                raise ValueError(f"{path}, experiments.{label}: {error}") from None
+                raise ValueError(f"{where}: {error}") from None
             for variant in (claim.better, claim.worse):
                 if variant not in experiment.variants:
                     raise ValueError(
-                        f"{path}, experiments.{label}: claim {text!r} names {variant!r}, which is "
-                        "not among its variants"
+                        f"{where}: claim {text!r} names {variant!r}, which is not among its "
+                        "variants"
                     )
 
 
@@ -243,26 +202,18 @@ _LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of s
 
 def column_groups(tasks: Sequence[str]) -> dict[str, list[str]]:
     """The tasks of each column; a mean of one task is that task's column."""
-    languages = _languages_of(tasks)
+    languages: dict[str, list[str]] = {}
+    for task in tasks:
+        suite, _, rest = task.partition("-")
+        language = rest if suite == "xquad" else _LANGUAGES.get(suite, suite)
+        languages.setdefault(language, []).append(task)
     columns = {MEAN: list(tasks)} if len(tasks) > 1 else {}
     if len(languages) > 1:
         columns |= {language: found for language, found in languages.items() if len(found) > 1}
     return columns | {task: [task] for task in tasks}
 
 
-def _languages_of(tasks: Iterable[str]) -> dict[str, list[str]]:
-    """The tasks of each language: KLUE's are Korean, GLUE's English."""
-    found: dict[str, list[str]] = {}
-    for task in tasks:
-        suite, _, rest = task.partition("-")
-        language = rest if suite == "xquad" else _LANGUAGES.get(suite, suite)
-        found.setdefault(language, []).append(task)
-    return found
-
-
 # Which runs a grid is: each with its config, its steps, its folder and the corpus it reads.
-
-CORPUS_STAGES = ("clean", "vocab", "shards")
 
 
 @dataclass(frozen=True)
@@ -273,38 +224,22 @@ class Run:
     seed: int
     config: RunConfig
     overrides: tuple[str, ...]  # of the grid's base, as `--set` takes them
-    has_curve: bool = False  # its checkpoints are scored
 
     @property
     def label(self) -> str:
-        """As the log names it."""
-        return run_label(self.variant, self.seed)
-
-
-def run_label(variant: str, seed: int) -> str:
-    """As logs and reports name a run."""
-    return f"{variant}, seed {seed}"
+        """As logs and reports name it."""
+        return f"{self.variant}, seed {self.seed}"
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     """The grid's base with what is common to all variants; `overrides` are the user's."""
-    config = _config(grid, [*overrides_of(grid.common), *overrides])
+    config = grid.config([*overrides_of(grid.common), *overrides])
     if is_address(config.output_dir):
         raise ValueError(
             f"output_dir = {config.output_dir!r}: the runs of an ablation share folders by "
             "links, which an address has not; give a folder: --set output_dir=out/NAME"
         )
-    if grid.judged_by:
-        _check_columns(grid, config)
-    return config
-
-
-def _config(grid: Grid, words: Sequence[str]) -> RunConfig:
-    return override_config(copy.deepcopy(grid.raw), words, str(grid.base))
-
-
-def _check_columns(grid: Grid, base: RunConfig) -> None:
-    tasks = resolve_tasks(base.evaluate.suites, base.evaluate.tasks)
+    tasks = resolve_tasks(config.evaluate.suites, config.evaluate.tasks) if grid.judged_by else ()
     columns = column_groups([task.name for task in tasks])
     for column in grid.judged_by:
         if column not in columns:
@@ -312,6 +247,7 @@ def _check_columns(grid: Grid, base: RunConfig) -> None:
                 f"judged_by: there is no {column!r} among the columns of scores "
                 f"({', '.join(columns)})"
             )
+    return config
 
 
 def grid_folder(grid: Grid, base: RunConfig) -> Path:
@@ -330,16 +266,10 @@ def plan_runs(grid: Grid, overrides: Sequence[str]) -> list[Run]:
     return [_run(grid, base, overrides, *of_run) for of_run in dict.fromkeys(wanted)]
 
 
-def _run(
-    grid: Grid,
-    base: RunConfig,
-    overrides: Sequence[str],
-    variant: str,
-    seed: int,
-) -> Run:
+def _run(grid: Grid, base: RunConfig, overrides: Sequence[str], variant: str, seed: int) -> Run:
     folder = grid_folder(grid, base) / slug(variant) / f"seed-{seed}"
     words = [*overrides_of(grid.common), *overrides, *overrides_of(grid.variants[variant])]
-    config = _config(grid, words)
+    config = grid.config(words)
     num_steps, warmup_steps = equal_steps(base, config)
     # other seeds of fine-tuning for every seed of pretraining: else the untrained control, which
     # depends on the former alone, would be the same in all runs
@@ -357,13 +287,8 @@ def _run(
         "pretrain.num_steps": num_steps,
         "pretrain.warmup_steps": warmup_steps,
     }
-    is_first = seed == grid.seeds_of(variant)[0]
-    has_curve = grid.curve_points > 0 and variant in grid.curves and is_first
-    if has_curve:
-        every = -(-num_steps // grid.curve_points)  # rounded up: no checkpoint next to the last
-        changes |= {"pretrain.keep_every_steps": every, "pretrain.checkpoint_every_steps": every}
     words += overrides_of(changes)
-    return Run(variant, seed, _config(grid, words), tuple(words), has_curve)
+    return Run(variant, seed, grid.config(words), tuple(words))
 
 
 def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:

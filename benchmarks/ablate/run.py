@@ -6,14 +6,11 @@ started by hand, and its memory is given back. What is finished is not done agai
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from benchmarks.ablate.grid import (
     CORPUS_STAGES,
@@ -28,18 +25,12 @@ from benchmarks.ablate.grid import (
 )
 from benchmarks.ablate.report import write_report
 from benchmarks.ablate.scores import RunFigures, read_figures
-from benchmarks.pages.twin_page import table_lines
+from benchmarks.pages.twin_page import record_lines
 from benchmarks.tasks.texts import dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, canonical, read_manifest, write_json
 from electrify.stage.lock import stage_lock
-from electrify.stage.plan import (
-    KEEPING_OPTIONS,
-    checkpoint_step,
-    checkpoints,
-    output_dir,
-    pretrain_options,
-)
+from electrify.stage.plan import KEEPING_OPTIONS, output_dir, pretrain_options
 from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
@@ -113,90 +104,52 @@ def _link(target: Path, link: Path) -> None:
 _POLL_SECONDS = 0.2
 
 
-@dataclass
-class Job:
-    """A run's commands, one after the other."""
-
-    run: Run
-    commands: list[list[str]]  # those to come
-    environment: dict[str, str]
-    log: IO[bytes] | None  # None: what it prints is shown
-    process: subprocess.Popen[bytes] | None = None
-
-    def is_running(self) -> bool:
-        """Start the next command if the one before ended well; whether one runs."""
-        status = None if self.process is None else self.process.poll()
-        if self.process is not None and status is None:
-            return True
-        if status or not self.commands:
-            return False
-        self.process = subprocess.Popen(
-            self.commands.pop(0),
-            stdout=self.log,
-            stderr=self.log,
-            env=self.environment,
-            start_new_session=True,  # Ctrl-C is for the grid, which asks its runs to save
-        )
-        return True
-
-    def stop(self) -> None:
-        """Ask what runs to save and leave."""
-        self.commands.clear()
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-
-    def end(self) -> int:
-        """Wait; the exit status."""
-        status = 0 if self.process is None else self.process.wait()
-        if self.log:
-            self.log.close()
-        return status
-
-
 def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tuple[Run, int]]:
     """Each run with its exit status as it ends, `num_processes` at once; `Stopped` on request."""
-    todo, jobs = list(waiting), dict[int, Job]()  # by slot
+    todo, running = list(waiting), dict[int, tuple[Run, subprocess.Popen[bytes]]]()  # by slot
     with stop_on_signal("runs save first") as stop:
         try:
-            while (todo or jobs) and not stop:
+            while (todo or running) and not stop:
                 for slot in range(grid.num_processes):
-                    if todo and slot not in jobs:
-                        jobs[slot] = job_of(grid, todo.pop(0), slot, overwrite)
+                    if todo and slot not in running:
+                        running[slot] = todo[0], start(grid, todo.pop(0), slot, overwrite)
                 time.sleep(_POLL_SECONDS)
-                for slot in [slot for slot, job in jobs.items() if not job.is_running()]:
-                    job = jobs.pop(slot)
-                    yield job.run, job.end()
+                for slot, (run, process) in list(running.items()):
+                    if (status := process.poll()) is not None:
+                        del running[slot]
+                        yield run, status
         finally:  # no process outlives the grid, whatever ends it
-            for job in jobs.values():
-                job.stop()
-            for job in jobs.values():
-                job.end()
+            for _, process in running.values():
+                process.terminate()  # it saves, then leaves
+            for _, process in running.values():
+                process.wait()
         if stop:
-            left = len(todo) + len(jobs)
+            left = len(todo) + len(running)
             raise Stopped(f"{left} runs are not finished; what ran has saved", stop.signal)
 
 
-def job_of(grid: Grid, run: Run, slot: int, overwrite: bool) -> Job:
-    """Of one run at a time the progress is shown; several write it to their logs, and each has its
-    share of the cores and, where there are several GPUs, one of these."""
+def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[bytes]:
+    """One run at a time shows its progress; several write it to their logs, and each has its share
+    of the cores and, where there are several GPUs, one of these."""
     from benchmarks.finetune.parallel import gpu_of
 
     log(f"{run.label}: {run.config.pretrain.num_steps:,} steps, {run.config.output_dir}")
-    words = [str(grid.base), *(f"--set={word}" for word in run.overrides)]
-    words += ["--overwrite"] if overwrite else []
-    module = [sys.executable, "-m", "electrify"]
-    commands = [[*module, "run", *words]]
-    if run.has_curve:
-        commands.append([*module, "evaluate", *words, "--checkpoints"])
+    command = [sys.executable, "-m", "electrify", "run", str(grid.base)]
+    command += [f"--set={word}" for word in run.overrides]
+    command += ["--overwrite"] if overwrite else []
     environment = dict(os.environ)
+    # in a session of its own: Ctrl-C is for the grid, which asks its runs to save
     if grid.num_processes == 1:
-        return Job(run, commands, environment, None)
+        return subprocess.Popen(command, env=environment, start_new_session=True)
     cores = num_cores()
     if environment.get("OMP_NUM_THREADS") in (None, str(cores)):  # `prepare_threads`, not the user
         environment["OMP_NUM_THREADS"] = str(max(1, cores // grid.num_processes))
     if (gpu := gpu_of(slot)) is not None:
         environment["CUDA_VISIBLE_DEVICES"] = gpu
-    return Job(run, commands, environment, log_path(run).open("ab"))
+    with log_path(run).open("ab") as file:
+        return subprocess.Popen(
+            command, stdout=file, stderr=file, env=environment, start_new_session=True
+        )
 
 
 def log_path(run: Run) -> Path:
@@ -218,7 +171,7 @@ def is_done(run: Run) -> bool:
     """Whether the run was finished, and from the present config and shards."""
     try:
         text = (output_dir(run.config) / _RECORD).read_text(encoding="utf-8")
-        return is_whole(run) and json.loads(text) == _record(run)
+        return is_whole(run) and _record(run).items() <= json.loads(text).items()
     except (FileNotFoundError, ValueError):
         return False
 
@@ -226,32 +179,13 @@ def is_done(run: Run) -> bool:
 def is_whole(run: Run) -> bool:
     """Whether every stage stands there, made by this config: with `--overwrite` old folders stay
     until the new ones are whole."""
-    folder = output_dir(run.config)
-    if not _is_made(folder / "pretrain", pretrain_options(run.config)):
-        return False
-    stages = ["export", *(["evaluate"] if _is_scored(run.config) else [])]
+    folder, config = output_dir(run.config), run.config
+    is_scored = config.evaluate.suites or config.evaluate.tasks
+    stages = ["pretrain", "export", *(["evaluate"] if is_scored else [])]
     if not all((folder / stage / MANIFEST).exists() for stage in stages):
         return False
-    return not (run.has_curve and _is_scored(run.config)) or _has_curve(folder)
-
-
-def _is_scored(config: RunConfig) -> bool:
-    return bool(config.evaluate.suites or config.evaluate.tasks)
-
-
-def _is_made(stage: Path, options: dict[str, object]) -> bool:
-    if not (stage / MANIFEST).exists():
-        return False
-    made: dict[str, object] = read_manifest(stage)["config"]
-    wanted: dict[str, object] = canonical(options)
-    return made == wanted
-
-
-def _has_curve(folder: Path) -> bool:
-    """Whether each checkpoint but the last one, which is the export, is scored."""
-    *on_the_way, _ = checkpoints(folder / "pretrain")
-    steps = [checkpoint_step(path) for path in on_the_way]
-    return all((folder / f"evaluate-checkpoint-{step}" / MANIFEST).exists() for step in steps)
+    wanted: dict[str, object] = canonical(pretrain_options(config))
+    return bool(read_manifest(folder / "pretrain")["config"] == wanted)
 
 
 def _record(run: Run) -> dict[str, object]:
@@ -260,7 +194,7 @@ def _record(run: Run) -> dict[str, object]:
     del config["evaluate"]["data_dir"]  # where data lie is no difference, nor what is kept
     for option in KEEPING_OPTIONS:
         del config["pretrain"][option]
-    return {"config": config, "shards": shards, "has_curve": run.has_curve}
+    return {"config": config, "shards": shards}
 
 
 def ablate(
@@ -273,8 +207,7 @@ def ablate(
     """
     grid = load_grid(path)
     base = base_config(grid, overrides)
-    folder = grid_folder(grid, base)
-    runs = plan_runs(grid, overrides)
+    runs, folder = plan_runs(grid, overrides), grid_folder(grid, base)
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / "runs"):
         make_corpora(base, runs, folder, beam_options, overwrite)
@@ -316,32 +249,37 @@ def report_of(path: Path, overrides: Sequence[str]) -> str:
 
 def plan_of(path: Path, overrides: Sequence[str]) -> str:
     """The runs in their order with their cost, and how many hours those took that are finished."""
+    from model.schedule import phases_of, tokens_until
+    from model.watch.flops import run_flops
+
     grid = load_grid(path)
     runs = plan_runs(grid, overrides)
     done = _figures([run for run in runs if is_done(run)])
-    headers = ["variant", "seed", "steps", "tokens", "FLOPs, matrix products", "FLOPs, paper", ""]
-    rows = [(*_cost(run), "finished" if run.label in done else "to do") for run in runs]
+    rows = []
+    for run in runs:
+        options, length = run.config.pretrain, run.config.encode.sequence_length
+        flops = run_flops(options, run.config.vocab.size, length)
+        rows.append(
+            {
+                "variant": run.variant,
+                "seed": run.seed,
+                "steps": options.num_steps,
+                "tokens": tokens_until(phases_of(options, length), options.num_steps),
+                "FLOPs, matrix products": f"{flops.matmul:.3g}",
+                "FLOPs, paper": f"{flops.paper:.3g}",
+                "": "finished" if run.label in done else "to do",
+            }
+        )
     hours = sum(figures.hours for figures in done.values())
     text = f"{len(done)} of {len(runs)} runs are finished and took {hours:.1f} hours"
     if 0 < len(done) < len(runs):
         left = hours / len(done) * (len(runs) - len(done)) / grid.num_processes
         text += f"; at this rate the others take {left:.1f}, {grid.num_processes} at once"
-    return "\n".join([*table_lines(headers, rows), text])
-
-
-def _cost(run: Run) -> tuple[object, ...]:
-    from model.schedule import phases_of, tokens_until
-    from model.watch.flops import run_flops
-
-    options, length = run.config.pretrain, run.config.encode.sequence_length
-    flops = run_flops(options, run.config.vocab.size, length)
-    tokens = tokens_until(phases_of(options, length), options.num_steps)
-    cost = f"{flops.matmul:.3g}", f"{flops.paper:.3g}"
-    return run.variant, run.seed, options.num_steps, tokens, *cost
+    return "\n".join([*record_lines(rows), text])
 
 
 def _figures(runs: Sequence[Run]) -> dict[str, RunFigures]:
-    """By label; a run with a damaged file is none, and stops no other."""
+    """By label; a run with a damaged file is left out, and stops no other."""
     found = {}
     for run in runs:
         try:
@@ -354,7 +292,6 @@ def _figures(runs: Sequence[Run]) -> dict[str, RunFigures]:
 def _report(
     grid: Grid, runs: Sequence[Run], finished: Mapping[str, RunFigures], folder: Path
 ) -> str:
-    """Of the runs that are finished, in the order of the plan."""
-    labels = [run.label for run in runs]
-    figures = [finished[label] for label in labels if label in finished]
-    return write_report(grid, labels, figures, folder)
+    """The report of the runs that are finished, in the order of the plan."""
+    figures = [finished[run.label] for run in runs if run.label in finished]
+    return write_report(grid, runs, figures, folder)

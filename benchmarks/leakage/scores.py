@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 
-from benchmarks.results.run_folder import RunFolder, once_a_run
+from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, lines_of, scores_of
 from benchmarks.statistics.uncertainty import Estimate, estimate_lines
 from benchmarks.tasks.registry import TASKS
@@ -38,7 +39,7 @@ class ScoreWithout:
     touched: Estimate | None  # over the touched rows alone
 
 
-@once_a_run
+@cache
 def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str, ...]]:
     """Scores of the tasks of which rows were found, and why there are none of others.
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.pages.cost import cost_lines
-from benchmarks.pages.curves import low_shot_lines
+from benchmarks.pages.curves import cost_lines, low_shot_lines
 from benchmarks.pages.leakage import leakage_rows
 from benchmarks.pages.references import references_lines
 from benchmarks.pages.twin_page import Record, record_lines
@@ -38,7 +37,7 @@ def _score_lines(run: RunFolder) -> list[str]:
             found = next((a for a in compared if a.score is score and a.baseline == name), None)
             difference = found and found.comparison.difference
             floors[name] = score.arms[variant].text()
-            floors[f"difference to {name}, 95 %"] = difference and difference.estimate.text()
+            floors[f"difference to {name}, 95 %"] = difference and difference.text()
             floors[f"than {name}"] = found and found.comparison.outcome
         rows.append(
             {

@@ -1,23 +1,38 @@
-"""Scores over pretraining checkpoints, and over the number of examples to learn from."""
+"""Scores over checkpoints, over examples to learn from and over FLOPs, and what they cost."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from benchmarks.pages.references import differences_to, published_costs, published_scores
 from benchmarks.pages.twin_page import Record, TwinPage, record_lines
-from benchmarks.results.results import Result
+from benchmarks.results.results import Result, differing
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.statistics.scores import Sample, encoder_name, sample_of
+from benchmarks.statistics.scores import (
+    ELECTRA_AVERAGE,
+    Sample,
+    TaskScore,
+    encoder_name,
+    overall,
+    sample_of,
+    scores_of,
+)
+from electrify.system.progress import duration
 
+_GLUE_LABEL = "GLUE dev, mean of 8 tasks"
+_FLOPS_LABEL = "pretraining FLOPs, the paper's count"
+_MAX_OPEN_PLOTS = 4
+Marks = list[tuple[float, float, str]]  # FLOPs, score, label
+Lines = dict[str, list[tuple[float, float]]]
+TaskPlot = tuple[str, dict[str, Marks], str, Lines]  # title, points, metric, lines
 _HOW_TO_CURVE = (
     "No checkpoint on the way is scored. Run: electrify evaluate CONFIG --checkpoints "
     "(pretrain.keep_every_steps has pretraining keep some of them)"
 )
 _MEAN = "mean over seeds"
-# what must be the same in all points of a curve; micro-batches change no score
-_PROTOCOL = ("task_version", "metric", "split", "num_examples", "data_sha256", "selection")
 
 
 @dataclass(frozen=True)
@@ -50,17 +65,24 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
     curves: dict[str, list[CurvePoint]] = {}
     left_out = []
     for task, by_step in groups.items():
-        wanted = _protocol(by_step[max(by_step)][0])
+        last_result = by_step[max(by_step)][0]
         for step, results in by_step.items():
-            if any(_protocol(result) != wanted for result in results):
+            if any(_is_other_protocol(result, last_result) for result in results):
                 left_out.append(f"{task} at step {step:,}")
                 continue
-            tokens, flops = (
-                figure_until(run, figure, step) for figure in ("tokens", "flops_paper")
-            )
-            point = CurvePoint(step, tokens, flops, sample_of(results))
-            curves.setdefault(task, []).append(point)
+            tokens, flops = (figure_until(run, name, step) for name in ("tokens", "flops_paper"))
+            curves.setdefault(task, []).append(CurvePoint(step, tokens, flops, sample_of(results)))
     return curves, left_out
+
+
+def _is_other_protocol(result: Result, other: Result) -> bool:
+    """Whether two scores are no points of one curve; micro-batches change no score."""
+    settings, others = (
+        {k: v for k, v in of.hyper_parameters.items() if k != "micro_batch_size"}
+        for of in (result, other)
+    )
+    same = result.selection == other.selection and settings == others
+    return not same or bool(differing(result, other))
 
 
 def add_curves(document: TwinPage, run: RunFolder) -> None:
@@ -116,8 +138,8 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
                     "task": task,
                     "metric": p.sample.metric,
                     "step": p.step,
-                    "tokens": _shown(p.tokens),
-                    "FLOPs, the paper's count": _shown(p.flops),
+                    "tokens": _short(p.tokens),
+                    "FLOPs, the paper's count": _short(p.flops),
                     "score": p.sample.text(),
                     "lowest": p.sample.range[0],
                     "highest": p.sample.range[1],
@@ -135,12 +157,7 @@ def _proportional(points: Sequence[CurvePoint]) -> bool:
     return bool((rates.max(axis=0) <= 1.01 * rates.min(axis=0)).all())
 
 
-def _shown(value: float) -> str | None:
-    return f"{value:.3g}" if np.isfinite(value) else None
-
-
 def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -> None:
-    parts = _by_part(results)
     of_encoder = f" of {encoder}" if encoder else ""
     document.records(
         _low_shot_rows(results),
@@ -151,24 +168,19 @@ def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -
         "smaller stands inside the larger. Epochs and rates are those of the whole split, so that "
         "a small part has few steps, unless evaluate.min_steps asks for more."
     )
-    for task in dict.fromkeys(task for task, _, _ in parts):
+    parts = _by_part(results)
+    for task in dict.fromkeys(result.task for result in results):
         series: dict[str, list[tuple[float, float]]] = {}
         bands: dict[str, list[tuple[float, float, float]]] = {}
-        for (of, _, _), records in sorted(parts.items(), key=lambda part: part[0][2]):
-            if of == task:
+        for (name, _, _), records in sorted(parts.items(), key=lambda part: part[0][2]):
+            if name == task:
                 sample, size = sample_of(records), float(records[0].num_train_examples)
-                name = records[0].encoder
-                series.setdefault(name, []).append((size, sample.summary.mean))
-                bands.setdefault(name, []).append((size, *sample.range))
-        metric = next(r.metric for (of, _, _), (r, *_) in parts.items() if of == task)
-        document.line_plot(
-            f"{task}{of_encoder} over examples to learn from",
-            series,
-            "examples to learn from",
-            metric,
-            log_x=True,
-            bands=bands,
-        )
+                series.setdefault(records[0].encoder, []).append((size, sample.summary.mean))
+                bands.setdefault(records[0].encoder, []).append((size, *sample.range))
+        metric = next(result.metric for result in results if result.task == task)
+        title = f"{task}{of_encoder} over examples to learn from"
+        size_label = "examples to learn from"
+        document.line_plot(title, series, size_label, metric, log_x=True, bands=bands)
 
 
 def _low_shot_rows(results: Sequence[Result]) -> list[Record]:
@@ -198,11 +210,6 @@ def _by_part(results: Sequence[Result]) -> dict[tuple[str, str, float], list[Res
     return groups
 
 
-def _protocol(result: Result) -> dict[str, Any]:
-    settings = {k: v for k, v in result.hyper_parameters.items() if k != "micro_batch_size"}
-    return {name: getattr(result, name) for name in _PROTOCOL} | settings
-
-
 def _exported_step(run: RunFolder) -> int:
     """Of the checkpoint that the export was made from; 0 if none is."""
     counts = run.manifests.get("export", {}).get("counts", {})
@@ -222,3 +229,195 @@ def figure_until(run: RunFolder, figure: str, step: int) -> float:
         return float("nan")
     steps = sorted(known)
     return float(np.interp(step, steps, [known[s] for s in steps]))
+
+
+# What scores cost.
+
+
+def add_score_cost(document: TwinPage, run: RunFolder) -> None:
+    """FLOPs, time and memory of each fine-tuning, with the scores; then scores against FLOPs."""
+    scores = scores_of(run)
+    if not scores:
+        document.paragraph("Nothing is scored yet, so that no score has a cost.")
+        return
+    title = "Fine-tuning, the mean of a seed; FLOPs of matrix products"
+    document.records(_finetuning_rows(scores), title)
+    document.paragraph(
+        "Fine-tuning FLOPs are those of forward and backward passes, padding included; FLOPs an "
+        "example those of one forward pass over it, without padding. Memory is what the process "
+        "held on a CPU, libraries included, and what was allocated on a GPU. A dash: the cost is "
+        "unknown. It could not be counted, or the record is from before it was."
+    )
+    if sentence := _total_sentence(run):
+        document.paragraph(sentence)
+    add_score_against_flops(document, [run], [run.name])
+
+
+def add_score_against_flops(
+    document: TwinPage, runs: Sequence[RunFolder], names: Sequence[str]
+) -> None:
+    """Scores against pretraining FLOPs, published ones behind: of GLUE's mean where a run has all
+    of its tasks, else task by task where two points or more are known."""
+    found = {name: _averages(run, name) for name, run in zip(names, runs, strict=True)}
+    ours = [line[-1] for line in found.values() if line]
+    if ours:
+        lines = _published_lines()
+        behind = [mark for line in lines.values() for mark in line] + _published_marks(lines)
+        lines |= {name: line for name, line in found.items() if len(line) > 1}
+        document.scatter_plot(
+            f"{_GLUE_LABEL}, against {_FLOPS_LABEL}",
+            {"ours": ours, "published": behind},
+            _FLOPS_LABEL,
+            _GLUE_LABEL,
+            log_x=True,
+            lines={name: [(x, y) for x, y, _ in line] for name, line in lines.items()},
+        )
+        document.paragraph(
+            "Published: Table 1 and Table 2 of the ELECTRA paper, medians over fine-tunings; both "
+            "sides count FLOPs as the paper does."
+        )
+        records = [r for run in runs for r in run.evaluations.get("evaluate", ())]
+        glue = [d for r in records if r.suite == "glue" for d in differences_to(r)]
+        if glue:
+            document.paragraph(f"Beware: {'; '.join(dict.fromkeys(glue))}.")
+    tasks = dict.fromkeys(s.first.task for run in runs for s in scores_of(run) if not s.encoder)
+    plots = [plot for task in tasks if (plot := _task_plot(task, runs, names))]
+    fold = document.fold("Scores against FLOPs, task by task")
+    with fold if len(plots) > _MAX_OPEN_PLOTS else nullcontext():
+        for plot in plots:
+            document.scatter_plot(*plot[:2], _FLOPS_LABEL, plot[2], log_x=True, lines=plot[3])
+
+
+def cost_lines(run: RunFolder) -> list[str]:
+    """Lines of a Markdown table for the model card: fine-tunings of the run's own export."""
+    return record_lines(_finetuning_rows(score for score in scores_of(run) if not score.encoder))
+
+
+def _finetuning_rows(scores: Iterable[TaskScore]) -> list[Record]:
+    rows: list[Record] = []
+    for score in scores:
+        for model, sample in score.arms.items():
+            if not sample.values:
+                continue
+            records = [result for result in score.results if result.model == model]
+            seconds, memory = _mean(records, "train_seconds"), _known(records, "peak_memory_mb")
+            rows.append(
+                {
+                    "task": score.label,
+                    "encoder": records[0].encoder,
+                    "score": sample.text(),
+                    "fine-tuning FLOPs": _short(_mean(records, "train_flops")),
+                    "FLOPs an example": _short(_mean(records, "inference_flops")),
+                    "time": None if seconds is None else duration(seconds),
+                    "peak memory (MB)": int(max(memory)) if memory else None,
+                    "device": ", ".join(dict.fromkeys(r.device for r in records if r.device))
+                    or None,
+                }
+            )
+    return rows
+
+
+def _total_sentence(run: RunFolder) -> str:
+    """All fine-tunings of the run beside its pretraining; empty where one is not known."""
+    records = [result for results in run.evaluations.values() for result in results]
+    total = sum(_known(records, "train_flops"))
+    pretraining = run.summary.get("flops_matmul")
+    if not pretraining or not total:
+        return ""
+    times = total / pretraining
+    share = f"{times:,.0f} times" if times >= 2 else f"{100 * times:.2g} % of"
+    time = duration(sum(record.seconds for record in records))
+    return (
+        f"All {len(records)} fine-tunings together took {total:.3g} FLOPs, {share} what "
+        f"pretraining took, and {time} with their predictions."
+    )
+
+
+def _averages(run: RunFolder, name: str) -> Marks:
+    """The run's mean of GLUE's tasks, percent, of the checkpoints on the way and of the export."""
+    scored = [
+        (figure_until(run, "flops_paper", step), r)
+        for step, r in run.checkpoint_evaluations.items()
+    ]
+    scored.append((_flops(run) or math.nan, run.evaluations.get("evaluate", ())))
+    marks: Marks = []
+    for flops, records in scored:
+        found = overall(records).get((ELECTRA_AVERAGE, "pretrained"), math.nan)
+        if math.isfinite(found) and math.isfinite(flops):
+            marks.append((flops, 100 * found, name))
+    return sorted(marks)
+
+
+def _flops(run: RunFolder) -> float | None:
+    """Of pretraining so far, by the paper's count."""
+    if "flops_paper" in run.summary:
+        return float(run.summary["flops_paper"])
+    known = [r["flops_paper"] for r in run.metrics if r.get("flops_paper") is not None]
+    return float(known[-1]) if known else None
+
+
+def _published_lines() -> dict[str, Marks]:
+    """The published rows of each series, by rising FLOPs."""
+    lines: dict[str, Marks] = {}
+    for cost in published_costs():
+        if cost.series and cost.train_flops and cost.glue_dev:
+            mark = cost.train_flops, cost.glue_dev, _short_name(cost.model)
+            lines.setdefault(cost.series, []).append(mark)
+    return {name: sorted(line) for name, line in lines.items()}
+
+
+def _published_marks(lines: Mapping[str, Marks]) -> Marks:
+    """The published rows that are of no series."""
+    return [
+        (cost.train_flops, cost.glue_dev, cost.model)
+        for cost in published_costs()
+        if cost.train_flops and cost.glue_dev and cost.series not in lines
+    ]
+
+
+def _short_name(model: str) -> str:
+    """ "6.25 %" of "ELECTRA-Small, 6.25 % of the steps": its line says the rest."""
+    return model.split(", ")[-1].removesuffix(" of the steps") if " %" in model else model
+
+
+def _task_plot(task: str, runs: Sequence[RunFolder], names: Sequence[str]) -> TaskPlot | None:
+    """Our runs on a task and what is published of it with its FLOPs; None of a single point."""
+    ours: Marks = []
+    lines: Lines = {}
+    metric = ""
+    for run, name in zip(runs, names, strict=True):
+        for score in scores_of(run):
+            flops, value = _flops(run), score.pretrained.summary.mean
+            if score.first.task == task and not score.encoder and flops and math.isfinite(value):
+                ours.append((flops, value, name))
+                metric = score.first.metric
+        curve = curves_of(run)[0].get(task, [])
+        points = [(p.flops, p.sample.summary.mean) for p in curve if p.step and p.flops > 0]
+        if len(points) > 1:
+            lines[name] = points
+            metric = metric or curve[0].sample.metric
+    flops_of = {cost.model: cost.train_flops for cost in published_costs()}
+    behind: Marks = [
+        (flops, row.value, row.model)
+        for row in published_scores(task)
+        if row.column.metric == metric and (flops := flops_of.get(row.model))
+    ]
+    if not ours or len(ours) + len(behind) < 2:
+        return None
+    marks = {"ours": ours} | ({"published, by their own protocols": behind} if behind else {})
+    return f"{task} against {_FLOPS_LABEL}", marks, metric, lines
+
+
+def _known(records: Sequence[Result], name: str) -> list[float]:
+    """The figure of every record; nothing where one lacks it."""
+    values = [getattr(record, name) for record in records]
+    return [] if None in values else values
+
+
+def _mean(records: Sequence[Result], name: str) -> float | None:
+    values = _known(records, name)
+    return sum(values) / len(values) if values else None
+
+
+def _short(value: float | None) -> str | None:
+    return f"{value:.3g}" if value is not None and math.isfinite(value) else None

@@ -1,71 +1,408 @@
-"""The report's section on what a model gets wrong: classes, groups of examples, single examples."""
+"""What a model gets wrong: by class, by group of examples, and example by example.
 
-from collections.abc import Sequence
+Everything is made from the files of predictions; texts are added where the data files are at hand.
+"""
 
-from benchmarks.pages.twin_page import TwinPage
-from benchmarks.statistics.errors import ClassScore, TaskErrors, Wrong
-from benchmarks.tasks.mistakes import NOTHING
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
+
+from benchmarks.pages.twin_page import TwinPage, defined
+from benchmarks.results.predictions import prediction_path, read_predictions, score_lines
+from benchmarks.results.results import Result
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.statistics.scores import encoder_name
+from benchmarks.statistics.uncertainty import estimate_lines
+from benchmarks.tasks.data import SPLIT_EVAL, read_splits, rows_digest, split_by_group
+from benchmarks.tasks.kinds.spans_features import QuestionExample
+from benchmarks.tasks.mistakes import NOTHING, Failure, Pair
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Example, Line, Task
+
+Runs = Mapping[int, Sequence[Line]]  # the lines of each seed, all of the same examples
+Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
+
+_NUM_PARTS = 4  # of examples by length
+_NUM_WORST = 10
+_UNQUOTED = "(not quoted)"
+_MAX_TEXT = 600  # characters of a text shown
 _MAX_MATRIX = 12  # labels of a matrix that a phone still shows; of more, the largest confusions
 _MAX_CONFUSIONS = 20
 _MIN_TELLING = 20  # gold units, or examples, from which on a class or group is called the weakest
 
 
-def add_errors(document: TwinPage, errors: Sequence[TaskErrors]) -> None:
-    """A table of the weak places, and all about each task folded away."""
-    shown = [entry for entry in errors if entry.num_seeds]
+@dataclass(frozen=True)
+class ClassScore:
+    """Precision, recall and F1 of a label: the median over seeds; None where undefined."""
+
+    label: str
+    num_gold: int
+    num_predicted: float  # mean over seeds
+    precision: float | None
+    recall: float | None
+    f1: float
+    lowest_f1: float
+    highest_f1: float
+    untrained_f1: float | None
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """The headline over a group of examples: the mean over seeds with its 95 % interval.
+
+    None where it is undefined.
+    """
+
+    way: str
+    group: str
+    num_examples: int
+    score: float | None
+    low: float | None
+    high: float | None
+    untrained: float | None
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """An example that the model has wrong, with its texts where they are at hand."""
+
+    id: str
+    failure: Failure
+    num_seeds: int | None  # that have it wrong; None for numbers, which are never quite right
+    texts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class TaskErrors:
+    """Everything about one task of one evaluation; without runs only the notes."""
+
+    label: str
+    task: Task
+    runs: Runs
+    notes: Sequence[str]  # what is missing, and why
+    classes: Sequence[ClassScore] = ()
+    # how often each (gold, predicted) label occurs in all runs together; empty where labels are not
+    # confused with each other
+    confusions: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    groups: Sequence[GroupScore] = ()
+    worst: Sequence[Wrong] = ()
+
+
+def errors_of(run: RunFolder, data_dir: Path | None, with_texts: bool = True) -> list[TaskErrors]:
+    """The errors of every task of every evaluation of a run.
+
+    Without `data_dir` nothing is known of the texts; without `with_texts` they decide the groups
+    but are not quoted. `ValueError` for a damaged file of predictions.
+    """
+    found = []
+    for stage, results in run.evaluations.items():
+        encoder = encoder_name(stage)
+        for name in dict.fromkeys(result.task for result in results if result.task in TASKS):
+            label = f"{name} ({encoder})" if encoder else name
+            records = [result for result in results if result.task == name]
+            found.append(_task_errors(label, records, run.place(stage), data_dir, with_texts))
+    return found
+
+
+def _task_errors(
+    label: str, results: Sequence[Result], place: Path, data_dir: Path | None, with_texts: bool
+) -> TaskErrors:
+    task, notes = TASKS[results[0].task], list[str]()
+    runs = _runs(place, [r for r in results if r.model == "pretrained"], notes)
+    control = _runs(place, [r for r in results if r.model == "random-init"], [])
+    if not runs:
+        return TaskErrors(label, task, {}, [*notes, "no predictions to look into"])
+    examples = None
+    if data_dir is not None:
+        try:
+            examples = examples_of(results[0], next(iter(runs.values())), data_dir)
+        except ValueError as error:
+            notes.append(f"no texts: {error}")
+    return TaskErrors(
+        label,
+        task,
+        runs,
+        notes,
+        class_scores(task, runs, control),
+        confusions(task, runs),
+        group_scores(task, runs, control, examples),
+        worst(task, runs, examples, with_texts),
+    )
+
+
+def _runs(folder: Path, results: Sequence[Result], notes: list[str]) -> dict[int, list[Line]]:
+    """The lines of each seed that gave numbers."""
+    found: dict[int, list[Line]] = {}
+    ids: list[str] = []
+    for result in sorted(results, key=lambda result: result.seed):
+        path = prediction_path(folder, result)
+        if not path.is_file():
+            notes.append(f"seed {result.seed}: its predictions are not there ({path.name})")
+            continue
+        _, lines = read_predictions(path)
+        if any(line["prediction"] is None for line in lines):
+            notes.append(f"seed {result.seed}: its training failed; it is left out")
+        elif found and [line["id"] for line in lines] != ids:
+            notes.append(f"seed {result.seed}: predictions of other examples; it is left out")
+        else:
+            found[result.seed], ids = lines, [line["id"] for line in lines]
+    return found
+
+
+def class_scores(task: Task, runs: Runs, control: Runs) -> list[ClassScore]:
+    """Precision, recall and F1 of each label that occurs, in the order of the task's labels."""
+    counted = [_counts(task, lines) for lines in runs.values()]
+    untrained = [_counts(task, lines) for lines in control.values()]
+    seen = {label for counts in counted for label in counts}
+    order = {label: number for number, label in enumerate(task.labels)}
+    scores = []
+    for label in sorted(seen, key=lambda label: (order.get(label, len(order)), label)):
+        found = [counts.get(label, (0, 0, 0)) for counts in counted]
+        f1s = [_f1(*counts) for counts in found]
+        before = [_f1(*counts.get(label, (0, 0, 0))) for counts in untrained]
+        scores.append(
+            ClassScore(
+                label,
+                num_gold=found[0][0],
+                num_predicted=statistics.fmean(predicted for _, predicted, _ in found),
+                precision=_median([right / said for _, said, right in found if said]),
+                recall=_median([right / asked for asked, _, right in found if asked]),
+                f1=statistics.median(f1s),
+                lowest_f1=min(f1s),
+                highest_f1=max(f1s),
+                untrained_f1=_median(before),
+            )
+        )
+    return scores
+
+
+def _counts(task: Task, lines: Sequence[Line]) -> dict[str, tuple[int, int, int]]:
+    """Gold, predicted and right units of each label."""
+    pairs: list[Pair] = [pair for line in lines for pair in task.pairs(line)]
+    gold = Counter(pair.gold for pair in pairs)
+    predicted = Counter(pair.predicted for pair in pairs)
+    right = Counter(pair.gold for pair in pairs if pair.is_right)
+    labels = {*gold, *predicted} - {NOTHING}
+    return {label: (gold[label], predicted[label], right[label]) for label in labels}
+
+
+def _f1(num_gold: int, num_predicted: int, num_right: int) -> float:
+    return 2 * num_right / max(1, num_gold + num_predicted)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def confusions(task: Task, runs: Runs) -> Counter[tuple[str, str]]:
+    """How often each (gold, predicted) label occurs in all runs together."""
+    if not task.labels_are_confused:
+        return Counter()
+    pairs = (pair for lines in runs.values() for line in lines for pair in task.pairs(line))
+    return Counter((pair.gold, pair.predicted) for pair in pairs)
+
+
+def group_scores(
+    task: Task, runs: Runs, control: Runs, examples: Sequence[Example] | None
+) -> list[GroupScore]:
+    """The headline over each group of examples."""
+    found = []
+    for way, parts in groups_of(task, next(iter(runs.values())), examples).items():
+        for group, positions in parts.items():
+            here, before = (
+                {seed: [lines[position] for position in positions] for seed, lines in side.items()}
+                for side in (runs, control)
+            )
+            own = estimate_lines(task, here)
+            untrained = [score_lines(task, lines)[task.headline] for lines in before.values()]
+            bounds = defined(own.value), defined(own.low), defined(own.high)
+            mean = defined(statistics.fmean(untrained)) if untrained else None
+            found.append(GroupScore(way, group, len(positions), *bounds, mean))
+    return found
+
+
+def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | None) -> Groups:
+    """Every way in which the examples fall into two groups or more; `examples` are by line.
+
+    Ways come from the gold values in lines (`Task.groups`) and, where the data are at hand, from
+    the texts. Groups of one way do not overlap and hold all examples.
+    """
+    named: dict[str, dict[str, list[int]]] = {}
+    for position, line in enumerate(lines):
+        for way, group in task.groups(line).items():
+            named.setdefault(way, {}).setdefault(group, []).append(position)
+    found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
+    if examples is not None:
+        found |= {way: _quarters(values) for way, values in _text_figures(examples).items()}
+    return {way: parts for way, parts in found.items() if len(parts) > 1}
+
+
+def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
+    """By the number that a group's name begins with, others last."""
+    number = re.match(r"[\d.]+", item[0])
+    return float(number[0]) if number else math.inf, item[0]
+
+
+def _text_figures(examples: Sequence[Example]) -> dict[str, list[int]]:
+    """What the texts are grouped by: a figure an example."""
+    if all(isinstance(example, QuestionExample) for example in examples):
+        return {
+            "context, characters": [len(example.texts[0]) for example in examples],
+            "question, characters": [len(example.texts[1]) for example in examples],
+        }
+    found = {"length, characters": [sum(map(len, example.texts)) for example in examples]}
+    if all(len(example.texts) == 2 for example in examples):
+        found["words in common, %"] = [round(100 * _overlap(*e.texts)) for e in examples]
+    return found
+
+
+def _overlap(first: str, second: str) -> float:
+    """Jaccard coefficient of the two texts' sets of lower-case words; 0 of two without words."""
+    a, b = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
+    return len(a & b) / max(1, len(a | b))
+
+
+def _quarters(values: Sequence[int]) -> dict[str, list[int]]:
+    """Quarters by value, lowest first, equal values together; each named by its bounds."""
+    array = np.asarray(values)
+    bounds = np.quantile(array, np.arange(1, _NUM_PARTS) / _NUM_PARTS)
+    part = np.searchsorted(bounds, array, side="left")  # a value on a bound is in the part below
+    found = {}
+    for number in np.unique(part):
+        positions = np.flatnonzero(part == number)
+        inside = array[positions]
+        found[f"{inside.min():g} to {inside.max():g}"] = positions.tolist()
+    return found
+
+
+def worst(
+    task: Task, runs: Runs, examples: Sequence[Example] | None, with_texts: bool
+) -> list[Wrong]:
+    """The examples that are wrong in most seeds, the most severe first, of equals in file order."""
+    failures = []
+    for position, lines in enumerate(zip(*runs.values(), strict=True)):
+        example = examples[position] if examples and with_texts else None
+        failure = task.failure(lines, example)
+        if failure is not None:
+            failures.append((failure, lines, example))
+    failures.sort(key=lambda entry: -entry[0].severity)
+    found = []
+    for failure, lines, example in failures[:_NUM_WORST]:
+        wrong = sum(task.failure([line], None) is not None for line in lines)
+        texts: Sequence[tuple[str, str]] = ()
+        if example is not None:
+            texts = task.shown(example, lines[0])
+        elif with_texts and isinstance(lines[0].get("text"), str):
+            texts = [("text", lines[0]["text"])]
+        shown = [(name, _cut(text)) for name, text in texts]
+        if task.failures_quote and not with_texts:
+            failure = failure._replace(gold=_UNQUOTED, prediction=_UNQUOTED, certainty=_UNQUOTED)
+        found.append(Wrong(str(lines[0]["id"]), failure, wrong if task.units else None, shown))
+    return found
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
+
+
+def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
+    """The example of each line, from the files of `data_dir` that the result was made from.
+
+    Raises `ValueError` where these are not there, have changed since, or lack an id.
+    """
+    task = TASKS[result.task]
+    rows = read_splits(task, data_dir, (task.reported,))[task.reported]
+    if rows_digest(rows) != result.data_sha256.get(task.reported):
+        raise ValueError(
+            f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
+            "scored on; they have changed since, or another version of electrify scored it"
+        )
+    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
+        rows = split_by_group(task, rows)[1]
+    examples = {example.id: example for example in rows}
+    if missing := [line["id"] for line in lines if str(line["id"]) not in examples]:
+        raise ValueError(
+            f"{result.task}: {len(missing)} of {len(lines)} predicted rows, {missing[0]!r} the "
+            f"first, are not in the data below {data_dir}"
+        )
+    return [examples[str(line["id"])] for line in lines]
+
+
+# The section of the report.
+
+
+def add_errors(
+    document: TwinPage, run: RunFolder, data_dir: Path | None = None, with_texts: bool = True
+) -> None:
+    """A table of the weak places, and all about each task folded away; as `errors_of`."""
+    errors = errors_of(run, data_dir, with_texts)
+    shown = [entry for entry in errors if entry.runs]
     if not shown:
         document.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")
-        _add_notes(document, errors)
-        return
-    document.table(
-        ["task", "weakest class (F1)", "most frequent confusion", "weakest group (score)"],
-        [
-            (entry.label, _weakest_class(entry), _main_confusion(entry), _weakest_group(entry))
-            for entry in shown
-        ],
-        f"Where each model is weak; classes and groups of {_MIN_TELLING} or more",
-    )
-    if not any(wrong.texts for entry in shown for wrong in entry.worst):
+    else:
+        document.table(
+            ["task", "weakest class (F1)", "most frequent confusion", "weakest group (score)"],
+            [
+                (entry.label, _weakest_class(entry), _main_confusion(entry), _weakest_group(entry))
+                for entry in shown
+            ],
+            f"Where each model is weak; classes and groups of {_MIN_TELLING} or more",
+        )
+    if shown and not any(wrong.texts for entry in shown for wrong in entry.worst):
         document.paragraph(
             "Texts are not quoted, and groups that ask for them are missing unless --data-dir "
             "named the data: electrify report RUN --data-dir DATA"
         )
-    _add_notes(document, errors)
-    for entry in shown:
-        seeds = f"{entry.num_seeds} {'seed' if entry.num_seeds == 1 else 'seeds'}"
-        with document.fold(f"{entry.label}: {entry.num_examples:,} examples, {seeds}"):
-            _add_task(document, entry)
-
-
-def _add_notes(document: TwinPage, errors: Sequence[TaskErrors]) -> None:
     for entry in errors:
         if entry.notes:
             document.paragraph(f"{entry.label}: {'; '.join(entry.notes)}.")
+    for entry in shown:
+        num_seeds = len(entry.runs)
+        seeds = f"{num_seeds} {'seed' if num_seeds == 1 else 'seeds'}"
+        num_examples = len(next(iter(entry.runs.values())))
+        with document.fold(f"{entry.label}: {num_examples:,} examples, {seeds}"):
+            _add_task(document, entry)
 
 
 def _add_task(document: TwinPage, entry: TaskErrors) -> None:
     if entry.classes:
         _add_classes(document, entry)
-    if any(gold != predicted for gold, predicted in entry.confusions):
+    if _largest(entry):
         _add_confusions(document, entry)
     if entry.groups:
         _add_groups(document, entry)
-    if entry.worst:
-        _add_worst(document, entry)
-    else:
+    if not entry.worst:
         document.paragraph("No example is wrong in most seeds.")
+        return
+    with document.fold(f"The worst {len(entry.worst)}"):
+        document.paragraph(
+            "Examples that most seeds have wrong, the surest first: probabilities are medians "
+            "over seeds; of what has no probability, those with most parts wrong."
+        )
+        for wrong in entry.worst:
+            failure, title = wrong.failure, wrong.id
+            if wrong.num_seeds is not None and len(entry.runs) > 1:
+                title += f", wrong in {wrong.num_seeds} of {len(entry.runs)} seeds"
+            said = [("gold", failure.gold), ("predicted", failure.prediction)]
+            said.append(("sure of", failure.certainty))
+            document.text_samples(title, [*wrong.texts, *said], compact=True)
 
 
 def _add_classes(document: TwinPage, entry: TaskErrors) -> None:
-    several = entry.num_seeds > 1
+    several = len(entry.runs) > 1
     headers = ["label", "gold", "predicted", "precision", "recall", "F1"]
     headers += ["F1, lowest to highest seed"] * several + ["F1 untrained"]
     rows = [
         (
             _name(score.label, entry),
             score.num_gold,
-            _rounded(score.num_predicted),
+            round(score.num_predicted, 1),
             score.precision,
             score.recall,
             score.f1,
@@ -75,44 +412,39 @@ def _add_classes(document: TwinPage, entry: TaskErrors) -> None:
         for score in entry.classes
     ]
     what = "medians over seeds; predicted is the mean" if several else "one seed"
-    document.table(headers, rows, f"By label, of {entry.units}: {what}")
+    document.table(headers, rows, f"By label, of {entry.task.units}: {what}")
 
 
 def _add_confusions(document: TwinPage, entry: TaskErrors) -> None:
+    occurring = {label for pair in entry.confusions for label in pair}
     order = [score.label for score in entry.classes]
-    labels = [label for label in [*order, NOTHING] if _occurs(label, entry)]
-    what = f"{entry.units}, all seeds together" if entry.num_seeds > 1 else entry.units
+    labels = [label for label in [*order, NOTHING] if label in occurring]
+    what = f"{entry.task.units}, all seeds together" if len(entry.runs) > 1 else entry.task.units
     if len(labels) <= _MAX_MATRIX:
-        counts = [
-            [entry.confusions.get((gold, predicted), 0) for predicted in labels] for gold in labels
-        ]
+        counts = [[entry.confusions.get((a, b), 0) for b in labels] for a in labels]
         names = [_name(label, entry) for label in labels]
-        document.matrix(
-            names,
-            names,
-            counts,
-            "gold, predicted",
-            f"Confusions ({what}); shaded by the share of the row",
-        )
+        caption = f"Confusions ({what}); shaded by the share of the row"
+        document.matrix(names, names, counts, "gold, predicted", caption)
         return
-    totals = {
-        label: sum(n for pair, n in entry.confusions.items() if pair[0] == label)
-        for label in labels
-    }
-    rows = [
-        (_name(gold, entry), _name(predicted, entry), count, f"{100 * count / totals[gold]:.1f} %")
-        for (gold, predicted), count in _largest(entry)[:_MAX_CONFUSIONS]
-    ]
+    largest = _largest(entry)
     document.table(
         ["gold", "predicted", "count", "of the gold label"],
-        rows,
-        f"The largest of {len(_largest(entry))} confusions ({what})",
+        [
+            (
+                _name(gold, entry),
+                _name(predicted, entry),
+                n,
+                f"{100 * n / _total(entry, gold):.1f} %",
+            )
+            for (gold, predicted), n in largest[:_MAX_CONFUSIONS]
+        ],
+        f"The largest of {len(largest)} confusions ({what})",
     )
 
 
 def _add_groups(document: TwinPage, entry: TaskErrors) -> None:
     has_intervals = any(group.low is not None for group in entry.groups)
-    headers = ["by", "group", "examples", entry.metric]
+    headers = ["by", "group", "examples", entry.task.headline]
     headers += ["95 % interval"] * has_intervals + ["untrained"]
     rows = [
         (
@@ -125,62 +457,32 @@ def _add_groups(document: TwinPage, entry: TaskErrors) -> None:
         )
         for place, group in enumerate(entry.groups)
     ]
-    what = "mean over seeds" if entry.num_seeds > 1 else "one seed"
+    what = "mean over seeds" if len(entry.runs) > 1 else "one seed"
     document.table(headers, rows, f"By group of examples: {what}")
-
-
-def _add_worst(document: TwinPage, entry: TaskErrors) -> None:
-    with document.fold(f"The worst {len(entry.worst)}"):
-        document.paragraph(
-            "Examples that most seeds have wrong, the surest first: probabilities are medians "
-            "over seeds; of what has no probability, those with most parts wrong."
-        )
-        for wrong in entry.worst:
-            document.text_samples(_title(wrong, entry), _samples(wrong), compact=True)
-
-
-def _title(wrong: Wrong, entry: TaskErrors) -> str:
-    if wrong.num_seeds is None or entry.num_seeds == 1:
-        return wrong.id
-    return f"{wrong.id}, wrong in {wrong.num_seeds} of {entry.num_seeds} seeds"
-
-
-def _samples(wrong: Wrong) -> list[tuple[str, str]]:
-    failure = wrong.failure
-    said = [
-        ("gold", failure.gold),
-        ("predicted", failure.prediction),
-        ("sure of", failure.certainty),
-    ]
-    return [*wrong.texts, *said]
 
 
 def _weakest_class(entry: TaskErrors) -> str | None:
     found = [score for score in entry.classes if score.num_gold >= _MIN_TELLING]
     if len(found) < 2:
         return None
-    weakest: ClassScore = min(found, key=lambda score: score.f1)
+    weakest = min(found, key=lambda score: score.f1)
     return f"{_name(weakest.label, entry)}: {weakest.f1:.3f} (n {weakest.num_gold:,})"
 
 
 def _main_confusion(entry: TaskErrors) -> str | None:
-    largest = _largest(entry)
-    if not largest:
-        return None
-    (gold, predicted), count = largest[0]
-    share = count / sum(n for pair, n in entry.confusions.items() if pair[0] == gold)
-    return f"{_name(gold, entry)} as {_name(predicted, entry)}: {100 * share:.0f} %"
+    for (gold, predicted), count in _largest(entry)[:1]:
+        share = 100 * count / _total(entry, gold)
+        return f"{_name(gold, entry)} as {_name(predicted, entry)}: {share:.0f} %"
+    return None
 
 
 def _weakest_group(entry: TaskErrors) -> str | None:
     found = [
-        (group.score, group)
-        for group in entry.groups
-        if group.num_examples >= _MIN_TELLING and group.score is not None
+        (g.score, g) for g in entry.groups if g.num_examples >= _MIN_TELLING and g.score is not None
     ]
     if not found:
         return None
-    pick = min if entry.higher_is_better else max
+    pick: Callable[..., tuple[float, GroupScore]] = min if entry.task.higher_is_better else max
     score, weakest = pick(found, key=lambda pair: pair[0])
     return f"{weakest.way} {weakest.group}: {score:.3f} (n {weakest.num_examples:,})"
 
@@ -191,17 +493,13 @@ def _largest(entry: TaskErrors) -> list[tuple[tuple[str, str], int]]:
     return sorted(wrong, key=lambda item: (-item[1], item[0]))
 
 
-def _occurs(label: str, entry: TaskErrors) -> bool:
-    return any(label in pair for pair in entry.confusions)
+def _total(entry: TaskErrors, gold: str) -> int:
+    return sum(n for pair, n in entry.confusions.items() if pair[0] == gold)
 
 
 def _name(label: str, entry: TaskErrors) -> str:
-    return entry.label_names.get(label, label) if label != NOTHING else "(none)"
+    return entry.task.label_names.get(label, label) if label != NOTHING else "(none)"
 
 
 def _range(lowest: float | None, highest: float | None) -> str | None:
     return None if lowest is None or highest is None else f"{lowest:.3f} to {highest:.3f}"
-
-
-def _rounded(value: float) -> float | int:
-    return int(value) if value == int(value) else round(value, 1)

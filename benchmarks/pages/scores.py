@@ -1,12 +1,12 @@
-"""What a model is and how it scores, with what that is worth."""
+"""What a model is and how it scores, with what that is worth; several runs side by side."""
 
 import json
 import math
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.pages.sections import missing
-from benchmarks.pages.twin_page import TwinPage
+from benchmarks.pages.training import curve, final_valid, missing, words
+from benchmarks.pages.twin_page import Record, TwinPage
 from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import STAGES, RunFolder
 from benchmarks.statistics.comparison import (
@@ -14,10 +14,11 @@ from benchmarks.statistics.comparison import (
     OWN,
     Against,
     Baseline,
+    between,
     verdict_sentence,
     within,
 )
-from benchmarks.statistics.scores import TaskScore, scores_of
+from benchmarks.statistics.scores import TaskScore, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, Estimate, p_text
 from electrify.system.progress import duration
 
@@ -35,8 +36,7 @@ def add_scores(document: TwinPage, run: RunFolder, baseline: Baseline | None = N
         missing(document, run, "evaluate", "Scores")
     if scores:
         _add_score_tables(document, scores, compared)
-    facts = _facts(run)
-    if facts:
+    if facts := _facts(run):
         document.table(["", "value"], facts, "The model")
 
 
@@ -59,24 +59,20 @@ def _lost_sentence(compared: Sequence[Against]) -> str:
 def add_differences(document: TwinPage, compared: Sequence[Against], caption: str) -> None:
     """A table of differences with their intervals, and how many are better or worse."""
     several = any(against.run for against in compared)
-    baselines = {against.baseline for against in compared}
-    names, places = _places([against.score for against in compared])
-    rows = []
-    for a, place in zip(compared, places, strict=True):
-        found = a.comparison
-        difference = found.difference
-        rows.append(
-            {
-                **dict(zip(names, place, strict=True)),
-                "metric": a.score.first.metric,
-                **({"run": a.run} if several else {}),
-                **({"to": a.baseline} if baselines & {*FLOORS.values()} else {}),
-                "difference": found.gain,
-                "95 % interval": difference and _interval(difference.estimate),
-                "p, corrected": difference and p_text(found.p_corrected),
-                "outcome": found.verdict,
-            }
-        )
+    has_floors = any(against.baseline in FLOORS.values() for against in compared)
+    rows = [
+        {
+            **place,
+            "metric": a.score.first.metric,
+            **({"run": a.run} if several else {}),
+            **({"to": a.baseline} if has_floors else {}),
+            "difference": a.comparison.gain,
+            "95 % interval": a.comparison.difference and _interval(a.comparison.difference),
+            "p, corrected": p_text(a.comparison.p_corrected),
+            "outcome": a.comparison.verdict,
+        }
+        for a, place in zip(compared, _places([a.score for a in compared]), strict=True)
+    ]
     document.records(rows, caption)
     counted = Counter(a.comparison.outcome for a in compared)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
@@ -111,11 +107,13 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
             ("parameters trained, shared ones once", count["trained"]),
             ("pretraining steps", steps),
             ("tokens seen", tokens),
+            ("training FLOPs in matrix products", _short(summary.get("flops_matmul"))),
             ("training FLOPs, the paper's count", f"{summary['flops_paper']:.3g}"),
             ("training FLOPs, 6 × parameters × tokens", f"{summary['flops_6nd']:.3g}"),
             ("pretraining time", duration(summary["seconds"])),
             ("tokens per second", round(summary["tokens_per_second"])),
             ("device", summary["device"]),
+            ("peak memory (MB)", run.manifests.get("pretrain", {}).get("peak_memory_mb")),
         ]
     return [(name, value) for name, value in rows if value is not None]
 
@@ -165,11 +163,11 @@ def _degenerate(score: TaskScore) -> str:
 def _add_score_tables(
     document: TwinPage, scores: Sequence[TaskScore], compared: Sequence[Against]
 ) -> None:
-    names, places = _places(scores)
     arms = {"pretrained": "score"} | _floors_scored(scores)
+    places = _places(scores)
     rows = [
         (
-            *place,
+            *place.values(),
             score.first.metric,
             *(
                 cell
@@ -187,7 +185,7 @@ def _add_score_tables(
     ]
     document.table(
         [
-            *names,
+            *places[0],
             "metric",
             *(header for name in arms.values() for header in (name, "95 % interval")),
             "seeds",
@@ -263,26 +261,8 @@ def _add_bars(document: TwinPage, scores: Sequence[TaskScore]) -> None:
 
 
 def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
-    names, places = _places(scores)
-    document.records(
-        [
-            {
-                **dict(zip(names, place, strict=True)),
-                "weights": name,
-                "mean": sample.summary.mean,
-                "median": sample.median,
-                "sd": sample.summary.sd,
-                "lowest": sample.range[0],
-                "highest": sample.range[1],
-                "seeds": sample.summary.num_seeds,
-            }
-            for score, place in zip(scores, places, strict=True)
-            for name, sample in score.samples.items()
-        ],
-        "Over seeds",
-    )
     rows = []
-    for score, place in zip(scores, places, strict=True):
+    for score, place in zip(scores, _places(scores), strict=True):
         # jobs that ran side by side stand in the order they finished
         for result in sorted(score.results, key=lambda result: (result.model, result.seed)):
             others = (
@@ -292,7 +272,7 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
             )
             rows.append(
                 {
-                    **dict(zip(names, place, strict=True)),
+                    **place,
                     "weights": result.encoder,
                     "seed": result.seed,
                     "score": result.value,
@@ -307,12 +287,79 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
         document.code(f"How {score.label} was fine-tuned", settings)
 
 
-def _places(scores: Sequence[TaskScore]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Headers that tell scores apart and their cells: the task, and the encoder of several."""
-    if not any(score.encoder for score in scores):
-        return ["task"], [(score.first.task,) for score in scores]
-    return ["task", "encoder"], [(s.first.task, s.encoder or OWN) for s in scores]
+def _places(scores: Sequence[TaskScore]) -> list[Record]:
+    """What tells scores apart, by header: the task, and the encoder of several."""
+    several = any(score.encoder for score in scores)
+    return [
+        {"task": s.first.task, **({"encoder": s.encoder or OWN} if several else {})} for s in scores
+    ]
 
 
 def _interval(found: Estimate) -> str | None:
     return None if math.isnan(found.low) else found.text()
+
+
+def _short(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3g}"
+
+
+# Several runs.
+
+_FIGURES = (
+    "generator_loss",
+    "generator_accuracy",
+    "language_loss",
+    "language_accuracy",
+    "discriminator_loss",
+    "rtd_loss",
+    "replaced_fraction",
+    "rtd_accuracy",
+    "rtd_auc",
+    "tokens",
+    "parameters",
+    "seconds",
+    "flops_paper",
+)
+
+
+def add_comparison(
+    document: TwinPage, runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
+) -> None:
+    """Scores with their differences to the baseline, pretraining figures and loss curves."""
+    scores = [scores_by_task(run) for run in runs]
+    if tasks := list(dict.fromkeys(key for run in scores for key in run)):
+        rows = [(*key, *(_score_cell(run.get(key)) for run in scores)) for key in tasks]
+        headers = ["task", "metric", *names]
+        document.table(headers, rows, "Scores: mean ± sd over seeds, with the 95 % interval")
+    else:
+        document.paragraph("None of the runs is evaluated yet. Run: electrify evaluate CONFIG")
+    if compared := between(runs, names, baseline):
+        add_differences(document, compared, f"Against {names[baseline.run]}")
+        document.paragraph(METHOD)
+    figures = []
+    for run in runs:
+        found = {**final_valid(run), **run.summary}
+        if run.summary:
+            found["parameters"] = run.summary["parameters"]["discriminator"]
+        figures.append(found)
+    document.table(
+        ["", *names],
+        [
+            (words(key), *(found.get(key) for found in figures))
+            for key in _FIGURES
+            if any(key in found for found in figures)
+        ],
+        "Pretraining: last figures on held-out text, and cost",
+    )
+    for metric in ("generator_loss", "language_loss", "discriminator_loss"):
+        curves = {n: curve(r, "valid", metric, "tokens") for n, r in zip(names, runs, strict=True)}
+        title = words(metric).capitalize() + ", held-out text"
+        if any(curves.values()):
+            document.line_plot(title, curves, "tokens", "nats per token", log_y=True)
+
+
+def _score_cell(score: TaskScore | None) -> str | None:
+    if score is None:
+        return None
+    interval = _interval(score.pretrained.estimate)
+    return f"{score.pretrained.text()}, {interval}" if interval else score.pretrained.text()

@@ -1,6 +1,7 @@
 """One report as an HTML page and as Markdown, from the same calls."""
 
 import html
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,9 +101,9 @@ class TwinPage:
         )
         self._blocks += [markdown_text(title), " · ".join(words)]
 
-    def code(self, title: str, text: str, is_open: bool = False) -> None:
+    def code(self, title: str, text: str) -> None:
         """Fixed-width text that folds away on the page."""
-        self.page.code(title, text, is_open)
+        self.page.code(title, text)
         longest = max((len(run) for run in re.findall("`+", text)), default=0)
         fence = "`" * max(3, longest + 1)
         self._blocks += [markdown_text(title), f"{fence}\n{text.rstrip()}\n{fence}"]
@@ -116,7 +117,7 @@ class TwinPage:
         folder.mkdir(parents=True, exist_ok=True)
         with stage_lock(folder / "report"):
             remove_torn(folder.glob("report.*"))
-            write_json(folder / "report.json", record)
+            write_json(folder / "report.json", _json_value(record))
             write_text(folder / "report.md", self.markdown())
             self.page.write(folder / "report.html")
 
@@ -129,6 +130,20 @@ def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> lis
 def record_lines(rows: Sequence[Record]) -> list[str]:
     """The same of cells by their header; of no rows nothing."""
     return table_lines(list(rows[0]), [list(row.values()) for row in rows]) if rows else []
+
+
+def defined(value: float) -> float | None:
+    """None, which is a dash in tables, for nan."""
+    return None if math.isnan(value) else value
+
+
+def _json_value(value: Any) -> Any:
+    """JSON has no nan: null stands for what is undefined."""
+    if isinstance(value, Mapping):
+        return {key: _json_value(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def markdown_text(text: str) -> str:

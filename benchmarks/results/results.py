@@ -106,6 +106,14 @@ def encoder_label(variant: str, path: str) -> str:
     return Path(path).name if path.count("/") > 1 else path
 
 
+def differing(result: Result, other: Result) -> str:
+    """What keeps two records from being of the same task and examples, in words; else empty."""
+    for name in ("task_version", "metric", "split", "num_examples", "data_sha256"):
+        if getattr(result, name) != getattr(other, name):
+            return name.replace("_", " ")
+    return ""
+
+
 def append_result(path: Path, result: Result) -> None:
     """Add one line, with a checksum of its own, and flush it to disk, after dropping what a kill
     left of a line before."""
@@ -191,19 +199,12 @@ class Summary:
     num_degenerate: int = 0
 
 
-def summarize(results: Iterable[Result]) -> dict[tuple[str, str], Summary]:
-    """Mean, sd and n over seeds by (task, model), in order of first appearance."""
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result.task, result.model), []).append(result)
-    return {
-        key: _summary([r.value for r in group], sum(r.degenerate is not None for r in group))
-        for key, group in groups.items()
-    }
-
-
-def _summary(values: list[float], num_degenerate: int) -> Summary:
-    return Summary(statistics.fmean(values), sample_sd(values), len(values), num_degenerate)
+def summarize(results: Sequence[Result]) -> Summary:
+    """Mean, sd and n over seeds of one task and model; the mean of no results is nan."""
+    values = [result.value for result in results]
+    mean = statistics.fmean(values) if values else math.nan
+    num_degenerate = sum(result.degenerate is not None for result in results)
+    return Summary(mean, sample_sd(values), len(values), num_degenerate)
 
 
 def sample_sd(values: Sequence[float]) -> float | None:

@@ -1,12 +1,10 @@
 """Reads a run's folder, finished or in part, into plain values for the report."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from benchmarks.results.results import JOBS, RESULTS, Result, current_results, largest_part
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
@@ -25,8 +23,6 @@ STAGES = {
     "evaluate": "evaluate",
 }
 Json = Mapping[str, Any]
-Value = TypeVar("Value")
-Others = TypeVarTuple("Others")
 
 
 @dataclass(frozen=True, eq=False)  # hashed as an object: what is made of one is kept
@@ -53,7 +49,6 @@ class RunFolder:
     checkpoint_evaluations: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
-    # hidden tokens, by stage: of the last checkpoint, and of those on the way
     leakage: LeakageReport | None = None  # None: not looked for
 
     @property
@@ -69,22 +64,6 @@ class RunFolder:
         """The options that made a stage, empty if it is not there."""
         config: Json = self.manifests.get(stage, {}).get("config", {})
         return config
-
-
-def once_a_run(
-    work: Callable[[RunFolder, *Others], Value],
-) -> Callable[[RunFolder, *Others], Value]:
-    """`work` done once for each run and its other arguments; what comes out goes with the run."""
-    known: WeakKeyDictionary[RunFolder, dict[tuple[*Others], Value]] = WeakKeyDictionary()
-
-    @wraps(work)
-    def kept(run: RunFolder, /, *others: *Others) -> Value:
-        of_run = known.setdefault(run, {})
-        if others not in of_run:
-            of_run[others] = work(run, *others)
-        return of_run[others]
-
-    return kept
 
 
 def read_run(folder: Path) -> RunFolder:

@@ -6,12 +6,13 @@ They are compared with their untrained twin, another encoder or another run.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.results import BAG_OF_WORDS, FLOORS, Result
-from benchmarks.results.run_folder import RunFolder, once_a_run
+from benchmarks.results.results import BAG_OF_WORDS, FLOORS, differing
+from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
-from benchmarks.statistics.uncertainty import Difference, difference, p_text
+from benchmarks.statistics.uncertainty import Estimate, difference, p_text
 
 ALPHA = 0.05
 UNTRAINED = "random-init"
@@ -42,19 +43,16 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """A sample against another: `gain` is positive where the first is the better one."""
+    """A sample against another: `difference` is positive where the first is the better one."""
 
-    gain: float | None
     outcome: str  # "better", "worse", "cannot tell apart", "not comparable" and what is not there
     why: str = ""
-    difference: Difference | None = None  # of the gain
-    p_corrected: float | None = None  # over the family that it stands in
+    difference: Estimate | None = None
+    p_corrected: float = math.nan  # over the family that it stands in
 
     @property
-    def can_tell(self) -> bool:
-        """Whether there is enough to tell a difference by: defined scores of two seeds each."""
-        found = self.difference
-        return found is not None and found.p is not None and "seeds" in found.estimate.over
+    def gain(self) -> float | None:
+        return self.difference and self.difference.value
 
     @property
     def verdict(self) -> str:
@@ -65,42 +63,34 @@ class Comparison:
 def compare(
     sample: Sample, other: Sample, higher_is_better: bool, shares_seeds: bool = False
 ) -> Comparison:
-    """Of two models on the same examples; a family of one. `shares_seeds` as `difference`."""
+    """Two models on the same examples; a family of one. `shares_seeds` as `difference`."""
     if not sample.values or not other.values:
-        return Comparison(None, "nothing to compare with" if sample.values else "not scored")
+        return Comparison("nothing to compare with" if sample.values else "not scored")
     if sample.draws and other.draws and sample.draws.ids != other.draws.ids:
-        return Comparison(None, "not comparable", "ids of the examples differ")
+        return Comparison("not comparable", "ids of the examples differ")
     first, second = (sample, other) if higher_is_better else (other, sample)
     found = difference(first.values, first.draws, second.values, second.draws, shares_seeds)
-    comparison = Comparison(found.estimate.value, "cannot tell apart", "", found)
+    why = ""
     if not all(map(math.isfinite, [*sample.values.values(), *other.values.values()])):
-        return replace(comparison, why="undefined scores")
-    if min(len(sample.values), len(other.values)) < 2:
-        return replace(comparison, why="fewer than two seeds")
-    if found.p is None:
-        return replace(comparison, why="most resamples have no score")
-    return corrected([comparison])[0]
+        why = "undefined scores"
+    elif min(len(sample.values), len(other.values)) < 2:
+        why = "fewer than two seeds"
+    elif math.isnan(found.p):
+        why = "most resamples have no score"
+    return corrected([Comparison("cannot tell apart", why, found)])[0]
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The outcomes with p corrected over all that can be told, which are one family."""
-    p_values = [c.difference.p for c in comparisons if c.can_tell and c.difference]
-    adjusted = iter(holm([p for p in p_values if p is not None]))
-    return [_decided(c, next(adjusted)) if c.can_tell else c for c in comparisons]
-
-
-def incomparable(result: Result, other: Result) -> Comparison | None:
-    """Says so where two records are not of the same task and examples."""
-    for what in ("task_version", "metric", "split", "num_examples", "data_sha256"):
-        if getattr(result, what) != getattr(other, what):
-            return Comparison(None, "not comparable", f"{what.replace('_', ' ')} differs")
-    return None
+    """The outcomes with p corrected over those that can be told, which are one family."""
+    family = [c for c in comparisons if c.difference and not c.why]
+    adjusted = iter(holm([c.difference.p for c in family if c.difference]))
+    return [_decided(c, next(adjusted)) if c in family else c for c in comparisons]
 
 
 def _decided(comparison: Comparison, p: float) -> Comparison:
-    gain = comparison.gain
-    assert gain is not None
-    word = "cannot tell apart" if p > ALPHA else "better" if gain > 0 else "worse"
+    assert comparison.difference is not None
+    is_better = comparison.difference.value > 0
+    word = "cannot tell apart" if p > ALPHA else "better" if is_better else "worse"
     return replace(comparison, outcome=word, p_corrected=p)
 
 
@@ -145,29 +135,29 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
 def verdict_sentence(against: Against) -> str:
     """Better or worse than what, or not to be told apart from it, by how much, and why."""
     found, other = against.comparison, _IN_WORDS.get(against.baseline, against.baseline)
-    if found.difference is None or found.gain is None or found.p_corrected is None:
+    if found.difference is None or math.isnan(found.p_corrected):
         links = {"cannot tell apart": f" from {other}", "not comparable": f" with {other}"}
         why = f": {found.why}" if found.why else ""
         return f"{found.outcome}{links.get(found.outcome, '')}{why}."
-    estimate, p = found.difference.estimate, p_text(found.p_corrected) or ""
+    estimate, p = found.difference, p_text(found.p_corrected) or ""
     sure = (
         f"(95 % interval {estimate.low:.4f} to {estimate.high:.4f}, "
         f"p {p if p.startswith('<') else f'= {p}'}, corrected for all comparisons)"
     )
     if found.outcome == "cannot tell apart":
-        if abs(found.gain) < 5e-5:
+        if abs(estimate.value) < 5e-5:
             return f"cannot tell apart from {other}: the means are equal to four digits."
         return (
             f"cannot tell apart from {other}: other {estimate.over} alone may make as large a "
-            f"difference as {found.gain:+.4f} {sure}."
+            f"difference as {estimate.value:+.4f} {sure}."
         )
     return (
-        f"{found.outcome} than {other}, by {abs(found.gain):.4f}: other {estimate.over} alone "
+        f"{found.outcome} than {other}, by {abs(estimate.value):.4f}: other {estimate.over} alone "
         f"would hardly make as large a difference {sure}."
     )
 
 
-@once_a_run
+@cache
 def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
@@ -187,16 +177,14 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
 def against_floors(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
     """Every encoder against its own network with random weights and against a bag of words, one
     family; nothing where those are not scored."""
-    return _corrected(
-        [
-            Against(
-                s, "", name, compare(s.pretrained, s.arms[floor], _higher(s), shares_seeds=True)
-            )
-            for floor, name in FLOORS.items()
-            for s in scores
-            if s.arms[floor].values and s.pretrained.values
-        ]
-    )
+    found = []
+    for floor, name in FLOORS.items():
+        for s in scores:
+            if s.arms[floor].values and s.pretrained.values:
+                higher = s.first.higher_is_better
+                comparison = compare(s.pretrained, s.arms[floor], higher, shares_seeds=True)
+                found.append(Against(s, "", name, comparison))
+    return _corrected(found)
 
 
 def between(
@@ -219,18 +207,11 @@ def between(
 
 
 def _comparison(score: TaskScore, base: TaskScore) -> Comparison:
-    return incomparable(score.first, base.first) or compare(
-        score.pretrained, base.pretrained, _higher(base)
-    )
+    if other := differing(score.first, base.first):
+        return Comparison("not comparable", f"{other} differs")
+    return compare(score.pretrained, base.pretrained, base.first.higher_is_better)
 
 
 def _corrected(found: Sequence[Against]) -> tuple[Against, ...]:
     outcomes = corrected([against.comparison for against in found])
-    return tuple(
-        Against(a.score, a.run, a.baseline, outcome)
-        for a, outcome in zip(found, outcomes, strict=True)
-    )
-
-
-def _higher(score: TaskScore) -> bool:
-    return score.first.higher_is_better
+    return tuple(replace(a, comparison=c) for a, c in zip(found, outcomes, strict=True))

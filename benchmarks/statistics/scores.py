@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from benchmarks.metrics.glue import (
@@ -15,8 +15,8 @@ from benchmarks.metrics.glue import (
 )
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import check_header
-from benchmarks.results.results import FLOORS, Result, Summary, summarize
-from benchmarks.results.run_folder import RunFolder, once_a_run
+from benchmarks.results.results import FLOORS, Result, Summary, differing, summarize
+from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line
@@ -35,16 +35,9 @@ class Sample:
     metric: str = ""
 
     @property
-    def median(self) -> float:
-        """Over seeds; nan of none, and where a seed's is."""
-        if not self.values or not all(map(math.isfinite, self.values.values())):
-            return math.nan
-        return statistics.median(self.values.values())
-
-    @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest seed."""
-        if math.isnan(self.median):
+        """The lowest and the highest seed; nan of none, and where a seed's is."""
+        if not self.values or not all(map(math.isfinite, self.values.values())):
             return math.nan, math.nan
         return min(self.values.values()), max(self.values.values())
 
@@ -116,10 +109,8 @@ def encoder_name(stage: str) -> str:
 
 def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
     """The seeds of one task and one encoder; of no results, an empty sample."""
-    nothing = Summary(math.nan, None, 0)
     values = {result.seed: result.value for result in results}
-    summary = next(iter(summarize(results).values()), nothing)
-    return Sample(values, summary, draws, results[0].metric if results else "")
+    return Sample(values, summarize(results), draws, results[0].metric if results else "")
 
 
 def task_scores(
@@ -135,7 +126,7 @@ def task_scores(
     return [_task_score(stage, [r for r in results if r.task == task], place) for task in tasks]
 
 
-@once_a_run
+@cache
 def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
     """The scores of the run's own export first, then those of other encoders."""
     return tuple(
@@ -158,13 +149,13 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
     seen = set()
     for result in results:
         expected = first.setdefault(result.task, result)
-        for what in ("task_version", "metric", "split", "num_examples", "data_sha256"):
-            ours, theirs = getattr(result, what), getattr(expected, what)
-            if ours != theirs:
-                raise ValueError(
-                    f"{stage}: results of {result.task} with {what} {theirs!r} and {ours!r}; they "
-                    f"make no mean: evaluate again with --overwrite, or remove the lines of one"
-                )
+        if other := differing(result, expected):
+            field = other.replace(" ", "_")
+            raise ValueError(
+                f"{stage}: results of {result.task} with {field} {getattr(expected, field)!r} and "
+                f"{getattr(result, field)!r}; they make no mean: evaluate again with --overwrite, "
+                "or remove the lines of one"
+            )
         if result.slot in seen:
             raise ValueError(
                 f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "

@@ -1,10 +1,11 @@
-"""How sure a score over several seeds is, and a difference of two: Student's t on two levels.
+"""How sure a score is, and a difference of two: Student's t everywhere.
 
 The standard error has two parts. Examples: the variance of the score over resampled examples
 (`resamples`), with the same draws for every seed and every model, so that a difference is paired by
 example. Seeds: the variance of their mean. The two variances are added, and the degrees of freedom
 of the sum are those of Welch (1947) and Satterthwaite (1946). The interval and p are of the same t:
-the 95 % interval holds 0 where p is above .05, and nowhere else.
+the 95 % interval holds 0 where p is above .05, and nowhere else. A grid of runs has few seeds for
+each variant and pools their variance over all variants (`Fit`).
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +25,7 @@ NUM_RESAMPLES = 2000
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
 MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
 _ROUNDING = 1e-20  # of a variance of scores
+_FIT_ROUNDING = 1e-24  # of a sum of squares of scores
 _CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
 
 Values = Mapping[int, float]  # a score by seed
@@ -91,13 +94,18 @@ def _digest(ids: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds, or a difference of two, with its 95 % interval."""
+    """A mean over seeds, or a difference of two, with its 95 % interval; nan where unknown."""
 
     value: float
-    low: float  # nan where nothing is known of it
-    high: float
-    over: str  # "examples and seeds", "examples", "seeds" or "" for none
+    low: float = math.nan
+    high: float = math.nan
+    over: str = ""  # "examples and seeds", "examples", "seeds" or "" for none
+    p: float = math.nan  # two-sided, of as large a value where the true one is 0
     num_undefined: int = 0  # of the resamples; they are left out
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
 
     def text(self) -> str:
         """'0.8021 to 0.8189', a dash where there is no interval."""
@@ -105,15 +113,6 @@ class Estimate:
             return "–"
         note = f" ({self.over})" if self.over in ("examples", "seeds") else ""
         return f"{self.low:.4f} to {self.high:.4f}{note}"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A score less another one, and how likely as much would be if there were none."""
-
-    estimate: Estimate
-    p: float | None  # two-sided; None where there is no interval
-    paired_by_seed: bool
 
 
 def score_bounds(metric: str) -> tuple[float, float]:
@@ -124,16 +123,16 @@ def score_bounds(metric: str) -> tuple[float, float]:
 def estimate(
     values: Values, draws: Draws | None, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> Estimate:
-    """The mean over seeds with its interval; of one seed without draws there is none.
+    """The mean over seeds with its interval; one seed without draws has none.
 
     An undefined score makes both undefined.
     """
     value = statistics.fmean(values.values()) if values else math.nan
     scores = None if draws is None else draws.mean(list(values))
-    found, _ = _estimate(value, scores, draws, [_seed_variance(list(values.values()))])
-    low, high = (float(np.clip(side, *bounds)) for side in (found.low, found.high))
-    is_inside = bounds[0] <= value <= bounds[1]
-    return replace(found, low=low, high=high) if is_inside else found
+    found = _interval(value, scores, draws, [_seed_variance(list(values.values()))])
+    if not bounds[0] <= value <= bounds[1]:
+        return found
+    return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
 
 
 def estimate_lines(task: Task, runs: Mapping[int, Sequence[Line]]) -> Estimate:
@@ -148,77 +147,142 @@ def difference(
     other: Values,
     other_draws: Draws | None,
     shares_seeds: bool = False,
-) -> Difference:
+) -> Estimate:
     """The mean of `values` less that of `other`, which are of the same examples.
 
     `shares_seeds`: a seed draws the same for both, such as for an encoder and the same network with
     random weights. Then they are paired by seed, if both have the same seeds, unless the
     differences are all equal though the scores are not: few values of few rows, not certainty.
-    Others are compared by Welch's t. Of one seed on either side nothing is known of what another
-    would score, and the interval is over examples alone. Without the draws of both it is over seeds
-    alone.
+    Others are compared by Welch's t. One seed on either side says nothing about another seed, and
+    the interval is over examples alone. Without the draws of both it is over seeds alone.
     """
     value = statistics.fmean(values.values()) - statistics.fmean(other.values())
     variances = [_seed_variance(list(side.values())) for side in (values, other)]
-    is_paired = shares_seeds and values.keys() == other.keys()
-    if is_paired:
+    if shares_seeds and values.keys() == other.keys():
         of_gains = _seed_variance([values[seed] - other[seed] for seed in values])
-        is_paired = of_gains[0] > _ROUNDING or not any(variance for variance, _ in variances)
-        variances = [of_gains] if is_paired else variances
+        if of_gains[0] > _ROUNDING or not any(variance for variance, _ in variances):
+            variances = [of_gains]
     scores = None
     if draws is not None and other_draws is not None:
         assert draws.ids == other_draws.ids
         scores = draws.mean(list(values)) - other_draws.mean(list(other))
-    found, p = _estimate(value, scores, draws, variances)
-    return Difference(found, p, is_paired)
-
-
-def student(value: float, error: float, degrees: float) -> tuple[float, float]:
-    """Half of the 95 % interval around a value of that standard error, and the two-sided p of as
-    large a value where the true one is 0."""
-    from scipy.stats import t
-
-    if not error:
-        return 0.0, float(abs(value) < math.sqrt(_ROUNDING))
-    half_width = float(t.ppf(0.975, degrees)) * error
-    return half_width, 2 * float(t.sf(abs(value) / error, degrees))
-
-
-def p_text(p: float | None) -> str | None:
-    """'0.032' or '< 0.001'; None where p is not known."""
-    if p is None or math.isnan(p):
-        return None
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+    return _interval(value, scores, draws, variances)
 
 
 _Variance = tuple[float, int]  # of a mean, and its degrees of freedom
 
 
 def _seed_variance(values: Sequence[float]) -> _Variance:
-    """No degrees of freedom of fewer than two seeds."""
+    """Fewer than two seeds have no degrees of freedom."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return 0.0, 0
     return statistics.variance(values) / len(values), len(values) - 1
 
 
-def _estimate(
+def _interval(
     value: float, scores: Floats | None, draws: Draws | None, of_seeds: Sequence[_Variance]
-) -> tuple[Estimate, float | None]:
-    """An estimate and its p; `scores` are the value on resampled examples, (resamples,)."""
+) -> Estimate:
+    """`scores` are the value on resampled examples, (resamples,)."""
     variances = list(of_seeds) if all(degrees for _, degrees in of_seeds) else []
     levels, num_undefined = ["seeds"] if variances else [], 0
     if scores is not None and draws is not None:
         num_undefined = int(np.isnan(scores).sum())
         if num_undefined > MAX_UNDEFINED * len(scores):
-            return Estimate(value, math.nan, math.nan, "", num_undefined), None
+            return Estimate(value, num_undefined=num_undefined)
         degrees = min(draws.num_examples, len(scores)) - 1
         variances.append((float(np.nanvar(scores)), degrees))
         levels.insert(0, "examples")
     if not levels or not math.isfinite(value):
-        return Estimate(value, math.nan, math.nan, "", num_undefined), None
+        return Estimate(value, num_undefined=num_undefined)
     total = sum(variance for variance, _ in variances)
     error = math.sqrt(total) if total > _ROUNDING else 0.0
     squares = sum(variance**2 / n for variance, n in variances if variance)
-    half_width, p = student(value, error, total**2 / squares if error else math.nan)
-    over = " and ".join(levels)
-    return Estimate(value, value - half_width, value + half_width, over, num_undefined), p
+    degrees_of_sum = total**2 / squares if error else math.nan
+    return _student(value, error, degrees_of_sum, " and ".join(levels), num_undefined)
+
+
+def _student(
+    value: float, error: float, degrees: float, over: str, num_undefined: int = 0
+) -> Estimate:
+    """The value with the interval and p of Student's t; `error` is its standard error."""
+    from scipy.stats import t
+
+    if not error:
+        p = float(abs(value) < math.sqrt(_ROUNDING))
+        return Estimate(value, value, value, over, p, num_undefined)
+    half_width = float(t.ppf(0.975, degrees)) * error
+    p = 2 * float(t.sf(abs(value) / error, degrees))
+    return Estimate(value, value - half_width, value + half_width, over, p, num_undefined)
+
+
+class Fit:
+    """Least squares of scores on variant and seed, and how sure differences of variants are.
+
+    A seed draws what is learnt from in fine-tuning and the order of pretraining for all variants
+    alike, so that a score is taken as variant + seed + rest (two-way analysis of variance without
+    interaction; variants may lack seeds). The rest is taken to vary alike in all variants: its
+    variance is pooled over the whole grid, which gives sixteen variants of two seeds fifteen
+    degrees of freedom where a pair of them alone has one. Of two variants it is the paired t-test.
+    """
+
+    def __init__(self, values: Mapping[str, Values]) -> None:
+        cells = [
+            (variant, seed, score)
+            for variant, of_seeds in values.items()
+            for seed, score in of_seeds.items()
+            if math.isfinite(score)
+        ]
+        self.variants = list(dict.fromkeys(variant for variant, _, _ in cells))
+        self.seeds = sorted({seed for _, seed, _ in cells})
+        self._design = np.array([self._row(variant, seed) for variant, seed, _ in cells])
+        self._scores = np.array([score for _, _, score in cells])
+        self._inverse = np.linalg.pinv(self._design.T @ self._design)
+        self._effects: Floats = self._inverse @ self._design.T @ self._scores
+
+    def mean(self, variant: str) -> float:
+        """Over all seeds of the grid: where the variant lacks one, as the others had it; nan where
+        no other variant links its seeds to the rest."""
+        rows = [self._row(variant, seed) for seed in self.seeds]
+        return self._estimate(np.mean(rows, axis=0))
+
+    def difference(self, variant: str, other: str) -> Estimate:
+        """With its interval and p; nan where the grid has too few seeds, or no two that link the
+        variants, and where nothing varies, of which nothing can be learnt."""
+        contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
+        value = self._estimate(contrast)
+        if math.isnan(value) or not self.degrees or not self.sd:
+            return Estimate(value)
+        error = self.sd * math.sqrt(float(contrast @ self._inverse @ contrast))
+        return _student(value, error, self.degrees, "seeds")
+
+    def _estimate(self, contrast: Floats) -> float:
+        """The contrast of the effects; nan if the scores do not determine it (it is no sum of their
+        rows)."""
+        projected = contrast @ self._inverse @ self._design.T @ self._design
+        return float(contrast @ self._effects) if np.allclose(projected, contrast) else math.nan
+
+    @cached_property
+    def degrees(self) -> int:
+        """Degrees of freedom of the rest."""
+        return len(self._scores) - int(np.linalg.matrix_rank(self._design))
+
+    @cached_property
+    def sd(self) -> float:
+        """The standard deviation of the rest, pooled over variants; nan without degrees."""
+        if not self.degrees:
+            return math.nan
+        rest = self._scores - self._design @ self._effects
+        squares = float(rest @ rest)
+        return math.sqrt(squares / self.degrees) if squares > _FIT_ROUNDING else 0.0
+
+    def _row(self, variant: str, seed: int) -> Floats:
+        """(variants + seeds,): one in the place of each."""
+        of_variant = [float(variant == other) for other in self.variants]
+        return np.array([*of_variant, *(float(seed == other) for other in self.seeds)])
+
+
+def p_text(p: float) -> str | None:
+    """'0.032' or '< 0.001'; None where p is not known."""
+    if math.isnan(p):
+        return None
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 
 import benchmarks.ablate.run as ablate_jobs
 from benchmarks.ablate.grid import load_grid, plan_runs
-from benchmarks.ablate.run import Job, _link, execute, plan_of
+from benchmarks.ablate.run import _link, execute, plan_of
 from electrify.system.progress import Stopped
 
 DEMO = Path("configs/demo.toml").absolute()
@@ -36,43 +37,29 @@ def grid(tmp_path: Path):
     return load_grid(path)
 
 
-def jobs_of(monkeypatch: pytest.MonkeyPatch, scripts: dict[tuple[str, int], list[list[str]]]):
-    """Let each run be these commands of Python."""
+def let_runs_be(monkeypatch: pytest.MonkeyPatch, scripts: dict[tuple[str, int], list[str]]):
+    """Let each run be a script of Python with its arguments."""
 
-    def job(grid, run, slot, overwrite):
-        commands = [[sys.executable, "-c", *words] for words in scripts[run.variant, run.seed]]
-        return Job(run, commands, dict(os.environ), None)
+    def start(grid, run, slot, overwrite):
+        return subprocess.Popen([sys.executable, "-c", *scripts[run.variant, run.seed]])
 
-    monkeypatch.setattr(ablate_jobs, "job_of", job)
+    monkeypatch.setattr(ablate_jobs, "start", start)
 
 
 def test_every_run_ends_with_its_status_and_one_that_fails_stops_no_other(grid, monkeypatch):
-    jobs_of(
-        monkeypatch,
-        {
-            ("half", 0): [["pass"]],
-            ("full", 0): [
-                ["raise SystemExit(3)"],
-                ["raise SystemExit(0)"],
-            ],  # the second never starts
-            ("half", 1): [["pass"], ["raise SystemExit(4)"]],
-            ("full", 1): [["pass"], ["pass"]],
-        },
-    )
+    statuses = {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
+    scripts = {key: [f"raise SystemExit({status})"] for key, status in statuses.items()}
+    let_runs_be(monkeypatch, scripts)
     found = {(r.variant, r.seed): status for r, status in execute(grid, plan_runs(grid, []), False)}
-    assert found == {("half", 0): 0, ("full", 0): 3, ("half", 1): 4, ("full", 1): 0}
+    assert found == statuses
 
 
 def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_path):
-    marks = {
-        key: tmp_path / f"{key[0]}-{key[1]}"
-        for key in [(v, s) for v in ("half", "full") for s in (0, 1)]
-    }
-    jobs_of(monkeypatch, {key: [[SAVES, str(mark)], ["pass"]] for key, mark in marks.items()})
+    marks = {(v, s): tmp_path / f"{v}-{s}" for v in ("half", "full") for s in (0, 1)}
+    let_runs_be(monkeypatch, {key: [SAVES, str(mark)] for key, mark in marks.items()})
 
     def stop_once_both_run():
-        first = [marks["half", 0], marks["full", 0]]
-        while not all(mark.exists() for mark in first):
+        while not (marks["half", 0].exists() and marks["full", 0].exists()):
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -92,18 +79,16 @@ def test_runs_at_once_share_cores_and_gpus(grid, monkeypatch, tmp_path):
     run = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])[0]
     Path(run.config.output_dir).mkdir(parents=True)
 
-    def start() -> list[Job]:
-        found = [ablate_jobs.job_of(grid, run, slot, False) for slot in range(3)]
-        for job in found:
-            job.end()
-        return found
-
-    found = start()
-    assert [job.environment["CUDA_VISIBLE_DEVICES"] for job in found] == ["0", "1", "0"]
-    assert {job.environment["OMP_NUM_THREADS"] for job in found} == {"4"}
-    for given, share in (("8", "4"), ("3", "3")):  # of the command, that has all cores; of a user
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
-        assert {job.environment["OMP_NUM_THREADS"] for job in start()} == {share}
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: started.append(env))
+    for given, share in ((None, "4"), ("8", "4"), ("3", "3")):  # 8: of the command; 3: of a user
+        if given:
+            monkeypatch.setenv("OMP_NUM_THREADS", given)
+        for slot in range(3):
+            ablate_jobs.start(grid, run, slot, False)
+        assert [env["CUDA_VISIBLE_DEVICES"] for env in started] == ["0", "1", "0"]
+        assert {env["OMP_NUM_THREADS"] for env in started} == {share}
+        started.clear()
 
 
 def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):

@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.evaluate import score_table
 from benchmarks.pages.card_tables import card_sections
-from benchmarks.pages.cost import add_score_cost
-from benchmarks.pages.curves import add_curves, curves_of, low_shot_lines
+from benchmarks.pages.curves import add_curves, add_score_cost, curves_of, low_shot_lines
 from benchmarks.pages.references import (
     add_references,
     differences_to,

@@ -8,14 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.pages.errors import add_errors
-from benchmarks.pages.twin_page import TwinPage
-from benchmarks.report import report
-from benchmarks.results.predictions import write_predictions
-from benchmarks.results.results import append_result
-from benchmarks.results.run_folder import read_run
-from benchmarks.statistics.errors import (
-    TaskErrors,
+from benchmarks.pages.errors import (
+    add_errors,
     class_scores,
     confusions,
     errors_of,
@@ -23,10 +17,15 @@ from benchmarks.statistics.errors import (
     groups_of,
     worst,
 )
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.report import report
+from benchmarks.results.predictions import write_predictions
+from benchmarks.results.results import append_result
+from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import COLA, RTE, STSB
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.klue import DP, NER, RE, WOS, YNAT
+from benchmarks.tasks.klue import DP, NER, WOS, YNAT
 from benchmarks.tasks.korean import NAVER_NER
 from benchmarks.tasks.mistakes import mostly_wrong
 from benchmarks.tasks.squad import SQUAD_1, SQUAD_2
@@ -405,39 +404,15 @@ def test_seeds_without_predictions_are_named(tmp_path):
     ]
     write_predictions(paths[1], {"task": "glue-rte"}, lines)
     found = errors_of(read_run(run), None)[0]
-    assert found.num_seeds == 1
-    assert found.notes == (
-        "seed 0: its predictions are not there (pretrained-0.jsonl)",
-        "seed 1: its training failed; it is left out",
-    )
+    assert list(found.runs) == [2]
+    assert [note.split(":")[0] for note in found.notes] == ["seed 0", "seed 1"]
     paths[2].write_text(paths[2].read_text()[:-30])
     with pytest.raises(ValueError, match=r"pretrained-2\.jsonl"):
         errors_of(read_run(run), None)
     paths[2].unlink()
     document = TwinPage("t")
-    add_errors(document, errors_of(read_run(run), None))
+    add_errors(document, read_run(run))
     assert "no predictions to look into" in document.markdown()
-
-
-def test_many_labels_are_a_list_of_confusions_and_few_a_matrix():
-    for task, is_matrix in ((YNAT, True), (RE, False)):
-        lines = random_labels(task, 1)
-        counts = confusions(task, {0: lines})
-        entry = TaskErrors(
-            "t",
-            task.name,
-            "f1",
-            True,
-            1,
-            300,
-            "examples",
-            classes=tuple(class_scores(task, {0: lines}, {})),
-            confusions=counts,
-        )
-        document = TwinPage("t")
-        add_errors(document, [entry])
-        assert ("class=matrix" in document.page.text()) == is_matrix
-        assert ("The largest of" in document.page.text()) != is_matrix
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from benchmarks.ablate.grid import Claim
-from benchmarks.ablate.scores import Fit, judge
+from benchmarks.ablate.scores import GridScores, judge
+from benchmarks.statistics.uncertainty import Fit
 
 Table = dict[str, dict[int, float]]
 
@@ -30,8 +31,7 @@ def test_of_two_variants_it_is_the_paired_t_test():
     reference = stats.ttest_rel(list(values["1"].values()), list(values["0"].values()))
     interval = reference.confidence_interval(0.95)
     assert found.p == pytest.approx(reference.pvalue)
-    assert found.value - found.half_width == pytest.approx(interval.low)
-    assert found.value + found.half_width == pytest.approx(interval.high)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
 def test_the_rest_is_that_of_the_two_way_analysis_of_variance():
@@ -49,7 +49,6 @@ def test_a_variant_that_lacks_a_seed_is_not_judged_by_the_luck_of_those_it_has()
     fit = Fit(values)
     assert fit.difference("c", "a").value == pytest.approx(0.01)
     assert fit.mean("c") == pytest.approx(0.71)
-    assert fit.counts["c"] == 1
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
@@ -57,7 +56,7 @@ def test_p_is_right_as_often_as_it_says(is_complete: bool):
     """Without any difference, one claim in twenty is below .05, whatever seeds are missing."""
     generator = np.random.default_rng(0)
     hits = 0
-    for _ in range(1000):
+    for _ in range(400):
         shift = generator.normal(0, 3, 3)
         values = {
             str(v): {
@@ -68,7 +67,14 @@ def test_p_is_right_as_often_as_it_says(is_complete: bool):
             for v in range(5)
         }
         hits += Fit(values).difference("0", "4").p < 0.05
-    assert 32 <= hits <= 70
+    assert 8 <= hits <= 33  # 20, and 3 standard errors
+
+
+def judged(claims: list[Claim], values: Table):
+    """Verdicts of a grid of one column with these scores."""
+    scores = GridScores([])
+    scores.fits = {"score": Fit(values)}
+    return judge(claims, ["score"], scores)
 
 
 def test_outcomes():
@@ -87,7 +93,7 @@ def test_outcomes():
         Claim("low", "odd", True),
         Claim("low", "none", False),
     ]
-    assert [v.outcome for v in judge(claims, {"score": Fit(values)})] == [
+    assert [v.outcome for v in judged(claims, values)] == [
         "holds",
         "does not hold: the other way round",
         "cannot be told apart",
@@ -98,19 +104,19 @@ def test_outcomes():
 
 
 def test_p_is_corrected_over_all_claims():
-    fit = Fit(table(4, 3))
+    values = table(4, 3)
     claims = [Claim(str(v), "0", False) for v in (1, 2, 3)]
-    together = judge(claims, {"score": fit})
-    alone = [judge([claim], {"score": fit})[0].p_corrected for claim in claims]
+    together = judged(claims, values)
+    alone = [judged([claim], values)[0].p_corrected for claim in claims]
     assert all(v.p_corrected >= p for v, p in zip(together, alone, strict=True))
     assert max(v.p_corrected / p for v, p in zip(together, alone, strict=True)) == pytest.approx(3)
 
 
 def test_of_one_seed_each_nothing_is_said():
-    (found,) = judge([Claim("b", "a", False)], {"score": Fit({"a": {0: 0.1}, "b": {0: 0.9}})})
+    (found,) = judged([Claim("b", "a", False)], {"a": {0: 0.1}, "b": {0: 0.9}})
     assert found.difference is not None
     assert found.difference.value == pytest.approx(0.8)
-    assert math.isnan(found.difference.half_width)
+    assert math.isnan(found.difference.low)
     assert found.outcome == "too few seeds to tell"
 
 
@@ -119,7 +125,7 @@ def test_where_nothing_varies_nothing_is_said(gap: float):
     """Two gaps that happen to be equal do not make a difference sure."""
     found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5 + gap, 1: 0.6 + gap}}).difference("b", "a")
     assert found.value == pytest.approx(gap)
-    assert math.isnan(found.half_width)
+    assert math.isnan(found.low)
     assert math.isnan(found.p)
 
 
@@ -132,5 +138,5 @@ def test_variants_without_a_seed_in_common_are_not_compared():
     assert apart.difference("b", "a").value == pytest.approx(0.205)
     linked = Fit(values | {"d": {1: 0.6, 2: 0.7}})
     assert linked.difference("c", "a").value == pytest.approx(0.2, abs=0.01)
-    (found,) = judge([Claim("c", "a", False)], {"score": apart})
+    (found,) = judged([Claim("c", "a", False)], values)
     assert found.outcome == "too few seeds to tell"

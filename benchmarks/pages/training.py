@@ -1,0 +1,364 @@
+"""What a run was trained on and how: corpus, vocabulary, pretraining, an example, its stages.
+
+A stage not made yet is a sentence.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from benchmarks.pages.twin_page import TwinPage
+from benchmarks.results.run_folder import STAGES, Json, RunFolder
+from electrify.config.load import toml_value
+from electrify.stage.plan import READ_OPTIONS
+from electrify.stage.remote import address_of
+from electrify.system.progress import duration
+
+Points = list[tuple[float, float]]
+
+# metric of pretrain/metrics.jsonl -> what it says; a run has those of its objective
+METRICS = {
+    "generator_loss": "masked language modelling (MLM) of the generator: mean -log p of the true "
+    "token, in nats",
+    "generator_accuracy": "masked tokens that the generator's first guess gets right",
+    "language_loss": "MLM of the main network: mean -log p of the true token, in nats",
+    "language_accuracy": "masked tokens that the main network's first guess gets right",
+    "discriminator_loss": "the main network's loss as it is trained; ELECTRA's is the binary "
+    "cross-entropy of replaced token detection (RTD) per token",
+    "rtd_loss": "binary cross-entropy of RTD per token",
+    "baseline_loss": "of the reward's baseline (electra-adversarial)",
+    "sample_hit_fraction": "chosen positions at which the generator put the original back",
+    "replaced_fraction": "tokens that the generator replaced by another",
+    "rtd_accuracy": "tokens rightly called original or replaced, at threshold 0.5",
+    "rtd_auc": "chance that a replaced token gets a higher probability than an original one; "
+    "0.5 is guessing",
+    "rtd_precision": "of the tokens called replaced, those that were",
+    "rtd_recall": "of the replaced tokens, those called replaced",
+    "mean_state_share": "energy of the mean state of the last layer; 1: all tokens are alike",
+    "pooled_variance": "how far the mean states of documents are from each other, of their energy",
+    "participation_ratio": "in how many directions those differ",
+    "probe_f1": "macro-F1 of logistic regression on the frozen states of the best layer",
+}
+_LAYER = "probe_layer_"
+_BOTH = ("train", "valid")
+# metric, title, records that have it, label of the axis, whether it is drawn on a logarithmic one
+_Plot = tuple[str, str, tuple[str, ...], str, bool]
+_LOSSES: tuple[_Plot, ...] = (
+    ("generator_loss", "Generator loss", _BOTH, "nats per token", True),
+    ("language_loss", "Main network, MLM loss", _BOTH, "nats per token", True),
+    ("discriminator_loss", "Discriminator loss", _BOTH, "nats per token", True),
+)
+_WATCHED: tuple[_Plot, ...] = (
+    ("replaced_fraction", "Replaced tokens", _BOTH, "share of the tokens judged", False),
+    (
+        "participation_ratio",
+        "Directions in which documents differ",
+        ("valid",),
+        "participation ratio",
+        False,
+    ),
+    ("gradient_norm", "Gradient norm before clipping", ("train",), "norm", True),
+    ("tokens_per_second", "Speed", ("train",), "tokens per second", False),
+    ("mfu", "Model FLOPs utilisation (MFU)", ("train",), "share of the device's peak", False),
+)
+_BY_LANGUAGE = (
+    ("generator_loss", "Generator loss", "nats per token", True),
+    ("language_loss", "Main network, MLM loss", "nats per token", True),
+    ("rtd_auc", "RTD AUC", "share", False),
+    ("replaced_fraction", "Replaced tokens", "share of the tokens judged", False),
+)
+
+_MAX_SOURCES = 30
+_KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
+_KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
+# column of vocab/report.json's languages -> how it is said
+_LANGUAGE_COLUMNS = {
+    "num_words": "words",
+    "num_distinct_words": "distinct words",
+    "pieces_per_word": "pieces per word",
+    "characters_per_piece": "characters per piece",
+    "unk_word_fraction": "words with [UNK]",
+    "measured_fraction": "share of words measured",
+}
+
+
+def missing(document: TwinPage, run: RunFolder, stage: str, what: str) -> bool:
+    """Say that a stage is not there, or only in part; True if there is nothing to show."""
+    if stage in run.unfinished:
+        document.paragraph(
+            f"The stage {stage} is not finished; figures are those so far. "
+            f"Go on with: electrify {STAGES.get(stage, 'evaluate')} CONFIG"
+        )
+    elif stage not in run.manifests:
+        document.paragraph(f"{what}: not there yet. Run: electrify {STAGES[stage]} CONFIG")
+        return True
+    return False
+
+
+def words(key: str) -> str:
+    """A JSON key as a reader says it."""
+    return key.replace("_", " ")
+
+
+# Pretraining.
+
+
+def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
+    """(step or tokens, value) of one metric, or of its share of one language; undefined values are
+    left out."""
+    found = []
+    for record in run.metrics:
+        figures = record.get("languages", {}).get(language, {}) if language else record
+        if record["kind"] == kind and figures.get(metric) is not None:
+            found.append((float(record[over]), float(figures[metric])))
+    return found
+
+
+def final_valid(run: RunFolder) -> Json:
+    """The last validation's record, empty if there was none."""
+    return next((record for record in reversed(run.metrics) if record["kind"] == "valid"), {})
+
+
+def add_pretraining(document: TwinPage, run: RunFolder) -> None:
+    """Final figures, alarms and curves, for any objective."""
+    if missing(document, run, "pretrain", "Pretraining"):
+        return
+    if not run.metrics:
+        document.paragraph("No metrics were logged yet.")
+        return
+    _add_final(document, final_valid(run))
+    _add_alarms(document, run)
+    distinct = {name for record in run.metrics for name in _distinct(record)}
+    for metric, title, kinds, label, log_y in _LOSSES:
+        if metric in distinct:
+            curves = {kind: curve(run, kind, metric) for kind in kinds}
+            _add_plot(document, title, curves, label, log_y)
+    detection = {
+        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
+        "RTD AUC": curve(run, "valid", "rtd_auc"),
+    }
+    if any(detection.values()):
+        always = [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")]
+        detection["always 'original'"] = always
+    _add_plot(document, "Replaced token detection, held-out text", detection, "share")
+    for metric, title, kinds, label, log_y in _WATCHED:
+        curves = {kind: curve(run, kind, metric) for kind in kinds}
+        _add_plot(document, title, curves, label, log_y)
+    layers = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
+    probes = {
+        f"layer {name.removeprefix(_LAYER)}": curve(run, "valid", name)
+        for name in sorted(layers, key=lambda name: int(name.removeprefix(_LAYER)))
+    }
+    _add_plot(document, "Frozen probe", probes, "macro-F1")
+    _add_languages(document, run)
+
+
+def _add_final(document: TwinPage, valid: Json) -> None:
+    """The last validation's figures."""
+    if not valid:
+        document.paragraph("No validation was reached yet.")
+        return
+    rows: list[Sequence[object]] = [(n, valid[n], METRICS[n]) for n in _distinct(valid)]
+    if valid.get("replaced_fraction") is not None and "rtd_accuracy" in valid:
+        baseline = 1 - valid["replaced_fraction"]
+        rows.append(("always 'original'", baseline, "RTD accuracy without looking at the text"))
+    document.table(["metric", "value", "meaning"], rows, f"Held-out text at step {valid['step']:,}")
+
+
+def _add_alarms(document: TwinPage, run: RunFolder) -> None:
+    """Alarms in the order they were raised, with the step at which each ended."""
+    alarms: list[dict[str, object]] = []
+    for record in run.metrics:
+        if record["kind"] != "alarm":
+            continue
+        name, step = record["alarm"], record["step"]
+        if record["state"] == "raised":
+            place = {"alarm": name, "from step": step, "to step": None}
+            alarms.append({**place, "what it means": record.get("text", "")})
+        for alarm in alarms:
+            if record["state"] == "over" and alarm["alarm"] == name and alarm["to step"] is None:
+                alarm["to step"] = step
+    if not alarms:
+        document.paragraph("No alarm was raised.")
+    document.records(alarms, "Alarms")
+
+
+def _add_languages(document: TwinPage, run: RunFolder) -> None:
+    """Held-out figures of each language, where there are several."""
+    final = final_valid(run).get("languages", {})
+    if final:
+        names = ["tokens", *dict.fromkeys(n for own in final.values() for n in _distinct(own))]
+        document.table(
+            ["language", *map(words, names)],
+            [(language, *(own.get(n) for n in names)) for language, own in final.items()],
+            f"Held-out text of each language at step {final_valid(run)['step']:,}",
+        )
+    languages = list(dict.fromkeys(n for r in run.metrics for n in r.get("languages", {})))
+    for metric, title, label, log_y in _BY_LANGUAGE:
+        for kind, where in (("valid", "held-out text"), ("train", "training text")):
+            curves = {name: curve(run, kind, metric, language=name) for name in languages}
+            if _add_plot(document, f"{title} by language, {where}", curves, label, log_y):
+                break
+
+
+def _distinct(record: Json) -> list[str]:
+    """The metrics of a record, without a loss that is another one under a second name."""
+    found = [name for name in METRICS if name in record]
+    for name, same in (("rtd_loss", "discriminator_loss"), ("discriminator_loss", "language_loss")):
+        if name in found and same in record and _equal(record[name], record[same]):
+            found.remove(name)
+    return found
+
+
+def _equal(a: float | None, b: float | None) -> bool:
+    """Means of the same values, that may have been summed in another order."""
+    return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4))
+
+
+def _add_plot(
+    document: TwinPage, title: str, curves: Mapping[str, Points], label: str, log_y: bool = False
+) -> bool:
+    """A plot over the steps, or nothing where no curve has a point."""
+    found = {name: points for name, points in curves.items() if points}
+    if found:
+        document.line_plot(title, found, "step", label, log_y)
+    return bool(found)
+
+
+# The text. Both stages have a report of their own, with samples and plots.
+
+
+def add_corpus(document: TwinPage, run: RunFolder) -> None:
+    """Documents and characters in and kept, by language and by source, and why texts went."""
+    if missing(document, run, "clean", "The corpus"):
+        return
+    sources = run.corpus.get("sources", [])
+    languages = dict.fromkeys(source["language"] for source in sources)
+    sums = {
+        name: {key: sum(s.get(key, 0) for s in sources if s["language"] == name) for key in _KEPT}
+        for name in languages
+    }
+    document.table(["language", *_KEPT_HEADERS], [(name, *_kept(sums[name])) for name in sums])
+    largest = sorted(sources, key=lambda source: -source.get("characters_in", 0))
+    hidden = len(largest[_MAX_SOURCES:])
+    document.table(
+        ["language", "source", *_KEPT_HEADERS],
+        [(s["language"], s["source"], *_kept(s)) for s in largest[:_MAX_SOURCES]],
+        f"Sources, without the {hidden:,} smallest" if hidden else "Sources",
+    )
+    for title, name in (
+        ("Removed documents", "removed"),
+        ("Rows that could not be read", "malformed"),
+    ):
+        counts: Counter[tuple[str, str]] = Counter()
+        for entry in run.corpus.get(name, []):
+            counts[words(entry["reason"]), entry["language"]] += entry["documents"]
+        if not counts:
+            document.paragraph(f"{title}: none.")
+            continue
+        rows = [(reason, language, n) for (reason, language), n in counts.most_common()]
+        document.table(["reason", "language", "documents"], rows, title)
+    if altered := run.corpus.get("altered", {}):
+        changed = sorted(altered.items(), key=lambda rule: -rule[1])
+        document.table(["rule", "documents changed"], changed, "Documents that a rule changed")
+    document.paragraph("More, with samples: clean/report.html.")
+
+
+def _kept(counts: Json) -> tuple[object, ...]:
+    """Cells under `_KEPT_HEADERS`."""
+    came, kept = counts.get("characters_in"), counts.get("characters_kept")
+    share = f"{100 * kept / came:.1f} %" if came and kept is not None else None
+    return (*map(counts.get, _KEPT), share)
+
+
+def add_vocabulary(document: TwinPage, run: RunFolder) -> None:
+    """Its size; fertility and unknown words by language."""
+    if missing(document, run, "vocab", "The vocabulary"):
+        return
+    if "vocab_size" in run.vocabulary:
+        size = run.vocabulary["vocab_size"]
+        document.paragraph(f"{size:,} WordPiece pieces, special tokens included.")
+    languages = run.vocabulary.get("languages", {})
+    document.table(
+        ["language", *_LANGUAGE_COLUMNS.values()],
+        [(name, *map(found.get, _LANGUAGE_COLUMNS)) for name, found in languages.items()],
+        "Fewer pieces per word (fertility) leave more text in a sequence; a word with [UNK] is "
+        "lost to the model. Each word weighs as often as it occurs.",
+    )
+    document.paragraph("What the pieces are, with samples: vocab/report.html.")
+
+
+# The export and the stages.
+
+
+def add_example(document: TwinPage, run: RunFolder) -> None:
+    """One sentence with replaced words, and what the discriminator makes of each token."""
+    if missing(document, run, "export", "An example of the discriminator at work"):
+        return
+    if not run.example:
+        document.paragraph(
+            "The export holds no example.json: nothing is exported yet, or the objective gives no "
+            "probability of a token being replaced."
+        )
+        return
+    document.paragraph(f"The sentence: {run.example['sentence']}")
+    document.paragraph(f"With a word replaced: {run.example['corrupted']}")
+    document.tokens(
+        "Probability that a token was replaced, as the discriminator sees it (framed: it was)",
+        [(t["token"], float(t["probability"]), t["replaced"]) for t in run.example["tokens"]],
+    )
+
+
+def add_stages(document: TwinPage, run: RunFolder) -> None:
+    """Time and memory of each stage, what it ran on, and how to run it again."""
+    rows = [
+        {
+            "stage": stage,
+            "time": duration(made["seconds"]),
+            "seconds": made["seconds"],
+            "peak memory (MB)": made["peak_memory_mb"],
+            "files (MB)": sum(entry["bytes"] for entry in made["files"].values()) / 1e6,
+            "code": made["git_commit"],
+            "finished (UTC)": made["finished_at"],
+        }
+        for stage, made in run.manifests.items()
+    ]
+    if not rows:
+        document.paragraph("No stage is finished yet.")
+        return
+    document.records(rows)
+    used: dict[str, list[str]] = {}
+    for made in run.manifests.values():
+        for library, version in made["versions"].items():
+            if version not in used.setdefault(library, []):
+                used[library].append(version)
+    document.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
+    document.paragraph(
+        f"To make the run again, save the config below as configs/{run.name}.toml and run: "
+        f"electrify run configs/{run.name}.toml"
+    )
+    document.code(f"The resolved config of {run.name}", config_toml(run))
+
+
+def config_toml(run: RunFolder) -> str:
+    """The config of the stages made so far, as `electrify run` reads it.
+
+    The stages' manifests leave out what never changes a result: the Beam runner, and the folder of
+    the benchmark data.
+    """
+    sections = {stage: dict(run.config(stage)) for stage in STAGES}
+    lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
+    if "seed" in sections["pretrain"]:
+        lines.append(f"seed = {sections['pretrain'].pop('seed')}")
+    place = address_of(run.folder) or run.folder.as_posix()
+    lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
+    for option in READ_OPTIONS:
+        if option in sections["pretrain"]:
+            sections["shards"][option] = sections["pretrain"].pop(option)
+    names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
+    for stage, name in (names | {"evaluate": "evaluate"}).items():
+        options = {k: v for k, v in sections[stage].items() if v is not None}
+        if options:
+            lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]
+    return "\n".join(lines) + "\n"
