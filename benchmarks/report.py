@@ -33,11 +33,10 @@ def report(
 ) -> Path:
     """Write report.html, report.md and report.json of finished or unfinished runs.
 
-    They go into the folder `output`, by default the first run's. Returns the HTML file. `data_dir`
-    is that of the evaluation: with it examples are grouped by their texts, and the worst ones
-    quoted unless `with_texts` is False: then nothing of the data or the corpus is. `baseline`
-    names what scores are compared with (`resolve_baseline`). Raises `ValueError` for a folder that
-    is no run, or that is named twice.
+    They go into the folder `output`, by default the first run's. Returns the HTML file. The worst
+    examples are quoted from `data_dir`, that of the evaluation, unless `with_texts` is False: then
+    nothing of the data is quoted. `baseline` names what scores are compared with
+    (`resolve_baseline`). Raises `ValueError` for a folder that is no run, or that is named twice.
     """
     if not folders:
         raise ValueError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")

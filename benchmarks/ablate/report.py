@@ -66,9 +66,15 @@ def write_report(
             "held out of each corpus in the pieces of its vocabulary, AUC is over the positions "
             "that the objective judges: they compare where these are the same",
         )
-        _add_bars(document, question, [str(row["variant"]) for row in rows], scores)
     _add_runs(document, runs)
-    document.write(folder, _numbers(grid, runs, scores, verdicts))
+    record = {
+        "name": grid.name,
+        "claims": [_claim_numbers(verdict) for verdict in verdicts],
+        "left_out": scores.left_out,
+        "tables": document.tables,
+        "runs": [run.as_json() for run in runs],
+    }
+    document.write(folder, record)
     return "\n".join([*lines, str(folder / "report.html")])
 
 
@@ -242,26 +248,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def _add_bars(
-    document: TwinPage, question: str, variants: Sequence[str], scores: GridScores
-) -> None:
-    """The headline's differences to the first variant that has a score, and those of three more
-    columns."""
-    others = [column for column in scores.fits if column != scores.headline][:3]
-    for column in [scores.headline, *others] if scores.fits else ():
-        scored = [v for v in variants if v in scores.control_fits[column].variants]
-        found = {v: scores.difference(column, v, scored[0]) for v in scored[1:]}
-        known = {v: d for v, d in found.items() if d is not None and not math.isnan(d.value)}
-        if known:
-            document.bar_plot(
-                f"{question}: {column}, difference to {scored[0]}",
-                list(known),
-                {column: [difference.value for difference in known.values()]},
-                "score",
-                {column: [difference.half_width for difference in known.values()]},
-            )
-
-
 def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
     tasks = list(dict.fromkeys(task for run in runs for task in run.scores))
     with document.fold("Every run"):
@@ -284,30 +270,15 @@ def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
         )
 
 
-def _numbers(
-    grid: Grid, runs: Sequence[RunFigures], scores: GridScores, verdicts: Sequence[Verdict]
-) -> dict[str, Any]:
-    """Everything in the page and the figures of every run."""
+def _claim_numbers(verdict: Verdict) -> dict[str, Any]:
+    found = verdict.difference
     return {
-        "name": grid.name,
-        "spread": {column: {"sd": f.sd, "degrees": f.degrees} for column, f in scores.fits.items()},
-        "means": {
-            column: {variant: fit.mean(variant) for variant in fit.variants}
-            for column, fit in scores.control_fits.items()
-        },
-        "claims": [
-            {
-                "claim": v.claim.text,
-                "experiment": v.claim.experiment,
-                "judged_by": v.column,
-                "difference": v.difference and v.difference.value,
-                "half_width": v.difference and v.difference.half_width,
-                "p": v.difference and v.difference.p,
-                "p_corrected": v.p_corrected,
-                "outcome": v.outcome,
-            }
-            for v in verdicts
-        ],
-        "left_out": scores.left_out,
-        "runs": [run.as_json() for run in runs],
+        "claim": verdict.claim.text,
+        "experiment": verdict.claim.experiment,
+        "judged_by": verdict.column,
+        "difference": found and found.value,
+        "half_width": found and found.half_width,
+        "p": found and found.p,
+        "p_corrected": verdict.p_corrected,
+        "outcome": verdict.outcome,
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.pages.references import differences_to, published_costs, published_scores
-from benchmarks.pages.twin_page import Record, TwinPage, record_lines
+from benchmarks.pages.twin_page import Record, TwinPage, record_lines, short
 from benchmarks.results.results import Result, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import (
@@ -138,8 +138,8 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
                     "task": task,
                     "metric": p.sample.metric,
                     "step": p.step,
-                    "tokens": _short(p.tokens),
-                    "FLOPs, the paper's count": _short(p.flops),
+                    "tokens": short(p.tokens),
+                    "FLOPs, the paper's count": short(p.flops),
                     "score": p.sample.text(),
                     "lowest": p.sample.range[0],
                     "highest": p.sample.range[1],
@@ -306,8 +306,8 @@ def _finetuning_rows(scores: Iterable[TaskScore]) -> list[Record]:
                     "task": score.label,
                     "encoder": records[0].encoder,
                     "score": sample.text(),
-                    "fine-tuning FLOPs": _short(_mean(records, "train_flops")),
-                    "FLOPs an example": _short(_mean(records, "inference_flops")),
+                    "fine-tuning FLOPs": short(_mean(records, "train_flops")),
+                    "FLOPs an example": short(_mean(records, "inference_flops")),
                     "time": None if seconds is None else duration(seconds),
                     "peak memory (MB)": int(max(memory)) if memory else None,
                     "device": ", ".join(dict.fromkeys(r.device for r in records if r.device))
@@ -417,7 +417,3 @@ def _known(records: Sequence[Result], name: str) -> list[float]:
 def _mean(records: Sequence[Result], name: str) -> float | None:
     values = _known(records, name)
     return sum(values) / len(values) if values else None
-
-
-def _short(value: float | None) -> str | None:
-    return f"{value:.3g}" if value is not None and math.isfinite(value) else None

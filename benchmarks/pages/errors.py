@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.pages.twin_page import TwinPage, defined
 from benchmarks.results.predictions import prediction_path, read_predictions, score_lines
 from benchmarks.results.results import Result
@@ -20,7 +18,6 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.kinds.spans_features import QuestionExample
 from benchmarks.tasks.mistakes import NOTHING, Failure, Pair
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Example, Line, Task
@@ -28,7 +25,6 @@ from benchmarks.tasks.task import Example, Line, Task
 Runs = Mapping[int, Sequence[Line]]  # the lines of each seed, all of the same examples
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
 
-_NUM_PARTS = 4  # of examples by length
 _NUM_WORST = 10
 _UNQUOTED = "(not quoted)"
 _MAX_TEXT = 600  # characters of a text shown
@@ -97,8 +93,8 @@ class TaskErrors:
 def errors_of(run: RunFolder, data_dir: Path | None, with_texts: bool = True) -> list[TaskErrors]:
     """The errors of every task of every evaluation of a run.
 
-    Without `data_dir` nothing is known of the texts; without `with_texts` they decide the groups
-    but are not quoted. `ValueError` for a damaged file of predictions.
+    Texts are quoted from the files of `data_dir`, unless `with_texts` is False. `ValueError` for a
+    damaged file of predictions.
     """
     found = []
     for stage, results in run.evaluations.items():
@@ -119,7 +115,7 @@ def _task_errors(
     if not runs:
         return TaskErrors(label, task, {}, [*notes, "no predictions to look into"])
     examples = None
-    if data_dir is not None:
+    if data_dir is not None and with_texts:
         try:
             examples = examples_of(results[0], next(iter(runs.values())), data_dir)
         except ValueError as error:
@@ -131,7 +127,7 @@ def _task_errors(
         notes,
         class_scores(task, runs, control),
         confusions(task, runs),
-        group_scores(task, runs, control, examples),
+        group_scores(task, runs, control),
         worst(task, runs, examples, with_texts),
     )
 
@@ -208,12 +204,10 @@ def confusions(task: Task, runs: Runs) -> Counter[tuple[str, str]]:
     return Counter((pair.gold, pair.predicted) for pair in pairs)
 
 
-def group_scores(
-    task: Task, runs: Runs, control: Runs, examples: Sequence[Example] | None
-) -> list[GroupScore]:
+def group_scores(task: Task, runs: Runs, control: Runs) -> list[GroupScore]:
     """The headline over each group of examples."""
     found = []
-    for way, parts in groups_of(task, next(iter(runs.values())), examples).items():
+    for way, parts in groups_of(task, next(iter(runs.values()))).items():
         for group, positions in parts.items():
             here, before = (
                 {seed: [lines[position] for position in positions] for seed, lines in side.items()}
@@ -227,20 +221,20 @@ def group_scores(
     return found
 
 
-def groups_of(task: Task, lines: Sequence[Line], examples: Sequence[Example] | None) -> Groups:
-    """Every way in which the examples fall into two groups or more; `examples` are by line.
+def groups_of(task: Task, lines: Sequence[Line]) -> Groups:
+    """Every way in which the gold values put the examples into two groups or more (`Task.groups`).
 
-    Ways come from the gold values in lines (`Task.groups`) and, where the data are at hand, from
-    the texts. Groups of one way do not overlap and hold all examples.
+    Groups of one way do not overlap and hold all examples.
     """
     named: dict[str, dict[str, list[int]]] = {}
     for position, line in enumerate(lines):
         for way, group in task.groups(line).items():
             named.setdefault(way, {}).setdefault(group, []).append(position)
-    found = {way: dict(sorted(parts.items(), key=_by_number)) for way, parts in named.items()}
-    if examples is not None:
-        found |= {way: _quarters(values) for way, values in _text_figures(examples).items()}
-    return {way: parts for way, parts in found.items() if len(parts) > 1}
+    return {
+        way: dict(sorted(parts.items(), key=_by_number))
+        for way, parts in named.items()
+        if len(parts) > 1
+    }
 
 
 def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
@@ -249,45 +243,13 @@ def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
     return float(number[0]) if number else math.inf, item[0]
 
 
-def _text_figures(examples: Sequence[Example]) -> dict[str, list[int]]:
-    """What the texts are grouped by: a figure an example."""
-    if all(isinstance(example, QuestionExample) for example in examples):
-        return {
-            "context, characters": [len(example.texts[0]) for example in examples],
-            "question, characters": [len(example.texts[1]) for example in examples],
-        }
-    found = {"length, characters": [sum(map(len, example.texts)) for example in examples]}
-    if all(len(example.texts) == 2 for example in examples):
-        found["words in common, %"] = [round(100 * _overlap(*e.texts)) for e in examples]
-    return found
-
-
-def _overlap(first: str, second: str) -> float:
-    """Jaccard coefficient of the two texts' sets of lower-case words; 0 of two without words."""
-    a, b = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
-    return len(a & b) / max(1, len(a | b))
-
-
-def _quarters(values: Sequence[int]) -> dict[str, list[int]]:
-    """Quarters by value, lowest first, equal values together; each named by its bounds."""
-    array = np.asarray(values)
-    bounds = np.quantile(array, np.arange(1, _NUM_PARTS) / _NUM_PARTS)
-    part = np.searchsorted(bounds, array, side="left")  # a value on a bound is in the part below
-    found = {}
-    for number in np.unique(part):
-        positions = np.flatnonzero(part == number)
-        inside = array[positions]
-        found[f"{inside.min():g} to {inside.max():g}"] = positions.tolist()
-    return found
-
-
 def worst(
     task: Task, runs: Runs, examples: Sequence[Example] | None, with_texts: bool
 ) -> list[Wrong]:
     """The examples that are wrong in most seeds, the most severe first, of equals in file order."""
     failures = []
     for position, lines in enumerate(zip(*runs.values(), strict=True)):
-        example = examples[position] if examples and with_texts else None
+        example = examples[position] if examples else None
         failure = task.failure(lines, example)
         if failure is not None:
             failures.append((failure, lines, example))
@@ -356,8 +318,8 @@ def add_errors(
         )
     if shown and not any(wrong.texts for entry in shown for wrong in entry.worst):
         document.paragraph(
-            "Texts are not quoted, and groups that ask for them are missing unless --data-dir "
-            "named the data: electrify report RUN --data-dir DATA"
+            "Texts are not quoted unless --data-dir names the data: "
+            "electrify report RUN --data-dir DATA"
         )
     for entry in errors:
         if entry.notes:

@@ -16,7 +16,6 @@ _KINDS = {
     "near": "edited",
     "ngram": "in part",
 }
-_SCRIPTS = {"wide": "East Asian", "narrow": "other"}
 _MODELS = {"pretrained": "encoder"} | FLOORS
 
 
@@ -38,7 +37,6 @@ def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> 
     _add_scores(document, run)
     for task in report.tasks:
         _add_examples(document, run, task, with_texts)
-    _add_chance(document, report)
 
 
 def leakage_rows(run: RunFolder) -> list[Record]:
@@ -107,54 +105,12 @@ def _add_found(document: TwinPage, report: LeakageReport) -> None:
     )
     if others := [f"{task} {split.split}" for task, split in splits if (task, split) not in found]:
         document.paragraph(f"No row was found of: {', '.join(others)}.")
-    with document.fold("What is searched, and what counts as touched"):
-        document.paragraph(_rules(report))
-        figures = [
-            (
-                task,
-                split.split,
-                split.examples,
-                split.texts,
-                split.too_short,
-                split.touched,
-                _chance(split.expected_touched),
-                split.touched + split.possible,
-                _chance(split.expected_found),
-                ", ".join(f"{_KINDS[kind]} {n:,}" for kind, n in split.kinds.items()),
-            )
-            for task, split in splits
-        ]
-        headers = [
-            "task",
-            "split",
-            "rows",
-            "texts",
-            "too short",
-            "touched",
-            "by chance",
-            "touched or possibly",
-            "by chance",
-            "how",
-        ]
-        document.table(headers, figures, "All that was looked for")
-
-
-def _rules(report: LeakageReport) -> str:
-    rules = report.rules
-    shortest, alone, sure = (
-        f"{rules[name]['wide']} East Asian or {rules[name]['narrow']} other letters"
-        for name in ("min_letters", "alone_letters", "sure_letters")
-    )
-    return (
-        "Texts are compared letter by letter, without regard to case, spaces and marks. A row is "
-        f"touched if one of its texts stands in a document whole (of {sure} anywhere, of {alone} "
-        "as sentences of its own), with small edits that leave its numbers "
-        f"({rules['near_share']:.0%} of its letters), or with {rules['run_letters']} letters in a "
-        "row: what decontamination of the corpus would remove; by half, if that is half of the "
-        "letters of all its texts or more. It is possibly touched if the text is shorter, or other "
-        f"numbers stand in it. Texts below {shortest} stand in any corpus and are not looked for. "
-        "'By chance' is how many rows would be found without any leak, estimated from above (What "
-        "chance finds)."
+    document.paragraph(
+        "Touched: a text of the row stands in a document whole, with small edits or with a long "
+        "part; by half: that is half of the letters of all its texts or more; possibly: the text "
+        "is shorter, or other numbers stand in it. By chance: how many rows would be found without "
+        "any leak, estimated from above. Every figure stands in leakage/report.json, the rules in "
+        "docs/benchmarks.md."
     )
 
 
@@ -232,32 +188,3 @@ def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage, with_te
         if task.documents:
             held = [(one.document, one.source, one.examples) for one in task.documents]
             document.table(["document", "source", "rows"], held, "Documents with most touched rows")
-
-
-def _add_chance(document: TwinPage, report: LeakageReport) -> None:
-    with document.fold("What chance finds"):
-        document.paragraph(
-            "Sentences of the corpus itself were looked for in its other documents in the same "
-            "way, as many of each source. What is found of them in another source is commonplaces, "
-            "quotations and what two sources have in common. So many rows of a benchmark would be "
-            "found without any leak if its texts were as much like this corpus as its sources are "
-            "like each other: an estimate from above, which does not say which rows."
-            if report.sources > 1
-            else "Sentences of the corpus itself were looked for in its other documents in the "
-            "same way. The corpus has one source, whose documents repeat each other more than a "
-            "benchmark repeats them: a rough estimate from above."
-        )
-        document.records(
-            [
-                {
-                    "letters": _SCRIPTS[one.script],
-                    "length from": one.min_letters,
-                    "sentences": one.sentences,
-                    "touched": one.touched,
-                    "found at all": one.found,
-                    "touched in another source": one.other_touched,
-                    "found in another source": one.other_found,
-                }
-                for one in report.chance
-            ]
-        )

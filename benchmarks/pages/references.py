@@ -5,7 +5,7 @@ model, split, protocol and source as far as they are stated; what is not stated 
 percent, as printed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,8 +22,6 @@ from benchmarks.tasks.registry import TASKS
 
 FOLDER = Path(__file__).parent / "published"
 GLUE_AVERAGE = "glue-average"  # of the eight tasks of the ELECTRA paper
-# what is published and is no task of ours
-_NO_TASKS = (GLUE_AVERAGE, "conll2000-chunking", "masked-prediction", "xnli-average")
 _Text = Annotated[str, Field(min_length=1)]
 
 
@@ -47,7 +45,7 @@ class Column(_Strict):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.task in _NO_TASKS:
+        if self.task == GLUE_AVERAGE:
             return self
         if self.task not in TASKS:
             raise ValueError(f"unknown task {self.task!r}")
@@ -70,10 +68,9 @@ class Row(_Strict):
 
 
 class Table(_Strict):
-    """Scores of several models by task; `is_spread`: not scores but how far they scatter."""
+    """Scores of several models by task."""
 
     caption: _Text
-    is_spread: bool = False
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
 
@@ -135,25 +132,20 @@ def published(folder: Path = FOLDER) -> dict[str, _File]:
     return found
 
 
-def published_scores(task: str, folder: Path = FOLDER) -> list[PublishedScore]:
+def published_scores(task: str) -> list[PublishedScore]:
     """Every published score of a task, in the order of the files."""
-    return [score for score in _scores(folder) if score.column.task == task]
+    return [
+        PublishedScore(row.model, column, value / 100, row.source, row.protocol, row.caution)
+        for file in published().values()
+        for table in file.tables
+        for row in table.rows
+        for column, value in zip(table.columns, row.values, strict=True)
+        if value is not None and column.task == task
+    ]
 
 
-def published_costs(folder: Path = FOLDER) -> list[PublishedCost]:
-    """Every published cost."""
-    return [cost for file in published(folder).values() for cost in file.costs]
-
-
-def _scores(folder: Path) -> Iterator[PublishedScore]:
-    for file in published(folder).values():
-        for table in file.tables:
-            for row in () if table.is_spread else table.rows:
-                for column, value in zip(table.columns, row.values, strict=True):
-                    if value is not None:
-                        yield PublishedScore(
-                            row.model, column, value / 100, row.source, row.protocol, row.caution
-                        )
+def published_costs() -> list[PublishedCost]:
+    return [cost for file in published().values() for cost in file.costs]
 
 
 _CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from benchmarks.pages.training import curve, final_valid, missing, words
-from benchmarks.pages.twin_page import Record, TwinPage
+from benchmarks.pages.twin_page import Record, TwinPage, short
 from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import STAGES, RunFolder
 from benchmarks.statistics.comparison import (
@@ -19,7 +19,7 @@ from benchmarks.statistics.comparison import (
     within,
 )
 from benchmarks.statistics.scores import TaskScore, scores_by_task, scores_of
-from benchmarks.statistics.uncertainty import NUM_RESAMPLES, Estimate, p_text
+from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
 from electrify.system.progress import duration
 
 
@@ -67,7 +67,7 @@ def add_differences(document: TwinPage, compared: Sequence[Against], caption: st
             **({"run": a.run} if several else {}),
             **({"to": a.baseline} if has_floors else {}),
             "difference": a.comparison.gain,
-            "95 % interval": a.comparison.difference and _interval(a.comparison.difference),
+            "95 % interval": a.comparison.difference and a.comparison.difference.text(),
             "p, corrected": p_text(a.comparison.p_corrected),
             "outcome": a.comparison.verdict,
         }
@@ -107,7 +107,7 @@ def _facts(run: RunFolder) -> list[tuple[str, object]]:
             ("parameters trained, shared ones once", count["trained"]),
             ("pretraining steps", steps),
             ("tokens seen", tokens),
-            ("training FLOPs in matrix products", _short(summary.get("flops_matmul"))),
+            ("training FLOPs in matrix products", short(summary.get("flops_matmul"))),
             ("training FLOPs, the paper's count", f"{summary['flops_paper']:.3g}"),
             ("training FLOPs, 6 × parameters × tokens", f"{summary['flops_6nd']:.3g}"),
             ("pretraining time", duration(summary["seconds"])),
@@ -173,7 +173,7 @@ def _add_score_tables(
                 cell
                 for variant in arms
                 for sample in [score.arms[variant]]
-                for cell in (sample.text(), _interval(sample.estimate))
+                for cell in (sample.text(), sample.estimate.text())
             ),
             score.pretrained.summary.num_seeds,
             score.first.split,
@@ -295,14 +295,6 @@ def _places(scores: Sequence[TaskScore]) -> list[Record]:
     ]
 
 
-def _interval(found: Estimate) -> str | None:
-    return None if math.isnan(found.low) else found.text()
-
-
-def _short(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3g}"
-
-
 # Several runs.
 
 _FIGURES = (
@@ -361,5 +353,5 @@ def add_comparison(
 def _score_cell(score: TaskScore | None) -> str | None:
     if score is None:
         return None
-    interval = _interval(score.pretrained.estimate)
-    return f"{score.pretrained.text()}, {interval}" if interval else score.pretrained.text()
+    text, interval = score.pretrained.text(), score.pretrained.estimate
+    return text if math.isnan(interval.low) else f"{text}, {interval.text()}"

@@ -137,6 +137,11 @@ def defined(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
+def short(value: float | None) -> str | None:
+    """Three digits, '1.23e+15'; None of what is unknown."""
+    return f"{value:.3g}" if value is not None and math.isfinite(value) else None
+
+
 def _json_value(value: Any) -> Any:
     """JSON has no nan: null stands for what is undefined."""
     if isinstance(value, Mapping):

@@ -23,6 +23,18 @@ TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
 
 
+@pytest.fixture
+def with_plots() -> None:
+    """For tests that look at plots."""
+
+
+@pytest.fixture(autouse=True)
+def without_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of other tests are made as without matplotlib: drawing takes most of their time."""
+    if "with_plots" not in request.fixturenames:
+        monkeypatch.setattr("electrify.page.page.has_matplotlib", lambda: False)
+
+
 def make_result(**changes: Any) -> Result:
     """A record of the development rows of YNAT."""
     value = changes.get("value", 0.5)

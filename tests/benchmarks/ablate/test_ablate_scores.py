@@ -103,15 +103,6 @@ def test_outcomes():
     ]
 
 
-def test_p_is_corrected_over_all_claims():
-    values = table(4, 3)
-    claims = [Claim(str(v), "0", False) for v in (1, 2, 3)]
-    together = judged(claims, values)
-    alone = [judged([claim], values)[0].p_corrected for claim in claims]
-    assert all(v.p_corrected >= p for v, p in zip(together, alone, strict=True))
-    assert max(v.p_corrected / p for v, p in zip(together, alone, strict=True)) == pytest.approx(3)
-
-
 def test_of_one_seed_each_nothing_is_said():
     (found,) = judged([Claim("b", "a", False)], {"a": {0: 0.1}, "b": {0: 0.9}})
     assert found.difference is not None

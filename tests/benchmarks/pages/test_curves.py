@@ -19,7 +19,6 @@ from benchmarks.pages.scores import add_scores
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.results.results import Result, append_result
 from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.scores import ELECTRA_AVERAGE, overall
 from tests.benchmarks.conftest import make_result
 
 NUM_STEPS = 400
@@ -168,7 +167,7 @@ def test_cost_stands_beside_the_score(on_the_way):
     assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
 
 
-def test_the_mean_of_glue_stands_before_the_papers_curves():
+def test_the_mean_of_glue_stands_before_the_papers_curves(with_plots):
     tasks = {
         "cola": "mcc",
         "sst2": "accuracy",
@@ -253,17 +252,6 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
         == metric.startswith("dev_mismatched_")
         for metric, found in beware.items()
     )
-
-
-def test_an_average_over_parts_has_a_name_of_its_own():
-    tasks = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
-    metrics = dict.fromkeys(("mcc", "accuracy", "spearman"), 0.5)
-    whole = [seeds(0.5, task=f"glue-{task}", metrics=metrics)[0] for task in tasks]
-    assert overall(whole) == {(ELECTRA_AVERAGE, "pretrained"): 0.5}
-    part = whole[0].model_copy(update={"split": "dev-part"})
-    assert overall([part, *whole[1:]]) == {
-        (f"{ELECTRA_AVERAGE}, not on the official rows", "pretrained"): 0.5
-    }
 
 
 def test_the_card_gets_the_tables_that_there_are(tmp_path):

@@ -2,7 +2,6 @@ import math
 import random
 from collections import Counter
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,7 @@ from benchmarks.results.predictions import write_predictions
 from benchmarks.results.results import append_result
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.glue import COLA, RTE, STSB
-from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.glue import RTE, STSB
 from benchmarks.tasks.klue import DP, NER, WOS, YNAT
 from benchmarks.tasks.korean import NAVER_NER
 from benchmarks.tasks.mistakes import mostly_wrong
@@ -214,7 +212,7 @@ def test_numbers_are_as_wrong_as_they_are_far_off():
     assert [wrong.id for wrong in found] == ["1", "2", "0"]
     assert found[0].failure.severity == pytest.approx(2.9)
     assert found[0].num_seeds is None
-    assert {way: list(parts) for way, parts in groups_of(STSB, runs[0], None).items()} == {
+    assert {way: list(parts) for way, parts in groups_of(STSB, runs[0]).items()} == {
         "gold value": ["0 to 1", "2 to 3", "4 to 5"]
     }
 
@@ -248,55 +246,13 @@ def test_answers_are_wrong_unless_they_match_when_normalised():
     counts = confusions(SQUAD_2, {0: lines})
     assert counts["answer", "answer"] == 2
     assert counts["no answer", "answer"] == counts["answer", "no answer"] == 1
-    groups = group_scores(SQUAD_2, {0: lines}, {}, None)
+    groups = group_scores(SQUAD_2, {0: lines, 1: lines}, {1: lines})
+    assert sum(group.num_examples for group in groups) == len(lines)
+    assert all(group.low <= group.score == group.untrained <= group.high for group in groups)
     scores = {group.group: group.score for group in groups}
     official = SQUAD_2.score(lines)
     assert scores == {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
     assert confusions(SQUAD_1, {0: lines}) == {}
-
-
-def pair_examples(count=200):
-    rng = random.Random(5)
-    words = ["나무", "물", "tree", "water", "stone", "하늘"]
-    return [
-        LabelExample(
-            str(n), tuple(" ".join(rng.choices(words, k=rng.randrange(1, 12))) for _ in range(2)), 0
-        )
-        for n in range(count)
-    ]
-
-
-def test_groups_hold_every_example_once():
-    lines, examples = random_labels(RTE, 0, 200), pair_examples()
-    groups = groups_of(RTE, lines, examples)
-    assert set(groups) == {"length, characters", "words in common, %"}
-    for parts in groups.values():
-        assert sorted(p for positions in parts.values() for p in positions) == list(range(200))
-    lengths = [sum(map(len, example.texts)) for example in examples]
-    quarters = list(groups["length, characters"].values())
-    assert len(quarters) == 4
-    for lower, upper in pairwise(quarters):
-        assert max(lengths[p] for p in lower) < min(lengths[p] for p in upper)
-        assert 30 < len(upper) < 70
-    same = [LabelExample(str(n), ("같은 글",), 0) for n in range(200)]
-    assert groups_of(COLA, lines, same) == {}  # one group is none
-
-
-def test_the_score_of_a_group_is_that_of_its_lines():
-    runs = {seed: random_labels(RTE, seed, 200) for seed in range(3)}
-    examples = pair_examples()
-    groups = groups_of(RTE, runs[0], examples)
-    for group in group_scores(RTE, runs, {1: runs[1]}, examples):
-        positions = groups[group.way][group.group]
-        shares = [
-            np.mean([runs[s][p]["gold"] == runs[s][p]["prediction"] for p in positions])
-            for s in runs
-        ]
-        assert group.score == pytest.approx(np.mean(shares))
-        assert group.untrained == pytest.approx(shares[1])
-        assert group.num_examples == len(positions)
-        assert group.low is not None
-        assert 0 <= group.low <= group.score <= group.high <= 1
 
 
 class Tags(HTMLParser):
@@ -366,16 +322,15 @@ def test_hostile_examples_stay_text_in_every_form(tmp_path):
 def test_texts_are_quoted_only_where_asked_for(tmp_path):
     texts = [f"secret {number} text" + " more" * number for number in range(6)]
     run = make_run(tmp_path / "run", tmp_path / "data", texts)
-    for data_dir, with_texts, has_groups in (
-        (tmp_path / "data", True, True),
-        (tmp_path / "data", False, True),
-        (None, True, False),
+    for data_dir, with_texts in (
+        (tmp_path / "data", True),
+        (tmp_path / "data", False),
+        (None, True),
     ):
         report([run], tmp_path / "out", data_dir, with_texts)
         written = [(tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md")]
         quoted = data_dir is not None and with_texts
         assert all(("secret 0 text" in text) == quoted for text in written)
-        assert all(("length, characters" in text) == has_groups for text in written)
         assert all("dev-1" in text for text in written)  # the surest wrong row, by its id
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.pages.references import (
     FOLDER,
-    GLUE_AVERAGE,
     published,
     published_costs,
     published_scores,
@@ -44,8 +43,6 @@ def test_the_paper_needs_more_flops_for_more_steps():
     assert flops == sorted(flops)
     for first, second in itertools.pairwise(flops):  # half the steps, half the FLOPs
         assert second / first == pytest.approx(2, rel=0.03)
-    small = next(s for s in published_scores(GLUE_AVERAGE) if s.model == "ELECTRA-Small")
-    assert on_the_way[-1].glue_dev == pytest.approx(100 * small.value)
 
 
 @pytest.mark.parametrize(

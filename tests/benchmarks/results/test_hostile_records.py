@@ -1,48 +1,12 @@
-"""Task files, predictions, grids and golden values by hand: refused, with file and row named."""
+"""Predictions, metrics and models that were damaged: refused, with file and row named."""
 
 import pytest
 
-from benchmarks.ablate.grid import load_grid
 from benchmarks.encoder import open_model
 from benchmarks.results.predictions import read_predictions, write_predictions
 from benchmarks.results.rescore import scores_of
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.registry import TASKS
-
-GRID = """name = "grid"
-base = "base.toml"
-[variants.small]
-"seed" = 1
-"""
-BASE = """name = "a"
-output_dir = "out"
-[clean]
-sources = [{ kind = "text", language = "en", path = "a.txt" }]
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('"grid"', '"../../grid"', "name: .*'../../grid'"),
-        ('"grid"', "3", "name: .*not 3"),
-        ('"base.toml"', "3", "base: .*not 3"),
-        ('"base.toml"', f'"{"a" * 5000}"', "variant 'small'"),
-        ("[variants.small]\n", "[variants]\n", "variants.seed"),
-        ("= 1", "= 1979-05-27", "no JSON"),
-        ("= 1", f"= {'1' * 5000}", "not valid TOML"),
-    ],
-    ids=["out of the folder", "number", "base", "long base", "no table", "date", "digits"],
-)
-def test_a_grid_of_another_form_is_refused(tmp_path, old, new, message):
-    (tmp_path / "base.toml").write_text(BASE)
-    path = tmp_path / "grid.toml"
-    path.write_text(GRID)
-    load_grid(path)
-    path.write_text(GRID.replace(old, new))
-    with pytest.raises(ValueError, match=f"(?s)grid.toml.*{message}"):
-        load_grid(path)
-
 
 LINES = [{"id": "a", "gold": "정치", "prediction": "경제"}]
 
@@ -50,10 +14,8 @@ LINES = [{"id": "a", "gold": "정치", "prediction": "경제"}]
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (0, "false"),
         (0, '{"header": 3}'),
         (0, '{"header": {}}'),
-        (1, "3"),
         (1, "[]"),
         (1, '{"gold": "a"}'),
         (1, '{"id": ["a"]}'),
@@ -88,7 +50,7 @@ def test_a_record_that_is_no_object_names_its_line(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
-@pytest.mark.parametrize("content", ["[]", "{", '{"model_type": "electra", "hidden_size": [1]}'])
+@pytest.mark.parametrize("content", ["[]", "{"])
 def test_a_model_folder_with_a_damaged_file_is_named(model_folder, tmp_path, name, content):
     for path in model_folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

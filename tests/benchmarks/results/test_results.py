@@ -104,6 +104,9 @@ def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
     electra = (0.4 + 0.9 + 0.8 + 0.8 + 0.8 + 0.9 + 0.6 + 0.7) / 8
     name = "GLUE, 8 tasks as the ELECTRA paper"
     assert overall(records) == {(name, "pretrained"): pytest.approx(electra)}
+    part = records[0].model_copy(update={"split": "dev-part"})
+    (other_name,) = overall([part, *records[1:]])
+    assert other_name == (f"{name}, not on the official rows", "pretrained")
     records[-1] = glue("mnli", accuracy=0.7, dev_mismatched_accuracy=0.6)
     records.append(glue("wnli", accuracy=0.5))
     nine = (0.4 + 0.9 + 0.7 + 0.85 + 0.75 + 0.9 + 0.6 + 0.65 + 0.5) / 9
