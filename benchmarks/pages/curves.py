@@ -110,27 +110,14 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
         "Every checkpoint is fine-tuned alike, on the same seeds; step 0 is the network with "
         "random weights. Lines are means over seeds, bands the lowest and the highest seed."
     )
-    points = [point for curve in curves.values() for point in curve if point.step]
-    over: list[tuple[str, str]] = [("step", "pretraining steps")]
-    if not all(np.isfinite([point.tokens, point.flops]).all() for point in points):
-        document.paragraph("The run's metrics.jsonl does not say what each step cost.")
-    elif _proportional(points):
-        document.paragraph(
-            f"A step is {points[0].tokens / points[0].step:,.0f} tokens and "
-            f"{points[0].flops / points[0].step:.3g} FLOPs by the paper's count, throughout."
-        )
-    else:
-        over += [("tokens", "tokens seen"), ("flops", "FLOPs, the paper's count")]
     for task, curve in curves.items():
-        metric = curve[0].sample.metric
-        for name, label in over:
-            document.line_plot(
-                f"{task} over {label}",
-                {_MEAN: [(float(getattr(p, name)), p.sample.summary.mean) for p in curve]},
-                label,
-                metric,
-                bands={_MEAN: [(float(getattr(p, name)), *p.sample.range) for p in curve]},
-            )
+        document.line_plot(
+            f"{task} over pretraining steps",
+            {_MEAN: [(float(p.step), p.sample.summary.mean) for p in curve]},
+            "pretraining steps",
+            curve[0].sample.metric,
+            bands={_MEAN: [(float(p.step), *p.sample.range) for p in curve]},
+        )
     with document.fold("Every point of the learning curves"):
         document.records(
             [
@@ -151,12 +138,6 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
         )
 
 
-def _proportional(points: Sequence[CurvePoint]) -> bool:
-    """Whether tokens and FLOPs a step are the same in all points, to a hundredth."""
-    rates = np.array([[p.tokens / p.step, p.flops / p.step] for p in points])
-    return bool((rates.max(axis=0) <= 1.01 * rates.min(axis=0)).all())
-
-
 def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -> None:
     of_encoder = f" of {encoder}" if encoder else ""
     document.records(
@@ -168,46 +149,44 @@ def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -
         "smaller stands inside the larger. Epochs and rates are those of the whole split, so that "
         "a small part has few steps, unless evaluate.min_steps asks for more."
     )
-    parts = _by_part(results)
     for task in dict.fromkeys(result.task for result in results):
         series: dict[str, list[tuple[float, float]]] = {}
         bands: dict[str, list[tuple[float, float, float]]] = {}
-        for (name, _, _), records in sorted(parts.items(), key=lambda part: part[0][2]):
-            if name == task:
-                sample, size = sample_of(records), float(records[0].num_train_examples)
-                series.setdefault(records[0].encoder, []).append((size, sample.summary.mean))
-                bands.setdefault(records[0].encoder, []).append((size, *sample.range))
-        metric = next(result.metric for result in results if result.task == task)
-        title = f"{task}{of_encoder} over examples to learn from"
-        size_label = "examples to learn from"
-        document.line_plot(title, series, size_label, metric, log_x=True, bands=bands)
+        of_task = [result for result in results if result.task == task]
+        for records in _parts(sorted(of_task, key=lambda result: result.train_fraction)):
+            sample, size = sample_of(records), float(records[0].num_train_examples)
+            series.setdefault(records[0].encoder, []).append((size, sample.summary.mean))
+            bands.setdefault(records[0].encoder, []).append((size, *sample.range))
+        label = "examples to learn from"
+        title = f"{task}{of_encoder} over {label}"
+        document.line_plot(title, series, label, of_task[0].metric, log_x=True, bands=bands)
 
 
 def _low_shot_rows(results: Sequence[Result]) -> list[Record]:
     return [
         {
-            "task": task,
+            "task": records[0].task,
             "metric": records[0].metric,
             "encoder": records[0].encoder,
-            "share": f"{100 * fraction:g} %",
+            "share": f"{100 * records[0].train_fraction:g} %",
             "trained on": records[0].num_train_examples,
             "score": sample.text(),
             "lowest": sample.range[0],
             "highest": sample.range[1],
             "seeds": sample.summary.num_seeds,
         }
-        for (task, model, fraction), records in _by_part(results).items()
+        for records in _parts(results)
         for sample in [sample_of(records)]
     ]
 
 
-def _by_part(results: Sequence[Result]) -> dict[tuple[str, str, float], list[Result]]:
-    """By task, model and share, in order of first appearance."""
+def _parts(results: Sequence[Result]) -> list[list[Result]]:
+    """The seeds of each task, model and share, in order of first appearance."""
     groups: dict[tuple[str, str, float], list[Result]] = {}
     for result in results:
         key = result.task, result.model, result.train_fraction
         groups.setdefault(key, []).append(result)
-    return groups
+    return list(groups.values())
 
 
 def _exported_step(run: RunFolder) -> int:
@@ -336,24 +315,22 @@ def _total_sentence(run: RunFolder) -> str:
 def _averages(run: RunFolder, name: str) -> Marks:
     """The run's mean of GLUE's tasks, percent, of the checkpoints on the way and of the export."""
     scored = [
-        (figure_until(run, "flops_paper", step), r)
-        for step, r in run.checkpoint_evaluations.items()
+        (figure_until(run, "flops_paper", step), records)
+        for step, records in run.checkpoint_evaluations.items()
     ]
-    scored.append((_flops(run) or math.nan, run.evaluations.get("evaluate", ())))
+    scored.append((_flops(run), run.evaluations.get("evaluate", ())))
     marks: Marks = []
     for flops, records in scored:
-        found = overall(records).get((ELECTRA_AVERAGE, "pretrained"), math.nan)
-        if math.isfinite(found) and math.isfinite(flops):
-            marks.append((flops, 100 * found, name))
+        mean = overall(records).get((ELECTRA_AVERAGE, "pretrained"), math.nan)
+        if math.isfinite(mean) and math.isfinite(flops):
+            marks.append((flops, 100 * mean, name))
     return sorted(marks)
 
 
-def _flops(run: RunFolder) -> float | None:
-    """Of pretraining so far, by the paper's count."""
-    if "flops_paper" in run.summary:
-        return float(run.summary["flops_paper"])
-    known = [r["flops_paper"] for r in run.metrics if r.get("flops_paper") is not None]
-    return float(known[-1]) if known else None
+def _flops(run: RunFolder) -> float:
+    """Pretraining so far, by the paper's count; nan where that is not known."""
+    known = [r["flops_paper"] for r in (*run.metrics, run.summary) if r.get("flops_paper")]
+    return float(known[-1]) if known else math.nan
 
 
 def _published_lines() -> dict[str, Marks]:
@@ -388,7 +365,7 @@ def _task_plot(task: str, runs: Sequence[RunFolder], names: Sequence[str]) -> Ta
     for run, name in zip(runs, names, strict=True):
         for score in scores_of(run):
             flops, value = _flops(run), score.pretrained.summary.mean
-            if score.first.task == task and not score.encoder and flops and math.isfinite(value):
+            if score.first.task == task and not score.encoder and math.isfinite(flops * value):
                 ours.append((flops, value, name))
                 metric = score.first.metric
         curve = curves_of(run)[0].get(task, [])
@@ -398,9 +375,9 @@ def _task_plot(task: str, runs: Sequence[RunFolder], names: Sequence[str]) -> Ta
             metric = metric or curve[0].sample.metric
     flops_of = {cost.model: cost.train_flops for cost in published_costs()}
     behind: Marks = [
-        (flops, row.value, row.model)
+        (spent, row.value, row.model)
         for row in published_scores(task)
-        if row.column.metric == metric and (flops := flops_of.get(row.model))
+        if row.column.metric == metric and (spent := flops_of.get(row.model))
     ]
     if not ours or len(ours) + len(behind) < 2:
         return None

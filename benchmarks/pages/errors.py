@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.pages.twin_page import TwinPage, defined
-from benchmarks.results.predictions import prediction_path, read_predictions, score_lines
+from benchmarks.results.predictions import lines_of_result, score_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
@@ -137,12 +137,10 @@ def _runs(folder: Path, results: Sequence[Result], notes: list[str]) -> dict[int
     found: dict[int, list[Line]] = {}
     ids: list[str] = []
     for result in sorted(results, key=lambda result: result.seed):
-        path = prediction_path(folder, result)
-        if not path.is_file():
-            notes.append(f"seed {result.seed}: its predictions are not there ({path.name})")
-            continue
-        _, lines = read_predictions(path)
-        if any(line["prediction"] is None for line in lines):
+        lines = lines_of_result(folder, result)
+        if lines is None:
+            notes.append(f"seed {result.seed}: its predictions are not there")
+        elif any(line["prediction"] is None for line in lines):
             notes.append(f"seed {result.seed}: its training failed; it is left out")
         elif found and [line["id"] for line in lines] != ids:
             notes.append(f"seed {result.seed}: predictions of other examples; it is left out")
@@ -237,7 +235,7 @@ def groups_of(task: Task, lines: Sequence[Line]) -> Groups:
     }
 
 
-def _by_number(item: tuple[str, list[int]]) -> tuple[float, str]:
+def _by_number(item: tuple[str, Sequence[int]]) -> tuple[float, str]:
     """By the number that a group's name begins with, others last."""
     number = re.match(r"[\d.]+", item[0])
     return float(number[0]) if number else math.inf, item[0]

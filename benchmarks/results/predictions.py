@@ -103,6 +103,28 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
     return header, lines
 
 
+def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line] | None:
+    """The predicted rows of a split, by default the reported one; None where there is no file.
+
+    Raises `ValueError` for a file that is damaged or of another result.
+    """
+    path = prediction_path(folder, result, "" if split == result.split else split)
+    if not path.is_file():
+        return None
+    header, lines = read_predictions(path)
+    about = {
+        "task": result.task,
+        "task_version": result.task_version,
+        "variant": result.model,
+        "seed": result.seed,
+        "data_sha256": result.data_sha256,
+    }
+    for name, value in about.items():
+        if header.get(name) != value:
+            raise ValueError(f"{path} is of {name} {header.get(name)!r}, its result of {value!r}")
+    return lines
+
+
 def _ids_digest(lines: Sequence[Line]) -> str:
     return _digest("\n".join(str(line["id"]) for line in lines).encode())
 

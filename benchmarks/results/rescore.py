@@ -4,11 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.results.predictions import (
-    prediction_path,
-    read_predictions,
-    score_splits,
-)
+from benchmarks.results.predictions import lines_of_result, prediction_path, score_splits
 from benchmarks.results.results import RESULTS, Result, read_results
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line, Task
@@ -54,16 +50,15 @@ def rescore(place: Path) -> int:
 
 
 def _scores(folder: Path, result: Result) -> dict[str, float]:
-    task = _task(result)
-    lines: dict[str, Sequence[Line]] = {}
+    if result.task not in TASKS:
+        raise ValueError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
+    task, lines = TASKS[result.task], dict[str, Sequence[Line]]()
     for split in (result.split, *task.also_reported):
-        further = "" if split == result.split else split
-        path = prediction_path(folder, result, further)
-        if not further and not path.is_file():
-            raise ValueError(f"no {path}: the predictions of a result are gone; do the job again")
-        if path.is_file():
-            header, lines[split] = read_predictions(path)
-            check_header(path, header, result)
+        if (of_split := lines_of_result(folder, result, split)) is not None:
+            lines[split] = of_split
+    if result.split not in lines:
+        path = prediction_path(folder, result)
+        raise ValueError(f"no {path}: the predictions of a result are gone; do the job again")
     return scores_of(task, result.split, lines, folder)
 
 
@@ -77,26 +72,6 @@ def scores_of(
         raise ValueError(
             f"{where}: its predictions are none of {task.name} ({error!r}); do the job again"
         ) from None
-
-
-def check_header(path: Path, header: Mapping[str, object], result: Result) -> None:
-    """Raise `ValueError` for a file of predictions that is not of the result."""
-    about = {
-        "task": result.task,
-        "task_version": result.task_version,
-        "variant": result.model,
-        "seed": result.seed,
-        "data_sha256": result.data_sha256,
-    }
-    for name, value in about.items():
-        if header.get(name) != value:
-            raise ValueError(f"{path} is of {name} {header.get(name)!r}, its result of {value!r}")
-
-
-def _task(result: Result) -> Task:
-    if result.task not in TASKS:
-        raise ValueError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
-    return TASKS[result.task]
 
 
 def _equal(written: float | None, computed: float | None) -> bool:

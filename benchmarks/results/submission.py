@@ -5,11 +5,11 @@ All are made from the lines of predictions alone.
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.predictions import prediction_path, read_predictions
+from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.rescore import evaluation_folders
 from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.tasks.kinds.classification import Regression
@@ -62,7 +62,10 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
     glue: dict[tuple[str, str], list[Line]] = {}
     for result in results:
         task = TASKS[result.task]
-        for split, lines in _splits(folder, task, result):
+        for split in (result.split, *task.also_reported, *task.unlabelled):
+            lines = lines_of_result(folder, result, split)
+            if lines is None:
+                continue
             if any(line["prediction"] is None for line in lines):
                 warn(f"{task.name} {split}: its training failed; nothing is written of it")
             elif isinstance(task, Spans):
@@ -75,14 +78,6 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
     if glue:
         written.append(write_glue_zip(target / "glue.zip", glue))
     return written
-
-
-def _splits(folder: Path, task: Task, result: Result) -> Iterator[tuple[str, list[Line]]]:
-    for split in (result.split, *task.also_reported, *task.unlabelled):
-        further = "" if split == result.split else split
-        path = prediction_path(folder, result, further)
-        if path.is_file():
-            yield split, read_predictions(path)[1]
 
 
 def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) -> Path:

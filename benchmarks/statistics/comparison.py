@@ -52,7 +52,7 @@ class Comparison:
 
     @property
     def gain(self) -> float | None:
-        return self.difference and self.difference.value
+        return self.difference.value if self.difference else None
 
     @property
     def verdict(self) -> str:

@@ -13,8 +13,7 @@ from benchmarks.metrics.glue import (
     glue_8_tasks_without_wnli,
     glue_9_tasks,
 )
-from benchmarks.results.predictions import prediction_path, read_predictions
-from benchmarks.results.rescore import check_header
+from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import FLOORS, Result, Summary, differing, summarize
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
@@ -187,11 +186,10 @@ def lines_of(
         return {}, "the task is not known here"
     found: dict[tuple[str, int], Sequence[Line]] = {}
     for result in results:
-        path = prediction_path(place, result)
-        if not path.is_file():
+        lines = lines_of_result(place, result)
+        if lines is None:
             return {}, f"no predictions of {result.encoder}, seed {result.seed}"
-        header, found[result.model, result.seed] = read_predictions(path)
-        check_header(path, header, result)
+        found[result.model, result.seed] = lines
     return found, ""
 
 

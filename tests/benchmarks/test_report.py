@@ -278,7 +278,7 @@ def test_every_part_of_the_run_is_told(run, with_plots):
     )
 
 
-@pytest.mark.parametrize("last", ["clean", "pretrain", "export"])
+@pytest.mark.parametrize("last", ["clean", "pretrain"])
 def test_a_missing_stage_is_a_sentence(tmp_path, last):
     run = make_run(tmp_path / "part", last)
     report([run], None)

@@ -18,8 +18,7 @@ from benchmarks.pages.errors import (
 )
 from benchmarks.pages.twin_page import TwinPage
 from benchmarks.report import report
-from benchmarks.results.predictions import write_predictions
-from benchmarks.results.results import append_result
+from benchmarks.results.results import append_result, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import RTE, STSB
@@ -357,7 +356,8 @@ def test_seeds_without_predictions_are_named(tmp_path):
         {"id": f"dev-{n}", "gold": "entailment", "prediction": None, "probabilities": None}
         for n in range(1, 5)
     ]
-    write_predictions(paths[1], {"task": "glue-rte"}, lines)
+    failed = read_results(place / "results.jsonl")[1]
+    put_predictions(place, failed, lines)
     found = errors_of(read_run(run), None)[0]
     assert list(found.runs) == [2]
     assert [note.split(":")[0] for note in found.notes] == ["seed 0", "seed 1"]

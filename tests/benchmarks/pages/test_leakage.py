@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,36 +50,22 @@ def _lines(seed: int, is_pretrained: bool) -> list[dict[str, object]]:
     """Touched rows are all right for the pretrained network, others by turns."""
     labels, lines = YNAT.labels, []
     for number in range(NUM_ROWS):
-        right = (number + seed) % 3 > 0 or (is_pretrained and f"dev-{number}" in TOUCHED)
+        name = f"dev-{number}"
+        right = (number + seed) % 3 > 0 or (is_pretrained and name in TOUCHED)
         gold, given = labels[number % 7], labels[(number + (not right)) % 7]
-        lines.append(
-            {
-                "id": f"dev-{number}",
-                "gold": gold,
-                "prediction": given,
-                "probabilities": [1 / 7] * 7,
-            }
-        )
+        lines.append({"id": name, "gold": gold, "prediction": given, "probabilities": [1 / 7] * 7})
     return lines
 
 
-def _write_evaluation(folder: Path, **changes: Any) -> None:
+def _write_evaluation(folder: Path) -> None:
     def work(partial: Path) -> dict[str, int]:
         for variant in ("pretrained", "random-init"):
             for seed in (0, 1):
                 lines = _lines(seed, variant == "pretrained")
                 metrics = score_lines(YNAT, lines)
-                result = make_result(
-                    **{
-                        "model": variant,
-                        "seed": seed,
-                        "value": metrics[YNAT.headline],
-                        "metrics": metrics,
-                        "num_examples": NUM_ROWS,
-                        "data_sha256": DATA,
-                        **changes,
-                    }
-                )
+                fields = {"model": variant, "seed": seed, "value": metrics[YNAT.headline]}
+                fields |= {"metrics": metrics, "num_examples": NUM_ROWS, "data_sha256": DATA}
+                result = make_result(**fields)
                 put_predictions(partial, result, lines)
                 append_result(partial / RESULTS, result)
         return {}
@@ -236,9 +221,8 @@ def test_scores_of_other_data_are_left_alone(tmp_path):
     assert "None of the scores is of rows" in (tmp_path / "report.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("content", ["{", '{"format_version": 2}', '{"documents": []}'])
-def test_a_damaged_report_is_named(run, content):
-    (run / LEAKAGE / REPORT).write_text(content)
+def test_a_damaged_report_is_named(run):
+    (run / LEAKAGE / REPORT).write_text('{"format_version": 2}')
     with pytest.raises(ValueError, match=r"report\.json is damaged .* electrify leakage CONFIG"):
         read_report(run / LEAKAGE)
 
