@@ -41,7 +41,6 @@ Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
 _CLAIM = re.compile(r"(.+) ([>=]) (.+)")
 ALL = "all variants"  # the experiment of a grid that names none
 UNTRAINED = "untrained"  # the control in tables: random weights, fine-tuned alike
-CORPUS_STAGES = ("clean", "vocab", "shards")
 
 
 class Experiment(Section):

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.ablate.grid import (
-    CORPUS_STAGES,
     Grid,
     Run,
     base_config,
@@ -59,22 +58,18 @@ def make_corpora(
         check_inputs(run.config.clean)
     of_base = corpus_keys(base)["shards"]
     made: dict[str, Path] = {}  # folder of a stage by its key
-    corpora: dict[str, Path] = {}
-    for key in sorted(first, key=lambda key: key != of_base):  # the others take from it
-        run = first[key]
-        place = output_dir(base) if key == of_base else folder / slug(run.variant) / "corpus"
+    for corpus in sorted(first, key=lambda key: key != of_base):  # the others take from it
+        run = first[corpus]
+        place = output_dir(base) if corpus == of_base else folder / slug(run.variant) / "corpus"
         keys = corpus_keys(run.config)
-        for stage in CORPUS_STAGES:
-            if keys[stage] in made:
-                _link(made[keys[stage]], place / stage)
-        config = run.config.model_copy(update={"output_dir": str(place)})
-        _make(config, beam_options, overwrite)
-        corpora[key] = place
-        made |= {keys[stage]: place / stage for stage in CORPUS_STAGES}
+        for stage, key in keys.items():
+            if key in made:
+                _link(made[key], place / stage)
+        _make(run.config.model_copy(update={"output_dir": str(place)}), beam_options, overwrite)
+        made = {key: place / stage for stage, key in keys.items()} | made
     for run in runs:
-        corpus = corpora[corpus_keys(run.config)["shards"]]
-        for stage in CORPUS_STAGES:
-            _link(corpus / stage, output_dir(run.config) / stage)
+        for stage, key in corpus_keys(run.config).items():
+            _link(made[key], output_dir(run.config) / stage)
 
 
 def _make(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:

@@ -40,7 +40,6 @@ class RunFolder:
     unfinished: tuple[str, ...]
     corpus: Json
     vocabulary: Json
-    shards: Json
     summary: Json
     metrics: tuple[Json, ...]
     example: Json
@@ -70,17 +69,31 @@ def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
         raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
-    names = [*STAGES, *_other_evaluations(folder), *_leakage(folder)]
-    stages = {s: _place(folder, s) for s in names}
-    present = {stage: place for stage, place in stages.items() if place is not None}
+    others = {path.name.removesuffix(".partial") for path in folder.glob("evaluate-*")}
+    stages = [*STAGES, *sorted(others)]
+    present = {stage: place for stage in stages if (place := _place(folder, stage))}
+    if (folder / LEAKAGE / MANIFEST).exists():  # of an unfinished one nothing can be read
+        present[LEAKAGE] = folder / LEAKAGE
     if not present:
         raise ValueError(
             f"{folder} is no run folder: it has none of {', '.join(STAGES)}. "
             "Give the output_dir of a run, such as out/demo"
         )
-    evaluated = {
-        stage: _current(place) for stage, place in present.items() if stage.startswith("evaluate")
-    }
+    evaluations: dict[str, tuple[Result, ...]] = {}
+    on_the_way: dict[int, tuple[Result, ...]] = {}
+    low_shot: dict[str, tuple[Result, ...]] = {}
+    for stage, place in present.items():
+        if not stage.startswith("evaluate"):
+            continue
+        for name in (RESULTS, JOBS):
+            _sound(place, name)
+        records = current_results(place)
+        if match := re.fullmatch(r"evaluate-checkpoint-(\d+)", stage):
+            on_the_way[int(match[1])] = tuple(largest_part(records))
+        else:
+            evaluations[stage] = tuple(largest_part(records))
+        if len({record.train_fraction for record in records}) > 1:
+            low_shot[stage] = tuple(records)
     unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
     return RunFolder(
         folder=folder,
@@ -88,33 +101,14 @@ def read_run(folder: Path) -> RunFolder:
         unfinished=unfinished,
         corpus=_read_json(present.get("clean"), "report.json"),
         vocabulary=_read_json(present.get("vocab"), "report.json"),
-        shards=_read_json(present.get("shards"), "index.json"),
         summary=_read_json(present.get("pretrain"), "summary.json"),
         metrics=tuple(_read_lines(present.get("pretrain"), METRICS)),
         example=_read_json(present.get("export"), "example.json"),
-        evaluations={
-            stage: tuple(largest_part(records))
-            for stage, records in evaluated.items()
-            if _checkpoint_step(stage) is None
-        },
-        checkpoint_evaluations={
-            step: tuple(largest_part(evaluated[stage]))
-            for step, stage in sorted((_checkpoint_step(s) or 0, s) for s in evaluated)
-            if step
-        },
-        low_shot={
-            stage: tuple(records)
-            for stage, records in evaluated.items()
-            if len({record.train_fraction for record in records}) > 1
-        },
+        evaluations=evaluations,
+        checkpoint_evaluations=dict(sorted(on_the_way.items())),
+        low_shot=low_shot,
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
     )
-
-
-def _current(place: Path) -> list[Result]:
-    for name in (RESULTS, JOBS):
-        _sound(place, name)
-    return current_results(place)
 
 
 def _place(folder: Path, stage: str) -> Path | None:
@@ -123,21 +117,6 @@ def _place(folder: Path, stage: str) -> Path | None:
     if (finished / MANIFEST).exists():
         return finished
     return partial if partial.is_dir() else None
-
-
-def _checkpoint_step(stage: str) -> int | None:
-    """Of `evaluate-checkpoint-<step>`; None of another stage."""
-    match = re.fullmatch(r"evaluate-checkpoint-(\d+)", stage)
-    return int(match[1]) if match else None
-
-
-def _other_evaluations(folder: Path) -> list[str]:
-    return sorted({p.name.removesuffix(".partial") for p in folder.glob("evaluate-*")})
-
-
-def _leakage(folder: Path) -> list[str]:
-    """Where it is finished: of an unfinished one nothing can be read."""
-    return [LEAKAGE] if (folder / LEAKAGE / MANIFEST).exists() else []
 
 
 def _sound(place: Path, name: str) -> Path:

@@ -323,7 +323,7 @@ def test_an_undefined_score_is_nan_and_never_zero(run):
     assert difference[-1] == "cannot tell apart: undefined scores"
 
 
-def test_several_runs_stand_side_by_side(tmp_path, with_plots):
+def test_several_runs_stand_side_by_side(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b", learning_rate=1e-3)
     part = make_run(tmp_path / "c", "pretrain")
     better = [row | {"value": row["value"] + 0.05} for row in results()]
@@ -346,8 +346,6 @@ def test_several_runs_stand_side_by_side(tmp_path, with_plots):
     )
     assert gain[-1] == "better"
     assert len(cells(tables, "generator loss")) == 4
-    page = (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
-    assert "<span><i" in page[page.index("Generator loss, held-out text") :]
     numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
     assert [run["name"] for run in numbers["runs"]] == ["a", "b", "c"]
     table = next(table for table in numbers["tables"] if table["headers"][0] == "task")

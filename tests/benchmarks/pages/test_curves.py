@@ -68,7 +68,6 @@ def make_run(
         unfinished=(),
         corpus={},
         vocabulary={},
-        shards={},
         summary=summary,
         metrics=metrics,
         example={},
@@ -145,7 +144,7 @@ def test_cost_stands_beside_the_score(on_the_way):
     assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
 
 
-def test_the_mean_of_glue_stands_before_the_papers_curves(with_plots):
+def test_the_mean_of_glue_stands_before_the_papers_curves():
     tasks = {
         "cola": "mcc",
         "sst2": "accuracy",
@@ -160,12 +159,13 @@ def test_the_mean_of_glue_stands_before_the_papers_curves(with_plots):
         result(0.6, task=f"glue-{task}", metric=metric, metrics={metric: 0.6})
         for task, metric in tasks.items()
     ]
-    document = TwinPage("test")
+    document, plots = TwinPage("test"), []
+    document.scatter_plot = lambda *args, **options: plots.append((args, options))
     add_score_cost(document, make_run(own))
-    page = document.page.text()
-    assert "GLUE dev, mean of 8 tasks, against pretraining FLOPs" in page
-    assert "tiny (400B, 60)" in page
-    assert "ELECTRA-Small on the way" in page
+    (title, points, *_), options = plots[0]
+    assert title.startswith("GLUE dev, mean of 8 tasks, against pretraining FLOPs")
+    assert points["ours"] == [(4e11, pytest.approx(60), "tiny")]
+    assert "ELECTRA-Small on the way" in options["lines"]
 
 
 def test_published_scores_stand_beside_ours_with_their_protocol():
