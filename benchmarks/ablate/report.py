@@ -43,7 +43,7 @@ def write_report(
     )
     if not runs:
         document.paragraph("No run is finished yet.")
-        document.write(folder, {"name": grid.name, "runs": []})
+        document.write(folder, {"name": grid.name, "claims": [], "tables": []})
         return f"no run of {grid.name} is finished yet"
     scores = GridScores(runs)
     _add_setting(document, grid, planned, runs, scores)
@@ -72,7 +72,6 @@ def write_report(
         "claims": [_claim_numbers(verdict) for verdict in verdicts],
         "left_out": scores.left_out,
         "tables": document.tables,
-        "runs": [run.as_json() for run in runs],
     }
     document.write(folder, record)
     return "\n".join([*lines, str(folder / "report.html")])

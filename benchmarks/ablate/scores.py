@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from benchmarks.ablate.grid import UNTRAINED, Claim, Run, column_groups
 from benchmarks.metrics.statistics import holm
@@ -34,19 +33,6 @@ class RunFigures:
     hours: float  # of pretraining and fine-tuning
     made_by: Json  # commit and versions of pretraining
 
-    def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "variant": self.variant,
-            "seed": self.seed,
-            **self.summary,
-            "made_by": self.made_by,
-            "valid": self.valid,
-            "num_degenerate": self.num_degenerate,
-            "scores": self.scores,
-            "untrained": self.untrained,
-        }
-
 
 def read_figures(run: Run) -> RunFigures:
     """The figures of a finished run; `ValueError` if a file of it is damaged."""
@@ -64,7 +50,7 @@ def read_figures(run: Run) -> RunFigures:
         records={result.task: result for result in results},
         num_degenerate=sum(result.degenerate is not None for result in results),
         hours=seconds / 3600,
-        made_by={key: manifest.get(key) for key in ("git_commit", "versions", "finished_at")},
+        made_by={key: manifest.get(key) for key in ("git_commit", "versions")},
     )
 
 

@@ -351,7 +351,7 @@ def _add_task(document: TwinPage, entry: TaskErrors) -> None:
                 title += f", wrong in {wrong.num_seeds} of {len(entry.runs)} seeds"
             said = [("gold", failure.gold), ("predicted", failure.prediction)]
             said.append(("sure of", failure.certainty))
-            document.text_samples(title, [*wrong.texts, *said], compact=True)
+            document.text_samples(title, [*wrong.texts, *said])
 
 
 def _add_classes(document: TwinPage, entry: TaskErrors) -> None:

@@ -82,11 +82,9 @@ class TwinPage:
             yield
         self._blocks.append("</details>")
 
-    def text_samples(
-        self, title: str, items: Sequence[tuple[str, str]], compact: bool = False
-    ) -> None:
+    def text_samples(self, title: str, items: Sequence[tuple[str, str]]) -> None:
         """(label, text) pairs."""
-        self.page.text_samples(title, items, compact)
+        self.page.text_samples(title, items, compact=True)
         lines = [f"- {markdown_text(label)}: {markdown_text(text)}" for label, text in items]
         self._blocks += [markdown_text(title), "\n".join(lines)]
 

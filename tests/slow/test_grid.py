@@ -34,7 +34,7 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
     assert (other / "vocab").resolve() == (tmp_path / "demo" / "vocab").resolve()
     assert (other / "shards").resolve() == (folder / "other" / "corpus" / "shards").resolve()
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert [run["variant"] for run in report["runs"]] == ["half", "other"]
+    assert [row[0] for row in report["tables"][-1]["rows"]] == ["half", "other"]
     assert report["claims"][0]["outcome"] == "too few seeds to tell"
     # neither run is started again; a run whose scores are gone would be
     with pytest.MonkeyPatch.context() as patch:

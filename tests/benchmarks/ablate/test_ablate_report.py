@@ -92,7 +92,7 @@ def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_pat
     (claim, _) = record["claims"]
     assert claim["difference"] == pytest.approx(0.61 - 0.405)
     assert "with 1 degrees of freedom" in page
-    assert len(record["runs"]) == 4
+    assert len(record["tables"][-1]["rows"]) == 4
     rows = [line for line in text.splitlines() if line.startswith("| b")]
     half = GridScores(RUNS).fits[MEAN].difference("b|<i>", "a").half_width
     assert f"{0.405 - 0.61:+.4f} ± {half:.4f}" in rows[0]
