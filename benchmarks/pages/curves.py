@@ -377,7 +377,7 @@ def _task_plot(task: str, runs: Sequence[RunFolder], names: Sequence[str]) -> Ta
     behind: Marks = [
         (spent, row.value, row.model)
         for row in published_scores(task)
-        if row.column.metric == metric and (spent := flops_of.get(row.model))
+        if row.metric == metric and (spent := flops_of.get(row.model))
     ]
     if not ours or len(ours) + len(behind) < 2:
         return None

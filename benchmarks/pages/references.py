@@ -9,143 +9,77 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing import Any
 
 from benchmarks.pages.twin_page import Record, TwinPage, record_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data import PART, SPLIT_EVAL
-from benchmarks.tasks.registry import TASKS
+from electrify.storage.files import read_json
 
 FOLDER = Path(__file__).parent / "published"
-GLUE_AVERAGE = "glue-average"  # of the eight tasks of the ELECTRA paper
-_Text = Annotated[str, Field(min_length=1)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Source(_Strict):
-    """Where a figure is printed."""
-
-    name: _Text
-    url: Annotated[str, Field(pattern=r"^https://")]
-
-
-class Column(_Strict):
-    """What a column of scores is of; `split` is "not stated" where it is not."""
-
-    task: _Text
-    metric: _Text
-    split: Literal["dev", "test", "not stated"]
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        if self.task == GLUE_AVERAGE:
-            return self
-        if self.task not in TASKS:
-            raise ValueError(f"unknown task {self.task!r}")
-        task = TASKS[self.task]
-        names = task.score([])
-        known = {*names, *(f"{split}_{n}" for split in task.also_reported for n in names)}
-        if self.metric not in known:
-            raise ValueError(f"{self.task} has no metric {self.metric!r}")
-        return self
-
-
-class Row(_Strict):
-    """One model's scores, in the order of the columns."""
-
-    model: _Text
-    values: tuple[float | None, ...]
-    source: Source
-    protocol: _Text
-    caution: _Text | None = None
-
-
-class Table(_Strict):
-    """Scores of several models by task."""
-
-    caption: _Text
-    columns: Annotated[tuple[Column, ...], Field(min_length=1)]
-    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        for row in self.rows:
-            if len(row.values) != len(self.columns):
-                raise ValueError(
-                    f"{row.model} has {len(row.values)} values for {len(self.columns)} columns"
-                )
-        return self
-
-
-class PublishedCost(_Strict):
-    """What a pretraining took, and what came of it."""
-
-    model: _Text
-    train_flops: Annotated[float, Field(gt=0)] | None = None
-    inference_flops: Annotated[float, Field(gt=0)] | None = None  # of one sequence
-    parameters: Annotated[int, Field(gt=0)] | None = None
-    time: _Text | None = None  # with its hardware, in words
-    glue_dev: float | None = None  # mean of the eight tasks, percent
-    series: _Text | None = None  # rows of one are joined by a line
-    convention: Literal["paper"]  # how the FLOPs are counted (model/watch/flops.py)
-    source: Source
-    caution: _Text | None = None
-
-
-class _File(_Strict):
-    title: _Text
-    about: _Text
-    tables: tuple[Table, ...]
-    costs: tuple[PublishedCost, ...] = ()
 
 
 @dataclass(frozen=True)
 class PublishedScore:
     """One figure, 0..1."""
 
+    task: str
+    metric: str
+    split: str  # "not stated" where it is not
     model: str
-    column: Column
     value: float
-    source: Source
+    source: str
+    url: str
     protocol: str
     caution: str | None
 
 
+@dataclass(frozen=True)
+class PublishedCost:
+    """What a pretraining took, and what came of it."""
+
+    model: str
+    train_flops: float | None  # as the ELECTRA paper counts them
+    glue_dev: float | None  # mean of the eight tasks, percent
+    series: str | None  # rows of one are joined by a line
+
+
 @cache
-def published(folder: Path = FOLDER) -> dict[str, _File]:
-    """Every file by name; `ValueError` names the file and what is wrong in it."""
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            found[path.stem] = _File.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"{path}: {where}: {first['msg']}") from None
-    return found
+def published() -> dict[str, Any]:
+    """Every file by name."""
+    return {path.stem: read_json(path) for path in sorted(FOLDER.glob("*.json"))}
 
 
 def published_scores(task: str) -> list[PublishedScore]:
     """Every published score of a task, in the order of the files."""
     return [
-        PublishedScore(row.model, column, value / 100, row.source, row.protocol, row.caution)
+        PublishedScore(
+            task,
+            column["metric"],
+            column["split"],
+            row["model"],
+            value / 100,
+            row["source"]["name"],
+            row["source"]["url"],
+            row["protocol"],
+            row.get("caution"),
+        )
         for file in published().values()
-        for table in file.tables
-        for row in table.rows
-        for column, value in zip(table.columns, row.values, strict=True)
-        if value is not None and column.task == task
+        for table in file["tables"]
+        for row in table["rows"]
+        for column, value in zip(table["columns"], row["values"], strict=True)
+        if value is not None and column["task"] == task
     ]
 
 
 def published_costs() -> list[PublishedCost]:
-    return [cost for file in published().values() for cost in file.costs]
+    return [
+        PublishedCost(c["model"], c.get("train_flops"), c.get("glue_dev"), c.get("series"))
+        for file in published().values()
+        for c in file.get("costs", ())
+    ]
 
 
 _CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named
@@ -172,7 +106,7 @@ def add_references(document: TwinPage, run: RunFolder) -> None:
     )
     for score, rows in found:
         _add_task(document, score, rows)
-    sources = dict.fromkeys((row.source.name, row.source.url) for _, rows in found for row in rows)
+    sources = dict.fromkeys((row.source, row.url) for _, rows in found for row in rows)
     with document.fold("Sources"):
         document.table(["source", "address"], sorted(sources))
     if without:
@@ -196,11 +130,11 @@ def mean_of(score: TaskScore, metric: str) -> float | None:
 def differences_to(ours: Result, published: PublishedScore | None = None) -> list[str]:
     """Why a score of ours does not compare, in words; loudest first."""
     found = []
-    if published is not None and ours.split != published.column.split:
-        theirs = published.column.split
+    if published is not None and ours.split != published.split:
+        theirs = published.split
         what = "a split that is not stated" if theirs == "not stated" else f"the {theirs} split"
         found.append(f"other rows: ours are {ours.examples} of {ours.split}, theirs of {what}")
-    elif published is not None and (other := _other_size(ours, published.column.metric)):
+    elif published is not None and (other := _other_size(ours, published.metric)):
         found.append(f"other rows: ours are {other}")
     elif published is None and ours.split.endswith((SPLIT_EVAL, PART)):
         found.append(f"ours is on {ours.split}, a part of the official rows")
@@ -227,11 +161,11 @@ def _other_size(ours: Result, metric: str) -> str:
 
 
 def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> Record:
-    own = [row for row in rows if row.column.metric == score.first.metric]
-    own = [row for row in own if row.column.split == score.first.split] or own
+    own = [row for row in rows if row.metric == score.first.metric]
+    own = [row for row in own if row.split == score.first.split] or own
     beware = list(dict.fromkeys(d for row in own or rows for d in differences_to(score.first, row)))
     if not own:
-        metrics = dict.fromkeys(row.column.metric for row in rows)
+        metrics = dict.fromkeys(row.metric for row in rows)
         beware.insert(0, f"other metric: published are {', '.join(metrics)}")
     values = [row.value for row in own]
     return {
@@ -245,7 +179,7 @@ def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> Record:
 
 
 def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScore]) -> None:
-    metrics = list(dict.fromkeys(row.column.metric for row in rows))
+    metrics = list(dict.fromkeys(row.metric for row in rows))
     with document.fold(f"Published scores of {score.label} ({len(rows)})"):
         if general := differences_to(score.first):
             document.paragraph(f"Beware: {_sentence(general)}.")
@@ -261,18 +195,18 @@ def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScor
             }
             for metric in metrics
         ]
-        for row in sorted(rows, key=lambda row: (metrics.index(row.column.metric), -row.value)):
+        for row in sorted(rows, key=lambda row: (metrics.index(row.metric), -row.value)):
             others = any(d.startswith("other rows") for d in differences_to(score.first, row))
             notes = [*(["OTHER ROWS THAN OURS."] if others else []), row.caution or ""]
             body.append(
                 {
                     "model": row.model,
-                    "metric": row.column.metric,
+                    "metric": row.metric,
                     "score": _shown(row.value),
-                    "split": row.column.split,
+                    "split": row.split,
                     "protocol": row.protocol,
                     "beware": " ".join(notes).strip() or None,
-                    "source": row.source.name,
+                    "source": row.source,
                 }
             )
         document.records(body)

@@ -221,9 +221,7 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
         parts={"dev_mismatched": (9, 9_832)},
         metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3},
     )
-    beware = {
-        row.column.metric: differences_to(mnli[0], row) for row in published_scores("glue-mnli")
-    }
+    beware = {row.metric: differences_to(mnli[0], row) for row in published_scores("glue-mnli")}
     assert "dev_mismatched_accuracy" in beware
     assert all(
         ("other rows: ours are 9 of dev_mismatched, which has 9,832" in found)
