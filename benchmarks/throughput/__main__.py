@@ -1,9 +1,6 @@
 """Figures of the stages beside a named peer, in one run.
 
-python -m benchmarks.throughput corpus [--peer] [--json PATH]
-python -m benchmarks.throughput vocab [--peer] [--json PATH]
-python -m benchmarks.throughput pretrain [--device cuda] [--size base] [--peer] [--json PATH] ...
-python -m benchmarks.throughput finetune [--model DIR] [--data-dir DIR] [--peer] [--json PATH] ...
+python -m benchmarks.throughput corpus|vocab|pretrain|finetune [--peer] [--json PATH] ...
 
 Each stage's module is imported when it is asked for: a host with a GPU need not have what reads
 and cleans text.
@@ -21,7 +18,7 @@ from electrify.system.machine import load_warning, prepare_threads
 from electrify.system.progress import setup_logging, warn
 
 _SIZES = ("tiny", "small", "base", "large")
-_DEVICES, _PRECISIONS = ("auto", "cpu", "cuda"), ("auto", "fp32", "bf16")
+_DATA = Path("../shared/data")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,76 +50,60 @@ def _parser() -> argparse.ArgumentParser:
     _add_pretrain(stages.add_parser("pretrain", help="steps a second, against transformers"))
     _add_finetune(stages.add_parser("finetune", help="examples a second, against its Trainer"))
     for stage in stages.choices.values():
-        stage.add_argument("--json", metavar="PATH", type=Path, help="write every figure there")
+        add = stage.add_argument
+        add("--peer", action="store_true", dest="with_peer", help="measure the peer, too")
+        add("--json", metavar="PATH", type=Path, help="write every figure there")
     return parser
 
 
-def _add_corpus(parser: argparse.ArgumentParser) -> None:
-    _add_texts(parser, "out/throughput")
+def _add_texts(parser: argparse.ArgumentParser, work: str, languages: str) -> None:
     add = parser.add_argument
-    peer = "run datatrove too, in three settings and an environment of its own"
-    add("--peer", action="store_true", dest="with_peer", help=peer)
-    add("--languages", default="ko,en", type=_languages, help="corpora, or all")
+    data = "folder with corpora/<language>/*.jsonl.gz"
+    add("--data-dir", metavar="DIR", default=_DATA, type=Path, help=data)
+    folder = "folder for inputs and runs"
+    add("--work", metavar="DIR", default=work, type=lambda text: Path(text).resolve(), help=folder)
+    add("--languages", default=languages, type=_languages, help="corpora, or all")
+    add("--megabytes", type=_positive, help="of text, spread evenly; without, all of it")
+
+
+def _add_corpus(parser: argparse.ArgumentParser) -> None:
+    _add_texts(parser, "out/throughput", "ko,en")
+    add = parser.add_argument
     workers = "processes of the whole graph and of the peer"
     add("--workers", type=_count(1), default=2, dest="num_workers", help=workers)
     add("--exact", type=_count(0), default=1000, dest="num_exact", help="planted exact copies")
-    near = "planted copies of each Jaccard"
-    add("--near", type=_count(0), default=150, dest="num_near", help=near)
+    add("--near", type=_count(0), default=1200, dest="num_near", help="planted near copies")
     add("--seed", type=int, default=0, help="of the planted copies")
 
 
 def _add_vocab(parser: argparse.ArgumentParser) -> None:
-    _add_texts(parser, "out/throughput-vocab")
+    _add_texts(parser, "out/throughput-vocab", "ko")
     add = parser.add_argument
-    peer = "train BertWordPieceTokenizer on the same texts, too"
-    add("--peer", action="store_true", dest="with_peer", help=peer)
-    sizes = "MB of Korean, the last for all but training"
-    add("--sizes", default="10,50,90", type=_sizes, dest="sizes_mb", help=sizes)
-    add("--vocab-size", type=int, default=32_000, help="pieces")
-    kiwi = "leave out the vocabularies of morphemes"
-    add("--no-kiwi", action="store_false", dest="with_kiwi", help=kiwi)
-
-
-def _add_texts(parser: argparse.ArgumentParser, work: str) -> None:
-    data = "folder with corpora/<language>/*.jsonl.gz"
-    parser.add_argument("--data-dir", default=Path("../shared/data"), type=Path, help=data)
-    parser.add_argument("--work", default=work, type=_absolute, help="folder for inputs and runs")
+    add("--vocab-size", type=_count(1), default=32_000, help="pieces")
+    cuts = "how ours cuts words; the peer cuts none"
+    add("--pretokenizer", choices=("whitespace", "kiwi"), default="whitespace", help=cuts)
 
 
 def _add_pretrain(parser: argparse.ArgumentParser) -> None:
+    _add_device(parser)
     add = parser.add_argument
-    add("--device", choices=_DEVICES, default="auto")
     add("--size", choices=_SIZES, default="small", help="the paper's, or tiny to try the command")
-    peer = "time the step of transformers, plain and compiled"
-    add("--peer", action="store_true", dest="with_peer", help=peer)
-    compiled = "leave out the compiled one"
-    add("--no-compiled-peer", action="store_false", dest="with_compiled_peer", help=compiled)
-    run = "read the shards of this run in place of synthetic text"
-    add("--run", metavar="DIR", type=Path, help=run)
     add("--batch-size", type=_count(1), help="sequences a step")
     add("--length", type=int, help="tokens of a sequence")
     add("--micro-batches", type=_count(1), default=1, help="time ours in so many parts, too")
     add("--rounds", type=_count(1), help="of all systems in turn")
     add("--steps", type=_count(1), help="of each system in a round")
     add("--dropout", type=_fraction, default=0.1)
-    padded = "leave out sequences with padding"
-    add("--no-padded", action="store_false", dest="with_padded", help=padded)
-    fast = "ours as a run on the device, compiled in any case, or as written"
-    add("--fast", choices=("auto", "on", "off"), default="auto", help=fast)
-    add("--precision", choices=_PRECISIONS, default="auto")
 
 
 def _add_finetune(parser: argparse.ArgumentParser) -> None:
+    _add_device(parser)
     add = parser.add_argument
-    peer = "fine-tune with the Trainer of transformers, too"
-    add("--peer", action="store_true", dest="with_peer", help=peer)
-    lengths = "leave out its batches of like length"
-    add("--no-peer-by-length", action="store_false", dest="with_lengths", help=lengths)
     add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
     size = "of random weights: the paper's, or tiny"
     add("--size", choices=_SIZES, default="tiny", help=size)
     data = "folder with the tasks' files"
-    add("--data-dir", metavar="DIR", type=Path, default=Path("../shared/data"), help=data)
+    add("--data-dir", metavar="DIR", type=Path, default=_DATA, help=data)
     add("--tasks", default="klue-ynat,klue-nli", type=_words, help="of that folder")
     seeds = "one fine-tuning of each system a seed"
     add("--seeds", default="0,1,2,3,4", type=_seeds, help=seeds)
@@ -133,9 +114,11 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=_count(1), default=32)
     add("--learning-rate", type=_positive, help="the recipe's if not given")
     add("--length", type=_count(1), default=128, help="pieces of a row, at most")
-    add("--pooling", choices=("cls", "mean"), default="cls", help="what the head reads")
-    add("--device", choices=_DEVICES, default="auto")
-    add("--precision", choices=_PRECISIONS, default="auto")
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto")
 
 
 # How options read; argparse names the one whose value is refused.
@@ -166,20 +149,12 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _sizes(text: str) -> tuple[float, ...]:
-    return tuple(map(_positive, _words(text)))
-
-
 def _seeds(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, _words(text))))
 
 
 def _languages(text: str) -> tuple[str, ...] | None:
     return None if text == "all" else _words(text)
-
-
-def _absolute(text: str) -> Path:
-    return Path(text).resolve()
 
 
 if __name__ == "__main__":

@@ -4,55 +4,53 @@ Every run of `electrify clean` is a process of its own, with parts of the graph 
 """
 
 import json
-import shutil
+import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import electrify
-from benchmarks.throughput.copies import (
-    Outcome,
-    measure_precision,
-    measure_recall,
-    named_ids,
-    read_outcome,
-    read_peer_outcome,
+from benchmarks.throughput.corpora import Pair, Prepared, find_corpora, jaccard, prepare
+from benchmarks.throughput.corpus_peer import (
+    PEER_SETTINGS,
+    install_peer,
+    read_peer_removals,
+    run_peer,
 )
-from benchmarks.throughput.corpus_peer import NAME, PEER_SETTINGS, install_peer, run_peer
-from benchmarks.throughput.cost import Cost, cost_row, run_measured
+from benchmarks.throughput.cost import Cost, cost_row, ratios, run_measured
 from benchmarks.throughput.report import Report, Row
-from benchmarks.throughput.texts import Prepared, find_corpora, prepare
 from electrify.config.clean import CleanRules
 from electrify.system.progress import log, warn
+from pipeline.documents import read_rows
 
 PACKAGES = ("apache-beam", "numpy", "scipy", "pyarrow", "xxhash", "orjson", "ftfy")
 OURS, WHOLE_GRAPH = "electrify", "electrify, whole graph"
 _NEAR = """
 All runs read the same files and write what is left and what was removed; no other part of the graph
-is on, so that exact copies are found by MinHash too. electrify: defaults of [clean.near_dedup],
-words are runs of letters and digits. CPU seconds are those of all processes with their start;
-memory is the largest sum of proportional set sizes, sampled ten times a second. Ratios: how many
-times as fast ours is, by processor time and by the clock.
+is on, so that exact copies are found by MinHash too. electrify: one process, defaults of
+[clean.near_dedup], words are runs of letters and digits. CPU seconds are those of all processes
+with their start; memory is the largest sum of proportional set sizes, sampled ten times a second.
+Ratios: how many times as fast ours is.
 """
-_PEERS = (
-    "How datatrove is set, what a comparison with it says, and seconds of its steps by the clock."
-)
 _RECALL = """
-A planted copy has the stated Jaccard of word 5-grams, or up to 0.02 more. Together: in the end one
-document stands for both; recall: the share of such pairs. Below the similarity of the config, 0.7
-by default, electrify means to keep both.
+Planted copies by the Jaccard of word 5-grams to their original, from the stated one on. Together:
+in the end one document stands for both; recall: the share of such pairs. Below the similarity of
+the config, 0.7 by default, electrify means to keep both.
 """
 _PRECISION = """
 True Jaccard of word 5-grams between each removed document and the one that was kept for it, natural
-duplicates included: shares of the removals that have at least so much.
+duplicates included: the share of the removals that have at least 0.7.
 """
 _WHOLE = """
 The whole graph has every rule, exact, line and near deduplication on, no Kiwi and no
 decontamination.
 """
+_KEPT = re.compile(r"of (\d{2}-\d{5}-\d{9})")
+_SIMILAR = 0.7
+
+Removals = Mapping[str, str]  # removed id -> id that it was removed in favour of
 
 
 @dataclass(frozen=True)
@@ -62,97 +60,66 @@ class Settings:
     data_dir: Path
     work: Path
     languages: tuple[str, ...] | None  # None: all that are there
+    megabytes: float | None  # of text; None: all
     num_exact: int
-    num_near: int  # of each band
+    num_near: int
     seed: int
     with_peer: bool
     num_workers: int
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Near-duplicate removal alone, by ours and by the peer in each of its settings."""
-
-    costs: list[dict[str, Any]]
-    peers: list[Row]
-    outcomes: dict[str, Outcome]
-
-
-@dataclass(frozen=True)
-class GraphRun:
-    """A finished run and the `clean` folder it wrote."""
-
-    cost: Cost
-    folder: Path
 
 
 def measure(settings: Settings) -> Report:
     """Run everything asked for; `ValueError` if there are no data or a run fails."""
     corpora = find_corpora(settings.data_dir, settings.languages)
     log(f"preparing {len(corpora)} corpora and the planted copies")
-    folder = _fresh(settings.work / "input")
-    prepared = prepare(folder, corpora, settings.num_exact, settings.num_near, settings.seed)
-    report = Report("The corpus stage", PACKAGES, _describe(prepared, settings))
-    compared = compare_near(prepared, settings, report.notes)
-    recall, precision = _judge_removals(prepared, compared.outcomes)
-    title = "Near-duplicate removal alone, on the same documents"
-    report.add("near", title, _NEAR, compared.costs)
-    report.add("peers", "The peer", _PEERS, compared.peers)
+    copies = settings.num_exact, settings.num_near, settings.seed
+    prepared = prepare(settings.work / "input", corpora, settings.megabytes, *copies)
+    conditions = {
+        "languages": sorted({corpus.language for corpus in corpora}),
+        "documents": prepared.num_documents,
+        "megabytes": prepared.num_bytes / 1e6,
+        "planted_exact": settings.num_exact,
+        "planted_near": settings.num_near,
+        "seed": settings.seed,
+    }
+    report = Report("The corpus stage", PACKAGES, conditions)
+    costs, removals = compare_near(prepared, settings, report.notes)
+    recall = [row for name, of in removals.items() for row in recall_rows(name, prepared.pairs, of)]
+    recall.sort(key=lambda row: float(row["jaccard_from"]))
+    precision = [precision_row(name, prepared, of) for name, of in removals.items()]
+    peers = PEER_SETTINGS if settings.with_peer else ()
+    meaning = _NEAR + " ".join(f"{peer.name}: {peer.meaning}" for peer in peers)
+    report.add("near", "Near-duplicate removal alone, on the same documents", meaning, costs)
     report.add("recall", "Planted pairs that were found", _RECALL, recall)
-    title = "What was removed, against what was kept"
-    report.add("precision", title, _PRECISION, precision)
+    report.add("precision", "What was removed, against what was kept", _PRECISION, precision)
     report.add("whole", "The whole graph", _WHOLE, _measure_whole(prepared, settings))
     return report
 
 
-def compare_near(prepared: Prepared, settings: Settings, notes: list[str]) -> Compared:
-    """Both on the texts as they are; a peer that fails leaves a note, and the rest goes on."""
+def compare_near(
+    prepared: Prepared, settings: Settings, notes: list[str]
+) -> tuple[list[dict[str, Any]], dict[str, Removals]]:
+    """Costs and removals of near-duplicate removal alone; a peer that fails leaves a note."""
     size = prepared.num_documents, prepared.num_bytes
     log("near-duplicate removal alone")
-    run = run_graph(prepared, settings.work / "near", is_whole=False)
-    ours = cost_row(OURS, *size, run.cost, "one process")
-    compared = Compared([ours], [], {OURS: read_outcome(run.folder)})
-    if not settings.with_peer:
-        return compared
-    with _noted(NAME, notes):
-        python = install_peer(settings.work, {corpus.language for corpus in prepared.corpora})
-        for peer in PEER_SETTINGS:
-            log(f"the same by {peer.name}")
-            with _noted(peer.name, notes):
-                work = settings.work / "peer"
-                found = run_peer(python, prepared, peer, work, settings.num_workers)
-                compared.outcomes[peer.name] = read_peer_outcome(found.folders)
-                row = cost_row(peer.name, *size, found.cost, f"{settings.num_workers} workers")
-                row["ratio_of_cpu_seconds"] = row["cpu_seconds"] / ours["cpu_seconds"]
-                row["ratio_of_wall_seconds"] = row["wall_seconds"] / ours["wall_seconds"]
-                compared.costs.append(row)
-                steps = ", ".join(f"{name} {s:.1f}" for name, s in found.step_seconds.items())
-                meaning = {"peer": peer.name, "meaning": peer.meaning, "step_seconds": steps}
-                compared.peers.append(meaning)
-    return compared
-
-
-@contextmanager
-def _noted(name: str, notes: list[str]) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        warn(str(error))
-        # its words may hold paths of this machine, which a report should not
-        notes.append(f"{name} could not be installed or failed: not measured.")
-
-
-def _judge_removals(
-    prepared: Prepared, outcomes: dict[str, Outcome]
-) -> tuple[list[Row], list[Row]]:
-    """Recall, the systems of one Jaccard beside each other, and precision."""
-    texts = prepared.texts(set().union(*(named_ids(outcome) for outcome in outcomes.values())))
-    recall: list[Row] = []
-    precision: list[Row] = []
-    for name, outcome in outcomes.items():
-        recall += measure_recall(name, prepared.pairs, outcome)
-        precision += measure_precision(name, outcome, texts)
-    return sorted(recall, key=lambda row: float(row["band"])), precision
+    cost, clean = run_clean(prepared, settings.work / "near", is_whole=False)
+    ours = cost_row(OURS, *size, cost)
+    costs, removals = [ours], {OURS: read_removals(clean)}
+    for peer in PEER_SETTINGS if settings.with_peer else ():
+        log(f"the same by {peer.name}")
+        try:
+            python = install_peer(settings.work)
+            work = settings.work / "peer"
+            cost = run_peer(python, prepared.folder, peer, work, settings.num_workers)
+        except ValueError as error:
+            warn(str(error))
+            # its words may hold paths of this machine, which a report should not
+            notes.append(f"{peer.name} could not be installed or failed: not measured.")
+            continue
+        row = cost_row(f"{peer.name}, {settings.num_workers} workers", *size, cost)
+        costs.append(row | ratios(row, ours))
+        removals[peer.name] = read_peer_removals(work)
+    return costs, removals
 
 
 def _measure_whole(prepared: Prepared, settings: Settings) -> list[Row]:
@@ -160,60 +127,44 @@ def _measure_whole(prepared: Prepared, settings: Settings) -> list[Row]:
     costs: list[Row] = []
     for workers in sorted({1, settings.num_workers}):
         log(f"whole graph, {workers} process(es)")
-        run = run_graph(prepared, settings.work / "whole", True, workers)
-        note = f"{workers} processes" if workers > 1 else "one process"
-        size = prepared.num_documents, prepared.num_bytes
-        costs.append(cost_row(WHOLE_GRAPH, *size, run.cost, note))
+        cost, _ = run_clean(prepared, settings.work / "whole", True, workers)
+        name = f"{WHOLE_GRAPH}, {workers} process{'es' if workers > 1 else ''}"
+        costs.append(cost_row(name, prepared.num_documents, prepared.num_bytes, cost))
     return costs
 
 
-def _describe(prepared: Prepared, settings: Settings) -> dict[str, Any]:
-    return {
-        "languages": sorted({c.language for c in prepared.corpora}),
-        "documents": prepared.num_documents,
-        "megabytes": prepared.num_bytes / 1e6,
-        "planted_exact": settings.num_exact,
-        "planted_near": len(prepared.pairs) - settings.num_exact,
-        "seed": settings.seed,
-    }
-
-
-def _fresh(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
-
-
-def run_graph(prepared: Prepared, work: Path, is_whole: bool, num_workers: int = 1) -> GraphRun:
-    """Clean the documents by the whole graph, or by near-duplicate removal alone; `ValueError` if
-    the command fails."""
-    config = write_config(prepared, _fresh(work), is_whole)
-    mode = "multi_processing" if num_workers > 1 else "in_memory"
-    command = [
-        sys.executable,
-        "-m",
-        "electrify",
-        "clean",
-        str(config),
-        "--",
-        f"--direct_running_mode={mode}",
-        f"--direct_num_workers={num_workers}",
-    ]
-    cost = run_measured(command, work / "log.txt", Path(electrify.__file__).parents[1])
-    return GraphRun(cost, work / "out" / "clean")
-
-
-def write_config(prepared: Prepared, work: Path, is_whole: bool) -> Path:
-    """The TOML of a run into the folder `work`."""
+def run_clean(
+    prepared: Prepared, work: Path, is_whole: bool, num_workers: int = 1
+) -> tuple[Cost, Path]:
+    """Clean by the whole graph, or by near-duplicate removal alone; the cost, and the `clean/` that
+    was written. `ValueError` if the command fails."""
     clean = {
         "exact_dedup": is_whole,
         "line_dedup.enabled": is_whole,
-        "near_dedup.enabled": True,
-        **({} if is_whole else _rules_off()),
+        **({} if is_whole else rules_off()),
     }
+    config = write_config(prepared, work, clean)
+    mode = "multi_processing" if num_workers > 1 else "in_memory"
+    beam = f"--direct_running_mode={mode}", f"--direct_num_workers={num_workers}"
+    return run_electrify("clean", config, *beam), work / "out" / "clean"
+
+
+def run_electrify(verb: str, config: Path, *beam_options: str) -> Cost:
+    """What a verb costs on a config; `ValueError` if it fails."""
+    command = [sys.executable, "-m", "electrify", verb, str(config), "--overwrite"]
+    command += ["--", *beam_options] if beam_options else []
+    log_file = config.with_name(f"{verb}.log")
+    return run_measured(command, log_file, Path(electrify.__file__).parents[1])
+
+
+def write_config(
+    prepared: Prepared, work: Path, clean: Mapping[str, Any], further: Sequence[str] = ()
+) -> Path:
+    """The TOML of a run into the folder `work`: options of `[clean]`, further lines."""
     sources = [
         f'    {{ kind = "jsonl", language = {json.dumps(corpus.language)}, profile = "none", '
-        f"path = {json.dumps(prepared.pattern(index))}, name = {json.dumps(corpus.name)} }}"
+        f"path = {json.dumps(str(prepared.folder / f'{index:02d}' / '*.jsonl'))}, "
+        f"name = {json.dumps(corpus.name)} }}"
         for index, corpus in enumerate(prepared.corpora)
     ]
     lines = [
@@ -224,18 +175,68 @@ def write_config(prepared: Prepared, work: Path, is_whole: bool) -> Path:
         ",\n".join(sources),
         "]",
         *(f"{key} = {json.dumps(value)}" for key, value in clean.items()),
-        "[encode]",
-        "[pretrain]",
+        *further,
     ]
+    work.mkdir(parents=True, exist_ok=True)
     path = work / "config.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def _rules_off() -> dict[str, Any]:
+def rules_off() -> dict[str, Any]:
     """Every rule of `[clean]` at the value that does nothing: false, 0, or its default name."""
     return {
         name: type(field.default)(0)
         for name, field in CleanRules.model_fields.items()
         if isinstance(field.default, bool | int | float)
     }
+
+
+# What was removed.
+
+
+def read_removals(clean: Path) -> Removals:
+    """Of a `clean` folder; `ValueError` for a removal that does not name what was kept."""
+    removals = {}
+    for row in read_rows(sorted(clean.glob("removed-*.parquet")), ["id", "reason", "detail"]):
+        if row["reason"] in ("duplicate", "near_duplicate"):
+            kept = _KEPT.match(row["detail"])
+            if kept is None:
+                raise ValueError(f"{clean}: {row['id']} {row['reason']}: {row['detail']!r}")
+            removals[row["id"]] = kept[1]
+    return removals
+
+
+def representative(document_id: str, removals: Removals) -> str:
+    """The document that stands for this one in the end."""
+    while document_id in removals:
+        document_id = removals[document_id]
+    return document_id
+
+
+def recall_rows(system: str, pairs: Sequence[Pair], removals: Removals) -> list[Row]:
+    """By tenths of Jaccard: how many pairs there are, of how many one stands for the other or a
+    third document for both, and their share."""
+    by_tenth: dict[float, list[bool]] = {}
+    for pair in pairs:
+        together = representative(pair.copy, removals) == representative(pair.original, removals)
+        by_tenth.setdefault(int(10 * pair.jaccard) / 10, []).append(together)
+    return [
+        {
+            "system": system,
+            "jaccard_from": tenth,
+            "pairs": len(of),
+            "together": sum(of),
+            "recall": sum(of) / len(of),
+        }
+        for tenth, of in sorted(by_tenth.items())
+    ]
+
+
+def precision_row(system: str, prepared: Prepared, removals: Removals) -> Row:
+    """The number of removals, and the share that is similar to the document kept."""
+    kept = {removed: representative(removed, removals) for removed in removals}
+    texts = prepared.texts({*kept, *kept.values()})
+    similar = [jaccard(texts[one], texts[other]) >= _SIMILAR for one, other in kept.items()]
+    share = sum(similar) / len(similar) if similar else None
+    return {"system": system, "removals": len(similar), "at_least_0.7": share}

@@ -2,17 +2,15 @@
 
     python corpus_peer_script.py TASK.json
 
-The task, which `benchmarks.throughput.corpus_peer` writes, names the folder of the documents, and
-parts of it: each has files, the words they are cut into, and an output folder. A part is
-deduplicated by datatrove's documented steps (examples/minhash_deduplication.py): signatures,
-buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. Wall seconds of
-the steps go beside the task as `seconds.json`. Imports nothing of this repository.
+The task, which `benchmarks.throughput.corpus_peer` writes, names the folder of the documents. They
+are deduplicated by datatrove's documented steps (examples/minhash_deduplication.py): signatures,
+buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. `kept/` and
+`removed/` go beside the task. Imports nothing of this repository.
 """
 
 import json
 import re
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,7 @@ from datatrove.utils.word_tokenizers import (  # type: ignore[import-not-found]
 )
 
 N_GRAMS = 5
-PLAIN = "plain"  # in place of a language: runs of letters and digits
+NUM_TASKS = 16
 
 
 class PlainWords(WhitespaceTokenizer):  # type: ignore[misc]
@@ -43,19 +41,15 @@ class PlainWords(WhitespaceTokenizer):  # type: ignore[misc]
         return re.findall(r"\w+", text)
 
 
-def deduplicate(task: dict[str, Any], part: dict[str, Any], seconds: dict[str, float]) -> None:
-    """Write `kept` and `removed` into the part's folder; add wall seconds of the four steps."""
-    output, num_tasks = Path(part["folder"]), task["num_tasks"]
-    output.mkdir(parents=True)
+def deduplicate(task: dict[str, Any], output: Path) -> None:
+    """Write `kept` and `removed` into a folder."""
     config = MinhashConfig(
         n_grams=N_GRAMS,
         num_buckets=task["num_bands"],
         hashes_per_bucket=task["rows_per_band"],
         hash_config=HashConfig(precision=64, hash_fc="xxhash"),
     )
-    paths = output / "paths.txt"
-    paths.write_text("\n".join(part["files"]) + "\n", encoding="utf-8")
-    reader = JsonlReader(task["source"], paths_file=str(paths))
+    reader = JsonlReader(task["source"], glob_pattern="*/*.jsonl")
     signatures, buckets, clusters = (
         str(output / name) for name in ("signatures", "buckets", "clusters")
     )
@@ -64,32 +58,25 @@ def deduplicate(task: dict[str, Any], part: dict[str, Any], seconds: dict[str, f
     )
 
     def run(name: str, steps: list[object], num_tasks: int) -> None:
-        started = time.perf_counter()
         LocalPipelineExecutor(
             pipeline=steps,
             tasks=num_tasks,
             workers=task["num_workers"],
             logging_dir=str(output / "logs" / name),
         ).run()
-        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
 
-    words = PlainWords() if part["words"] == PLAIN else part["words"]
-    run(
-        "signatures", [reader, MinhashDedupSignature(signatures, config, language=words)], num_tasks
-    )
+    words = PlainWords() if task["has_plain_words"] else "en"
+    signature = MinhashDedupSignature(signatures, config, language=words)
+    run("signatures", [reader, signature], NUM_TASKS)
     run("buckets", [MinhashDedupBuckets(signatures, buckets, config=config)], config.num_buckets)
     run("clusters", [MinhashDedupCluster(buckets, clusters, config, save_cluster_id=True)], 1)
-    for number in range(num_tasks):  # the filter fails or names no cluster where one is missing
+    for number in range(NUM_TASKS):  # the filter fails or names no cluster where one is missing
         for ending in ("remove", "clusters"):
             (Path(clusters) / f"{number:06d}.{ending}").touch()
     keep = MinhashDedupFilter(clusters, exclusion_writer=removed, load_cluster_ids=True)
-    run("filter", [reader, keep, kept], num_tasks)
+    run("filter", [reader, keep, kept], NUM_TASKS)
 
 
 if __name__ == "__main__":  # workers import this file again
     path = Path(sys.argv[1])
-    whole = json.loads(path.read_text(encoding="utf-8"))
-    took: dict[str, float] = {}
-    for each in whole["parts"]:
-        deduplicate(whole, each, took)
-    path.with_name("seconds.json").write_text(json.dumps(took), encoding="utf-8")
+    deduplicate(json.loads(path.read_text(encoding="utf-8")), path.parent)

@@ -25,17 +25,14 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one command with all its processes; memory in MB of 10^6 bytes."""
+    """Of one command with all its processes."""
 
     wall_seconds: float
     cpu_seconds: float
-    peak_mb: float | None  # sum of proportional set sizes: shared pages are counted once
-    peak_rss_mb: float | None  # sum of resident set sizes: shared pages count in every process
+    peak_mb: float | None  # of 10^6 bytes: proportional set sizes, which count shared pages once
 
 
-def cost_row(
-    name: str, documents: int, num_bytes: int, cost: Cost, note: str | None = None
-) -> dict[str, Any]:
+def cost_row(name: str, documents: int, num_bytes: int, cost: Cost) -> dict[str, Any]:
     """A row of a report: what it cost to take so much text through a command."""
     megabytes = num_bytes / 1e6
     return {
@@ -44,13 +41,15 @@ def cost_row(
         "megabytes": megabytes,
         "cpu_seconds": cost.cpu_seconds,
         "mb_per_cpu_second": megabytes / cost.cpu_seconds,
-        "documents_per_cpu_second": documents / cost.cpu_seconds,
         "wall_seconds": cost.wall_seconds,
         "mb_per_second": megabytes / cost.wall_seconds,
         "peak_mb": cost.peak_mb,
-        "peak_rss_mb": cost.peak_rss_mb,
-        "note": note,
     }
+
+
+def ratios(peer: dict[str, Any], ours: dict[str, Any]) -> dict[str, float]:
+    """Processor and wall seconds of the peer by those of ours."""
+    return {f"ratio_of_{name}": peer[name] / ours[name] for name in ("cpu_seconds", "wall_seconds")}
 
 
 def run_measured(command: Sequence[str], log: Path, cwd: Path | None = None) -> Cost:
@@ -58,29 +57,31 @@ def run_measured(command: Sequence[str], log: Path, cwd: Path | None = None) -> 
 
     Only one at a time: processor seconds are those of all children that ended meanwhile.
     """
-    _adopt_orphans()
-    others = set(_children().get(os.getpid(), ()))
+    if not sys.platform.startswith("linux"):
+        raise ValueError(
+            f"costs are read from /proc, which {sys.platform} does not have; use Linux"
+        )
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    others = _descendants()
     before = _children_seconds()
     started = time.perf_counter()
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=cwd)
-        with _Watch(process.pid) as watch:
-            status = process.wait()
+    with log.open("wb") as output, _Watch(others) as watch:
+        status = subprocess.run(
+            command, stdout=output, stderr=subprocess.STDOUT, cwd=cwd
+        ).returncode
     wall = time.perf_counter() - started
     _wait_for_orphans(others)
     if status:
         words = log.read_text(encoding="utf-8", errors="replace")[-_LAST_WORDS:]
         raise ValueError(f"{' '.join(command)} ended with status {status}; {log} says:\n{words}")
-    return Cost(wall, _children_seconds() - before, watch.peak_pss / 1e6, watch.peak_rss / 1e6)
+    return Cost(wall, _children_seconds() - before, watch.peak / 1e6)
 
 
 class _Watch:
-    """Samples the memory of a process and all below it from a thread."""
+    """Samples the memory of all processes below this one but `others` from a thread."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.seen: set[int] = set()
-        self.peak_pss = self.peak_rss = 0
+    def __init__(self, others: set[int]) -> None:
+        self.others, self.peak = others, 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -94,53 +95,30 @@ class _Watch:
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
-            tree = _descendants(self.pid, self.seen)
-            self.seen |= tree
-            sizes = [_memory(pid) for pid in tree]
-            self.peak_pss = max(self.peak_pss, sum(pss for pss, _ in sizes))
-            self.peak_rss = max(self.peak_rss, sum(rss for _, rss in sizes))
+            self.peak = max(self.peak, sum(map(_memory, _descendants() - self.others)))
 
 
-def _children() -> dict[int, list[int]]:
-    """Processes by parent, as they are now."""
+def _descendants() -> set[int]:
+    """All processes below this one."""
     children: dict[int, list[int]] = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        try:
+        with contextlib.suppress(OSError):  # it ended meanwhile
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:  # it ended meanwhile
-            continue
-        parent = int(stat.rpartition(")")[2].split()[1])  # the name before it may hold anything
-        children.setdefault(parent, []).append(pid)
-    return children
-
-
-def _descendants(root: int, seen: set[int]) -> set[int]:
-    """The process, those below it, and those seen before that are still there."""
-    children = _children()
-    alive = {pid for pids in children.values() for pid in pids}
-    found: set[int] = set()
-    waiting = [root, *(seen & alive)]
+            parent = int(stat.rpartition(")")[2].split()[1])  # the name before may hold anything
+            children.setdefault(parent, []).append(pid)
+    below, waiting = set(), children.get(os.getpid(), [])
     while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children.get(pid, [])
-    return found
+        below.add(pid := waiting.pop())
+        waiting += children.get(pid, [])
+    return below
 
 
-def _memory(pid: int) -> tuple[int, int]:
-    """Proportional and resident set size in bytes; 0 for a process that ended."""
-    pss = rss = 0
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("Pss:"):
-                    pss = int(line.split()[1]) * 1024
-                elif line.startswith("Rss:"):
-                    rss = int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return pss, rss
+def _memory(pid: int) -> int:
+    """Proportional set size in bytes; 0 for a process that ended."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return 0
 
 
 def _children_seconds() -> float:
@@ -148,21 +126,10 @@ def _children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _adopt_orphans() -> None:
-    if not sys.platform.startswith("linux"):
-        raise ValueError(
-            f"costs are read from /proc, which {sys.platform} does not have; use Linux"
-        )
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def _wait_for_orphans(others: set[int]) -> None:
     """Reap what the command left to this process, for as long as it takes to end by itself."""
     until = time.monotonic() + _ORPHAN_SECONDS
-    while time.monotonic() < until:
-        left = set(_children().get(os.getpid(), ())) - others
-        if not left:
-            return
+    while (left := _descendants() - others) and time.monotonic() < until:
         for pid in left:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import ElectraConfig, PreTrainedTokenizerFast
+from tokenizers import BertWordPieceTokenizer
+from transformers import BertTokenizer, ElectraConfig
 
 from benchmarks.encoder import ModelSource, Variant, fitting_length, open_model
 from benchmarks.finetune.finetune import (
@@ -22,7 +21,7 @@ from benchmarks.finetune.finetune import (
     finetune,
     training_rows,
 )
-from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Summary, sample_sd
@@ -46,66 +45,9 @@ with the same first weights, hyper-parameters, training rows and seeds. Trainer 
 transformers with its own sampler, optimizer and schedule, over rows that are tokenised before and
 padded to the longest of a batch; "by length" draws batches of like length. One fine-tuning of each
 system a seed, in turn, in alternating order, in one process. Examples/s leave out building the
-model and the first tenth of the steps; seconds are those of all of it with predicting.
+model and the first tenth of the steps.
 {SEEDS_RULE}
 """
-
-
-@dataclass(frozen=True)
-class Run:
-    """One fine-tuning: the score, and rates behind the first steps."""
-
-    seed: int
-    value: float  # the task's headline on the reported rows
-    examples_per_second: float  # by the clock
-    examples_per_cpu_second: float  # by the seconds of all threads of this process
-    seconds: float  # of all of it: building, training and predicting
-
-
-def system_rows(metric: str, systems: Mapping[str, Sequence[Run]]) -> list[Row]:
-    """A row a system, of its runs of each seed; ratios are medians over seeds, and scores are
-    compared by the rule of the reports."""
-    return [_system_row(metric, name, runs, systems[OURS]) for name, runs in systems.items()]
-
-
-def _system_row(metric: str, name: str, runs: Sequence[Run], ours: Sequence[Run]) -> Row:
-    rates = [run.examples_per_second for run in runs]
-    scores = _scores(runs)
-    row = {
-        "system": name,
-        "examples_per_second": statistics.median(rates),
-        "spread": (max(rates) - min(rates)) / statistics.median(rates),
-        "examples_per_cpu_second": statistics.median(r.examples_per_cpu_second for r in runs),
-        "seconds": sum(run.seconds for run in runs) / len(runs),
-        f"mean_{metric}": scores.summary.mean,
-        "sd": scores.summary.sd,
-        **{f"seed_{seed}": value for seed, value in scores.values.items()},
-    }
-    if name == OURS:
-        return row
-    pairs = list(zip(ours, runs, strict=True))
-    found = compare(_scores(ours), scores, higher_is_better=True, shares_seeds=True)
-    return row | {
-        "ours_is_times_as_fast": statistics.median(
-            one.examples_per_second / two.examples_per_second for one, two in pairs
-        ),
-        "by_processor_time": statistics.median(
-            one.examples_per_cpu_second / two.examples_per_cpu_second for one, two in pairs
-        ),
-        "ours_less_it": found.gain,
-        "verdict": found.verdict,
-    }
-
-
-def _scores(runs: Sequence[Run]) -> Sample:
-    values = {run.seed: run.value for run in runs}
-    scores = list(values.values())
-    return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
-
-
-# What both sides learn from.
-
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _SHAPE = (
     "num_hidden_layers",
     "hidden_size",
@@ -113,79 +55,8 @@ _SHAPE = (
     "num_attention_heads",
     "embedding_size",
 )
-# of no paper: for trying the command out
-_TINY = {
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_attention_heads": 2,
-    "embedding_size": 64,
-}
+_TINY = dict(zip(_SHAPE, (2, 64, 128, 2, 64), strict=True))  # of no paper: to try the command out
 _PIECES = 8_000  # of a tokenizer made here
-
-
-def read_task(task: Task, data_dir: Path) -> tuple[Task, Sequence[Example], Sequence[Example]]:
-    """With its training and reported rows; `ValueError` for one that is no classification."""
-    if not isinstance(task, Classification):
-        raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
-    data = load_data(task, data_dir)
-    return task, data.train, data.reported
-
-
-def sample(rows: Sequence[Example], count: int) -> tuple[Example, ...]:
-    """So many rows in file order, the same ones in every run; all if there are no more."""
-    if len(rows) <= count:
-        return tuple(rows)
-    chosen: NDArray[np.int64] = np.random.default_rng(2).choice(len(rows), count, replace=False)
-    return tuple(rows[n] for n in np.sort(chosen))
-
-
-def random_model(size: str, texts: Sequence[str]) -> ModelSource:
-    """A config of the paper's shape and a tokenizer learnt from these texts; weights come a run."""
-    tokenizer = _learn_tokenizer(texts)
-    preset = _TINY if size == "tiny" else SIZE_PRESETS[size]
-    shape: dict[str, Any] = {name: preset[name] for name in _SHAPE}
-    config = ElectraConfig(vocab_size=len(tokenizer), max_position_embeddings=512, **shape)
-    return ModelSource(f"ELECTRA {size}, random weights", config, tokenizer)
-
-
-def _learn_tokenizer(texts: Sequence[str]) -> Any:
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=_PIECES, special_tokens=list(SPECIAL), show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    ends = [(piece, tokenizer.token_to_id(piece)) for piece in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
-    )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    make: Any = PreTrainedTokenizerFast
-    return make(
-        tokenizer_object=tokenizer, model_max_length=512, **dict(zip(names, SPECIAL, strict=True))
-    )
-
-
-def tokenized(
-    task: Task,
-    train: Sequence[Example],
-    reported: Sequence[Example],
-    model: ModelSource,
-    length: int,
-) -> TaskFeatures:
-    """Both splits as rows of pieces; pairs in one order, as the peer has them."""
-    task = replace(task, train_both_orders=False)
-    length = fitting_length(length, model, was_given=False)
-
-    def split(rows: Sequence[Example], is_train: bool) -> Split:
-        features = task.featurize(rows, model.tokenizer, length, is_train)
-        return Split(tuple(rows), features)
-
-    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)})
-
-
 _RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
 _UNTIMED_FRACTION = 0.1  # of the steps, which allocate, choose kernels and find their caches cold
 
@@ -197,7 +68,6 @@ class Settings:
     """What is measured; None is the default of the data or the recipe."""
 
     with_peer: bool = False
-    with_lengths: bool = True  # where there is a peer, also its batches of like length
     model: str | None = None  # a folder or hub name; None: random weights of `size`
     size: Literal["tiny", "small", "base", "large"] = "tiny"
     data_dir: Path = Path("../shared/data")  # with the files of the tasks
@@ -209,7 +79,6 @@ class Settings:
     batch_size: int = 32
     learning_rate: float | None = None
     length: int = 128
-    pooling: Literal["cls", "mean"] | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
 
@@ -233,12 +102,111 @@ class Settings:
             batch_size=self.batch_size,
             learning_rate=learning_rate,
             max_sequence_length=self.length,
-            pooling=self.pooling,
             seeds=self.seeds,
             max_train_examples=self.num_train // self.batch_size * self.batch_size,
             device=self.device,
             precision=self.precision,
         )
+
+
+def measure(settings: Settings) -> Report:
+    """Every task: each seed on all systems in turn, in alternating order."""
+    if settings.with_peer:
+        from benchmarks.throughput.finetune_peer import require_trainer
+
+        require_trainer()
+    if settings.num_train // settings.batch_size * settings.num_epochs < 2:
+        raise ValueError(
+            f"--rows {settings.num_train} in batches of {settings.batch_size} for "
+            f"{settings.num_epochs:g} epochs: fewer than two steps, nothing to time"
+        )
+    device = choose_device(settings.device)
+    rows = [read_task(task, settings) for task in resolve_tasks((), settings.tasks)]
+    texts = [text for _, train, _ in rows for row in train for text in row.texts]
+    model = open_model(settings.model) if settings.model else random_model(settings.size, texts)
+    path = Path(model.path)
+    conditions = {
+        "model": "/".join(path.parts[-2:]) if path.is_absolute() else model.path,
+        "num_hidden_layers": model.config.num_hidden_layers,
+        "hidden_size": model.config.hidden_size,
+        "vocab_size": model.config.vocab_size,
+        "seeds": list(settings.seeds),
+        "num_epochs": settings.num_epochs,
+        "batch_size": settings.batch_size,
+        "max_sequence_length": settings.length,
+        "device_type": device.type,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+        "threads": torch.get_num_threads(),
+        "precision": choose_precision(settings.precision, device),
+        "cuda": torch.version.cuda,
+        "git_commit": git_commit(),
+    }
+    report = Report("Fine-tuning", PACKAGES, conditions)
+    for task, train, reported in rows:
+        data = tokenized(task, train, reported, model, settings.length)
+        about, systems = _measure_task(settings, data, model, device)
+        report.add(task.name, task.name, about + _MEANING, system_rows(task.headline, systems))
+    return report
+
+
+# What both sides learn from.
+
+
+def read_task(task: Task, settings: Settings) -> tuple[Task, Sequence[Example], Sequence[Example]]:
+    """With its training rows, and so many reported ones, the same in every run.
+
+    `ValueError` for one that is no classification.
+    """
+    if not isinstance(task, Classification):
+        raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
+    data = load_data(task, settings.data_dir)
+    number = len(data.reported)
+    count = min(settings.num_reported, number)
+    chosen = np.sort(np.random.default_rng(2).choice(number, count, replace=False))
+    return task, data.train, [data.reported[place] for place in chosen]
+
+
+def random_model(size: str, texts: Sequence[str]) -> ModelSource:
+    """A config of the paper's shape and a tokenizer learnt from these texts; weights come a run."""
+    learner: Any = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
+    learner.train_from_iterator(texts, vocab_size=_PIECES, show_progress=False)
+    make: Any = BertTokenizer
+    tokenizer = make(vocab=learner.get_vocab(), do_lower_case=False, model_max_length=512)
+    preset = _TINY if size == "tiny" else SIZE_PRESETS[size]
+    shape: dict[str, Any] = {name: preset[name] for name in _SHAPE}
+    config = ElectraConfig(vocab_size=len(tokenizer), max_position_embeddings=512, **shape)
+    return ModelSource(f"ELECTRA {size}, random weights", config, tokenizer)
+
+
+def tokenized(
+    task: Task,
+    train: Sequence[Example],
+    reported: Sequence[Example],
+    model: ModelSource,
+    length: int,
+) -> TaskFeatures:
+    """Both splits as rows of pieces; pairs in one order, as the peer has them."""
+    task = replace(task, train_both_orders=False)
+    length = fitting_length(length, model, was_given=False)
+
+    def split(rows: Sequence[Example], is_train: bool) -> Split:
+        features = task.featurize(rows, model.tokenizer, length, is_train)
+        return Split(tuple(rows), features)
+
+    return TaskFeatures(task, split(train, True), {"reported": split(reported, False)})
+
+
+# One fine-tuning after the other.
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fine-tuning: the score, and rates behind the first steps."""
+
+    seed: int
+    value: float  # the task's headline on the reported rows
+    examples_per_second: float  # by the clock
+    examples_per_cpu_second: float  # by the seconds of all threads of this process
 
 
 class Clock:
@@ -248,7 +216,7 @@ class Clock:
         self.device, self.num_steps = device, num_steps
         self.num_untimed = max(1, int(_UNTIMED_FRACTION * num_steps))
         self.count = self.rows = 0
-        self.first = self.last = (0.0, 0.0)
+        self.marks: list[tuple[float, float]] = []
 
     def tick(self, rows: int) -> None:
         """One step is over."""
@@ -257,141 +225,98 @@ class Clock:
         if self.count in (self.num_untimed, self.num_steps):
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
-            self.last = time.perf_counter(), time.process_time()
-            if self.count == self.num_untimed:
-                self.first = self.last
+            self.marks.append((time.perf_counter(), time.process_time()))
 
     def rates(self) -> tuple[float, float]:
         """Rows a second behind the first steps, by the clock and by processor time."""
         assert self.count == self.num_steps, (self.count, self.num_steps)
-        wall, cpu = (b - a for a, b in zip(self.first, self.last, strict=True))
+        wall, cpu = (b - a for a, b in zip(*self.marks, strict=True))
         return self.rows / wall, self.rows / cpu
-
-
-def measure(settings: Settings) -> Report:
-    """Every task: each seed on all systems in turn, in alternating order."""
-    if settings.with_peer:
-        from benchmarks.throughput.finetune_peer import require_trainer
-
-        require_trainer()
-    _check(settings)
-    device = choose_device(settings.device)
-    rows = [read_task(task, settings.data_dir) for task in resolve_tasks((), settings.tasks)]
-    texts = [text for _, train, _ in rows for row in train for text in row.texts]
-    model = (
-        random_model(settings.size, texts) if settings.model is None else open_model(settings.model)
-    )
-    report = Report("Fine-tuning", PACKAGES, _conditions(settings, model, device))
-    for task, train, reported in rows:
-        chosen = sample(reported, settings.num_reported)
-        data = tokenized(task, train, chosen, model, settings.length)
-        about, systems = _measure_task(settings, data, model, device)
-        rows_of_systems = system_rows(task.headline, systems)
-        report.add(task.name, task.name, f"{about} {_MEANING}", rows_of_systems)
-    return report
-
-
-def _check(settings: Settings) -> None:
-    if settings.num_train // settings.batch_size * settings.num_epochs < 2:
-        raise ValueError(
-            f"--rows {settings.num_train} in batches of {settings.batch_size} for "
-            f"{settings.num_epochs:g} epochs: fewer than two steps, nothing to time"
-        )
-
-
-def _conditions(settings: Settings, model: ModelSource, device: torch.device) -> dict[str, Any]:
-    """What the figures are of; of an absolute path the last parts alone."""
-    path = Path(model.path)
-    name = "/".join(path.parts[-2:]) if path.is_absolute() else model.path
-    return {
-        "model": name,
-        "num_hidden_layers": model.config.num_hidden_layers,
-        "hidden_size": model.config.hidden_size,
-        "vocab_size": model.config.vocab_size,
-        "seeds": list(settings.seeds),
-        "num_epochs": settings.num_epochs,
-        "batch_size": settings.batch_size,
-        "max_sequence_length": settings.length,
-        "pooling": settings.pooling or "cls",
-        "device_type": device.type,
-        "device": _device_name(device),
-        "precision": choose_precision(settings.precision, device),
-        "cuda": torch.version.cuda,
-        "git_commit": git_commit(),
-    }
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU, {torch.get_num_threads()} threads"
 
 
 def _measure_task(
     settings: Settings, data: TaskFeatures, model: ModelSource, device: torch.device
 ) -> tuple[str, dict[str, list[Run]]]:
     """What is learnt and scored, in a sentence, and the runs of every system by name."""
-    given = hyper_parameters(data.task, settings.options(), model.config.hidden_size)
+    task = data.task
+    given = hyper_parameters(task, settings.options(), model.config.hidden_size)
     rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
-    if len(rows) % settings.batch_size:
-        whole = len(rows) // settings.batch_size * settings.batch_size
-        given = replace(given, max_train_examples=whole)
-        rows = rows[:whole]
+    rows = rows[: len(rows) // settings.batch_size * settings.batch_size]
+    given = replace(given, max_train_examples=len(rows))
     num_steps = given.num_steps(len(rows))
-    runs: dict[str, list[Run]] = {name: [] for name in _systems(settings, data, model, 0, given)}
+
+    def systems(seed: int) -> dict[str, Work]:
+        arguments = data, model, settings.variant, seed, given
+
+        def ours(on_step: OnStep) -> list[Line]:
+            fitted = finetune(*arguments, on_step, device_name=settings.device)
+            return fitted.lines["reported"]
+
+        def peer(by_length: bool) -> Work:
+            from benchmarks.throughput.finetune_peer import finetune_with_trainer
+
+            return lambda on_step: finetune_with_trainer(
+                *arguments, settings.device, on_step, by_length
+            )
+
+        peers = {PEER: peer(False), PEER_BY_LENGTH: peer(True)} if settings.with_peer else {}
+        return {OURS: ours, **peers}
+
+    runs: dict[str, list[Run]] = {}
     for number, seed in enumerate(settings.seeds):
-        systems = list(_systems(settings, data, model, seed, given).items())
-        for name, work in systems if number % 2 == 0 else reversed(systems):
-            run = _timed(work, data, seed, num_steps, device)
-            runs[name].append(run)
+        works = list(systems(seed).items())
+        for name, work in works if number % 2 == 0 else reversed(works):
+            clock = Clock(num_steps, device)
+            value = score_lines(task, work(clock.tick))[task.headline]
+            run = Run(seed, value, *clock.rates())
+            runs.setdefault(name, []).append(run)
             log(
-                f"{data.task.name}, seed {seed}, {name}: {run.examples_per_second:,.0f} "
-                f"examples/s, {data.task.headline} {run.value:.4f}"
+                f"{task.name}, seed {seed}, {name}: {run.examples_per_second:,.0f} examples/s, "
+                f"{task.headline} {run.value:.4f}"
             )
     lengths = data.train.features.lengths[rows]
-    texts = "one text" if len(data.task.text_fields) == 1 else "two texts"
+    texts = "one text" if len(task.text_fields) == 1 else "two texts"
     about = (
         f"{len(rows):,} training rows of {texts}, {float(np.median(lengths)):g} pieces in the "
-        f"median and {lengths.max()} at most, {num_steps:,} steps; {data.task.headline} on "
+        f"median and {lengths.max()} at most, {num_steps:,} steps; {task.headline} on "
         f"{len(data.predicted['reported'].examples):,} reported rows."
     )
     return about, runs
 
 
-def _systems(
-    settings: Settings,
-    data: TaskFeatures,
-    model: ModelSource,
-    seed: int,
-    given: HyperParameters,
-) -> dict[str, Work]:
-    """Every side by name."""
-    variant = settings.variant
+def system_rows(metric: str, systems: Mapping[str, Sequence[Run]]) -> list[Row]:
+    """A row a system, of its runs of each seed; ratios are medians over seeds, and scores are
+    compared by the rule of the reports."""
+    ours = systems[OURS]
+    rows: list[Row] = []
+    for name, runs in systems.items():
+        rates = [run.examples_per_second for run in runs]
+        scores = _scores(runs)
+        row = {
+            "system": name,
+            "examples_per_second": statistics.median(rates),
+            "spread": (max(rates) - min(rates)) / statistics.median(rates),
+            f"mean_{metric}": scores.summary.mean,
+            "sd": scores.summary.sd,
+        }
+        if name != OURS:
+            pairs = list(zip(ours, runs, strict=True))
+            found = compare(_scores(ours), scores, higher_is_better=True, shares_seeds=True)
+            row |= {
+                "ours_is_times_as_fast": statistics.median(
+                    one.examples_per_second / two.examples_per_second for one, two in pairs
+                ),
+                "by_processor_time": statistics.median(
+                    one.examples_per_cpu_second / two.examples_per_cpu_second for one, two in pairs
+                ),
+                "ours_less_it": found.gain,
+                "verdict": found.verdict,
+            }
+        rows.append(row)
+    return rows
 
-    def ours(on_step: OnStep) -> list[Line]:
-        device = settings.device
-        fitted = finetune(data, model, variant, seed, given, on_step, device_name=device)
-        return fitted.lines["reported"]
 
-    def peer(by_length: bool) -> Work:
-        from benchmarks.throughput.finetune_peer import finetune_with_trainer
-
-        return lambda on_step: finetune_with_trainer(
-            data, model, variant, seed, given, settings.device, on_step, by_length
-        )
-
-    if not settings.with_peer:
-        return {OURS: ours}
-    peers = {PEER: peer(False), PEER_BY_LENGTH: peer(True)}
-    if not settings.with_lengths:
-        del peers[PEER_BY_LENGTH]
-    return {OURS: ours, **peers}
-
-
-def _timed(work: Work, data: TaskFeatures, seed: int, num_steps: int, device: torch.device) -> Run:
-    clock = Clock(num_steps, device)
-    start = time.perf_counter()
-    lines = work(clock.tick)
-    seconds = time.perf_counter() - start
-    value = score_lines(data.task, lines)[data.task.headline]
-    return Run(seed, value, *clock.rates(), seconds)
+def _scores(runs: Sequence[Run]) -> Sample:
+    values = {run.seed: run.value for run in runs}
+    scores = list(values.values())
+    return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))

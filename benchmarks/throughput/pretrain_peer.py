@@ -13,20 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
 
-from benchmarks.throughput.pretrain_systems import Pool, make_model
 from electrify.config.pretrain import PretrainConfig
-from model.batch import Counts, Masked, SpecialTokens
+from model.batch import SpecialTokens
 from model.devices.device import autocast
 from model.electra import ElectraPretrainer
 from model.schedule import learning_rate
-from model.train.processes import ALONE
-from model.train.replay import compile_parts
-from model.train.step import AS_WRITTEN
 from model.weights.names import to_transformers
-
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @dataclass(frozen=True)
@@ -36,15 +29,6 @@ class PeerLosses:
     generator: Tensor
     discriminator: Tensor
     total: Tensor
-
-
-@dataclass(frozen=True)
-class PeerBatch:
-    """What the recipe reads: (B, L) int64 both; it draws its own randomness on the device."""
-
-    input_ids: Tensor
-    token_type_ids: Tensor
-    packed: bool
 
 
 class HuggingFaceElectra(nn.Module):
@@ -72,27 +56,18 @@ class HuggingFaceElectra(nn.Module):
         masked_ids: Tensor,  # (B, L)
         is_chosen: Tensor,  # (B, L) bool
         token_type_ids: Tensor,  # (B, L)
-        attention_mask: Tensor | None,  # (B, L), 1 where there is a token; None: everywhere
         sampled: Tensor | None = None,  # (number chosen,) in the order of the text; None: sample
     ) -> PeerLosses:
         """Losses of a batch; `sampled` takes the place of sampling, for comparisons."""
-        logits = self.generator(
-            masked_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
-        ).logits[is_chosen]
+        logits = self.generator(masked_ids, token_type_ids=token_type_ids).logits[is_chosen]
         originals = input_ids[is_chosen]
-        generator_loss = F.cross_entropy(_at_least_fp32(logits), originals)
+        generator_loss = F.cross_entropy(logits.float(), originals)
         with torch.no_grad():
             if sampled is None:
                 sampled = gumbel_sample(logits)
             corrupted = input_ids.masked_scatter(is_chosen, sampled)
             labels = corrupted != input_ids
-        found = self.discriminator(
-            corrupted, attention_mask=attention_mask, token_type_ids=token_type_ids
-        ).logits
-        if attention_mask is not None:
-            real = attention_mask.bool()
-            found, labels = found[real], labels[real]
-        found = _at_least_fp32(found)
+        found = self.discriminator(corrupted, token_type_ids=token_type_ids).logits.float()
         detection_loss = F.binary_cross_entropy_with_logits(found, labels.to(found.dtype))
         first, second = self.weights
         return PeerLosses(
@@ -106,33 +81,23 @@ def gumbel_sample(logits: Tensor) -> Tensor:
     return (logits.float() - torch.log(-torch.log(uniform))).argmax(dim=-1)
 
 
-def _at_least_fp32(values: Tensor) -> Tensor:
-    return values if values.dtype == torch.float64 else values.float()
-
-
 def peer_of(model: ElectraPretrainer) -> HuggingFaceElectra:
     """The peer with the weights of ours, on the CPU, in training mode."""
     config = model.config
     # generators and discriminators of the other objectives are not what the recipe trains
     assert config.objective == "electra"
     assert config.weight_sharing == "embeddings"
-    generator, discriminator = (
-        _with_sdpa(to_transformers(model, folder)) for folder in ("generator", "discriminator")
-    )
-    peer = HuggingFaceElectra(generator, discriminator, config.generator_weight, config.main_weight)
-    return peer.train()
-
-
-def _with_sdpa(network: PreTrainedModel) -> PreTrainedModel:
-    network.set_attn_implementation("sdpa")
-    return network
+    networks = [to_transformers(model, folder) for folder in ("generator", "discriminator")]
+    for network in networks:
+        network.set_attn_implementation("sdpa")
+    return HuggingFaceElectra(*networks, config.generator_weight, config.main_weight).train()
 
 
 def choose(
     input_ids: Tensor, special: SpecialTokens, config: PretrainConfig
 ) -> tuple[Tensor, Tensor]:
     """The recipe's dynamic masking: each token by itself; the generator's input, what is chosen."""
-    maskable = (input_ids != special.cls) & (input_ids != special.sep) & (input_ids != special.pad)
+    maskable = (input_ids != special.cls) & (input_ids != special.sep)
     # as many positions as ours chooses, [CLS] and [SEP] being out
     length = input_ids.shape[1]
     share = config.num_masked(length) / (length - 3)
@@ -162,17 +127,16 @@ def make_peer_optimizer(
 def peer_step(
     peer: nn.Module,
     optimizer: torch.optim.Optimizer,
-    batch: PeerBatch,
+    input_ids: Tensor,  # (B, L) int64, of full sequences
+    token_type_ids: Tensor,
     config: PretrainConfig,
     special: SpecialTokens,
     step: int,
 ) -> Tensor:
     """One update of the peer (`HuggingFaceElectra`, compiled or not); its total loss."""
-    ids = batch.input_ids
-    masked_ids, is_chosen = choose(ids, special, config)
-    attention_mask = None if batch.packed else (ids != special.pad).long()
-    with autocast(config, ids.device):
-        losses: PeerLosses = peer(ids, masked_ids, is_chosen, batch.token_type_ids, attention_mask)
+    masked_ids, is_chosen = choose(input_ids, special, config)
+    with autocast(config, input_ids.device):
+        losses: PeerLosses = peer(input_ids, masked_ids, is_chosen, token_type_ids)
     losses.total.backward()  # type: ignore[no-untyped-call]
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     torch.nn.utils.clip_grad_norm_(parameters, config.max_gradient_norm, foreach=True)
@@ -181,67 +145,3 @@ def peer_step(
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return losses.total.detach()
-
-
-def compare_with_peer(
-    config: PretrainConfig,
-    pool: Pool,
-    device: torch.device,
-    compiled: bool = False,
-    num_sequences: int = 4,
-) -> dict[str, float]:
-    """Losses of both on the same weights, text, masks and samples, dropout off.
-
-    Also the relative error of the gradient of the shared word table, in which all of both networks
-    meets. The peer computes in fp64; ours in the type of the config and the device, and where
-    steps are compiled by what the compiler makes of it.
-    """
-    config = config.model_copy(update=NO_DROPOUT)
-    model = make_model(config, pool)
-    peer = peer_of(model).double()
-    model.to(device)
-    batch = pool.batch(0).rows(slice(0, num_sequences))
-    parts = compile_parts(model, ALONE)[0] if compiled else AS_WRITTEN
-    masked = parts.mask(model, batch.to(device))
-    with autocast(config, device):
-        loss, outputs = parts.loss_of(model, masked, Counts.of(masked), "joint", None)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert outputs.sampled is not None
-    is_chosen, sampled = in_text_order(masked, outputs.sampled)
-    attention_mask = None if batch.packed else (batch.input_ids != pool.special.pad).long()
-    losses = peer(
-        batch.input_ids,
-        masked.masked_ids.cpu(),
-        is_chosen,
-        batch.token_type_ids,
-        attention_mask,
-        sampled,
-    )
-    losses.total.backward()
-    found: dict[str, float] = {}
-    for name in ("generator", "discriminator"):
-        ours = float(outputs.terms[name].mean(outputs.counts).detach())
-        theirs = float(getattr(losses, name).detach())
-        found |= {
-            f"{name}_loss": ours,
-            f"{name}_loss_of_peer": theirs,
-            f"{name}_relative_error": abs(ours - theirs) / theirs,
-        }
-    table = peer.discriminator.electra.embeddings.word_embeddings.weight
-    found["word_gradient_relative_error"] = _relative(model.embeddings.word.weight, table)
-    return found
-
-
-def in_text_order(masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
-    """What is chosen (B, L) bool, and the samples there one after the other, both on the CPU."""
-    ids, positions = masked.batch.input_ids, masked.positions
-    is_chosen = torch.zeros_like(ids).scatter_add(1, positions, masked.weights.long()) > 0
-    filled = ids.scatter(1, positions, sampled)
-    return is_chosen.cpu(), filled[is_chosen].cpu()
-
-
-def _relative(ours: Tensor, theirs: Tensor) -> float:
-    assert ours.grad is not None
-    assert theirs.grad is not None
-    difference = ours.grad.cpu().double() - theirs.grad
-    return float(difference.norm() / theirs.grad.norm())

@@ -39,29 +39,30 @@ class Report:
         if rows:
             self.tables[name] = Table(title, " ".join(meaning.split()), rows)
 
-    def rows(self, name: str) -> Sequence[Row]:
-        """The rows of a table; none if it was not measured."""
-        return self.tables[name].rows if name in self.tables else ()
-
     def as_json(self) -> dict[str, Any]:
         """All of it, with the machine and versions; what is not known is null."""
         return {
             "format_version": FORMAT_VERSION,
-            "machine": machine(self.packages),
+            "machine": self._machine(),
             "conditions": _finite(self.conditions),
-            "tables": {name: _finite(list(table.rows)) for name, table in self.tables.items()},
+            "tables": {name: _finite(table.rows) for name, table in self.tables.items()},
             "notes": self.notes,
         }
 
     def markdown(self) -> str:
         """All of it as GitHub's Markdown."""
-        about = machine(self.packages)
+        about = self._machine()
         versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+        conditions = [
+            (name.replace("_", " "), ", ".join(map(str, v)) if isinstance(v, list | tuple) else v)
+            for name, v in self.conditions.items()
+            if v is not None
+        ]
         blocks = [
             f"# {markdown_text(self.title)}",
             f"{about['date']}, {about['cores']} cores of {about['processor']}, {about['system']}, "
             f"Python {about['python']}, {versions}.",
-            "\n".join(table_lines(("condition", ""), [_condition(c) for c in self._conditions()])),
+            "\n".join(table_lines(("condition", ""), conditions)),
             *(markdown_text(note) for note in self.notes),
         ]
         for table in self.tables.values():
@@ -72,26 +73,16 @@ class Report:
             blocks += [f"## {markdown_text(table.title)}", table.meaning, "\n".join(lines)]
         return "\n\n".join(blocks) + "\n"
 
-    def _conditions(self) -> list[tuple[str, Any]]:
-        return [(name, value) for name, value in self.conditions.items() if value is not None]
-
-
-def machine(packages: Sequence[str] = ()) -> dict[str, Any]:
-    """Where and when, and the versions of these packages; no paths and no host name."""
-    return {
-        "cores": num_cores(),
-        "processor": cpu_name(),
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {name: importlib.metadata.version(name) for name in packages},
-    }
-
-
-def _condition(item: tuple[str, Any]) -> tuple[str, object]:
-    name, value = item
-    is_list = isinstance(value, list | tuple)
-    return name.replace("_", " "), ", ".join(map(str, value)) if is_list else value
+    def _machine(self) -> dict[str, Any]:
+        """Where and when, and the versions; no paths and no host name."""
+        return {
+            "cores": num_cores(),
+            "processor": cpu_name(),
+            "python": platform.python_version(),
+            "system": platform.system(),
+            "date": datetime.now(UTC).date().isoformat(),
+            "versions": {name: importlib.metadata.version(name) for name in self.packages},
+        }
 
 
 def _finite(value: Any) -> Any:

@@ -13,7 +13,7 @@ _ORPHAN = f"""
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", {_BURN!r}])
 """
-_HOLD = "x = b'x' * 150_000_000\nimport time\ntime.sleep(0.6)\n"
+_HOLD = "x = b'x' * 150_000_000\nimport time\ntime.sleep(0.4)\n"
 _HOLD_TWICE = f"""
 import subprocess, sys
 held = [subprocess.Popen([sys.executable, "-c", {_HOLD!r}]) for _ in range(2)]
@@ -29,15 +29,11 @@ def test_seconds_of_orphans_count(tmp_path: Path, program: str) -> None:
 
 
 def test_memory_is_summed_over_processes(tmp_path: Path) -> None:
-    one = run_measured([sys.executable, "-c", _HOLD], tmp_path / "log")
-    two = run_measured([sys.executable, "-c", _HOLD_TWICE], tmp_path / "log")
-    assert 150 < one.peak_mb < 200
-    assert 300 < two.peak_mb < 360
-    assert two.peak_mb <= two.peak_rss_mb
+    cost = run_measured([sys.executable, "-c", _HOLD_TWICE], tmp_path / "log")
+    assert 300 < cost.peak_mb < 360
 
 
 def test_a_failed_command_says_its_last_words(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"(?s)ended with status 3.*last words"):
-        run_measured(
-            [sys.executable, "-c", "print('last words'); raise SystemExit(3)"], tmp_path / "log"
-        )
+    program = "print('last words'); raise SystemExit(3)"
+    with pytest.raises(ValueError, match=r"(?s)status 3.*last words"):
+        run_measured([sys.executable, "-c", program], tmp_path / "log")
