@@ -5,13 +5,13 @@ code had no offsets and compares texts, as BERT's does; `project` follows google
 finetune/qa/qa_metrics.py `get_final_text` and the same of transformers 3.5.1.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertTokenizer, PreTrainedTokenizerFast
+from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
 from benchmarks.golden.compare import (
@@ -42,48 +42,27 @@ from benchmarks.tasks.kinds.spans_decode import (
 )
 from benchmarks.tasks.kinds.spans_features import Lengths, QuestionExample, window_rows
 from benchmarks.tasks.klue import DP
-from benchmarks.tasks.task import Features
 
-_MAX_WORD_LENGTH = 100  # longer words are [UNK], as `transformers` has it
-_TOKENIZER: Any = PreTrainedTokenizerFast  # partly typed
-_BASIC_TOKENIZER: Any = BasicTokenizer
-_WORD_BOUNDARIES = " \t\r\n\u202f"
+_WORD = re.compile("[^ \t\r\n\u202f]+")
 
 
-def word_pieces(vocabulary: Sequence[str]) -> Tokenizer:
-    """A tokenizer without special tokens around a text; line number is token id.
-
-    Control characters are dropped, CJK characters and punctuation are words of their own, nothing
-    is lower-cased: `BertTokenizer(do_lower_case=False)` of transformers 3.5.1.
-    """
+def bert_tokenizer(
+    vocabulary: Sequence[str], lower_case: bool = False, added: Sequence[str] = ()
+) -> Any:
+    """BERT's tokenizer; the line number of a piece is its id, `added` pieces are never split."""
+    make: Any = BertTokenizer  # partly typed
     ids = {piece: number for number, piece in enumerate(vocabulary)}
-    tokenizer = Tokenizer(
-        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=_MAX_WORD_LENGTH)
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer
-
-
-def _bert_tokenizer(golden: Golden, added: Sequence[str] = ()) -> Any:
-    """A cased BERT tokenizer of the file's vocabulary."""
-    ids = {piece: number for number, piece in enumerate(golden["vocab"])}
-    tokenizer: Any = BertTokenizer(vocab=ids, do_lower_case=False)
-    if added:
-        tokenizer.add_special_tokens({"additional_special_tokens": list(added)})
+    tokenizer = make(vocab=ids, do_lower_case=lower_case)
+    tokenizer.add_special_tokens({"additional_special_tokens": list(added)})
     return tokenizer
 
 
 def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
     """KLUE-NER from word pieces to characters and back."""
     labels, sentence = golden["label_list"], golden["references"][case]
-    text, tokenizer = sentence["chars"], word_pieces(golden["vocabs"][sentence["vocab"]])
+    text, tokenize = sentence["chars"], bert_tokenizer(golden["vocabs"][sentence["vocab"]]).tokenize
     tags = [labels.index(tag) for tag in sentence["tags"]]
     predicted = golden["predictions"][case]["piece_label_ids"]
-
-    def tokenize(word: str) -> list[str]:
-        return list(tokenizer.encode(word, add_special_tokens=False).tokens)
-
     found, gold = official_character_labels(text, tags, predicted, tokenize, labels)
     outside, length = labels.index("O"), sentence["max_seq_length"]
     pieces = attempt(official_piece_labels, text, tags, tokenize, length, outside)
@@ -97,7 +76,7 @@ def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
 
 
 def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
-    row, tokenizer = golden["references"][guid], _bert_tokenizer(golden, MARKERS)
+    row, tokenizer = golden["references"][guid], bert_tokenizer(golden["vocab"], added=MARKERS)
     spans = [entity_span(row[name], guid) for name in ("subject_entity", "object_entity")]
     text = marked(row["sentence"], *spans)
     ids = entity_inputs([text], tokenizer, golden["max_seq_length"])[0]
@@ -110,7 +89,7 @@ def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
 
 def _parsing_inputs(golden: Golden) -> Iterator[Comparison]:
     """All sentences are one batch; rows of six columns, as in the official file."""
-    tokenizer = _bert_tokenizer(golden)
+    tokenizer = bert_tokenizer(golden["vocab"])
     guids, examples = list(golden["references"]), []
     for guid in guids:
         columns = [list(column) for column in zip(*golden["references"][guid]["rows"], strict=True)]
@@ -141,23 +120,16 @@ def _dialogue_states(golden: Golden, case: str) -> list[str]:
     prediction = golden["predictions"][case]
     gates = [golden["gates"][gate] for gate in prediction["gates"]]
     generated = prediction["generated_ids"]
-    return recovered_state(golden["slot_meta"], gates, generated, _bert_tokenizer(golden))
+    return recovered_state(golden["slot_meta"], gates, generated, bert_tokenizer(golden["vocab"]))
 
 
 def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
     """The rows that the harness makes of the questions beside the windows of the file."""
-    settings, vocabulary = golden["featurize_settings"], golden["vocab"]
+    settings = golden["featurize_settings"]
     lengths = Lengths(
         settings["max_seq_length"], settings["max_query_length"], settings["doc_stride"]
     )
-    pieces = word_pieces(vocabulary)
-    pieces.normalizer = normalizers.BertNormalizer(lowercase=settings["do_lower_case"])
-    pieces.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(name, vocabulary.index(name)) for name in ("[CLS]", "[SEP]")],
-    )
-    tokenizer = _TOKENIZER(tokenizer_object=pieces)
+    tokenizer = bert_tokenizer(golden["vocab"], settings["do_lower_case"])
     examples = [
         QuestionExample(key, (context, qa["question"])) for key, context, qa in questions(golden)
     ]
@@ -167,33 +139,23 @@ def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
         yield Comparison("windows", "number", len(given), len(rows.input_ids))
         return
     for row, (number, feature) in enumerate(given):
-        example = examples[rows.example_of[row]]
+        example, first = examples[rows.example_of[row]], rows.details["first"][row]
+        starts = [start for _, start in blank_separated_words(example.context)]
+        begins = [begin for begin, _ in rows.details["offsets"][row]]
+        words = np.searchsorted(starts, begins, side="right") - 1
+        max_context = np.flatnonzero(rows.details["is_max_context"][row]) + first
         computed = {
             "id": example.id,
             "tokens": tokenizer.convert_ids_to_tokens(rows.input_ids[row].tolist()),
             types_name: rows.token_type_ids[row].tolist(),
-            "token_to_word": _words_of_pieces(rows, row, example.context),
-            "max_context": _max_context_positions(rows, row),
+            "token_to_word": {str(first + n): word for n, word in enumerate(words.tolist())},
+            "max_context": max_context.tolist(),
         }
         for name, value in computed.items():
             expected = feature[name]
             if name == types_name:  # padded in the file
                 expected = expected[: len(feature["tokens"])]
             yield Comparison(f"window {number}", name, expected, value)
-
-
-def _words_of_pieces(rows: Features, row: int, context: str) -> dict[str, int]:
-    starts = [start for _, start in blank_separated_words(context)]
-    first = rows.details["first"][row]
-    return {
-        str(first + n): int(np.searchsorted(starts, begin, side="right")) - 1
-        for n, (begin, _) in enumerate(rows.details["offsets"][row])
-    }
-
-
-def _max_context_positions(rows: Features, row: int) -> list[int]:
-    positions = np.flatnonzero(rows.details["is_max_context"][row]) + rows.details["first"][row]
-    return [int(position) for position in positions]
 
 
 def _electra_answers(golden: Golden) -> Iterator[Comparison]:
@@ -339,18 +301,7 @@ def blank_separated_words(context: str) -> list[tuple[str, int]]:
 
     Words end at blank, tab, line ends and the narrow no-break space only.
     """
-    words: list[tuple[str, int]] = []
-    is_inside = False
-    for position, character in enumerate(context):
-        if character in _WORD_BOUNDARIES:
-            is_inside = False
-        elif is_inside:
-            word, start = words[-1]
-            words[-1] = (word + character, start)
-        else:
-            words.append((character, position))
-            is_inside = True
-    return words
+    return [(match[0], match.start()) for match in _WORD.finditer(context)]
 
 
 def joined_pieces(pieces: Sequence[str], keep_first_mark: bool) -> str:
@@ -372,8 +323,9 @@ def project(text: str, words: Sequence[str], lower_case: bool) -> str:
     character are counted off in the words, blanks left out. Where it is not found, or characters
     went lost in splitting, all the words are given.
     """
+    basic: Any = BasicTokenizer  # partly typed
     source = " ".join(words)
-    split = " ".join(_BASIC_TOKENIZER(do_lower_case=lower_case).tokenize(source))
+    split = " ".join(basic(do_lower_case=lower_case).tokenize(source))
     found = split.find(text)
     places = [position for position, character in enumerate(source) if character != " "]
     if not text or found < 0 or len(places) != len(split.replace(" ", "")):
