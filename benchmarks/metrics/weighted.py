@@ -53,13 +53,7 @@ def mcc(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
 
 def f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
     """F1 of label 1; 0 where neither side of a sample has it."""
-    right, occurrences = class_sums(gold, predicted, num_classes)
-
-    def score(counts: Floats) -> Floats:
-        found = _ratio(2 * (counts @ right[:, 1]), counts @ occurrences[:, 1], 0.0)
-        return _of_any_rows(found, counts.sum(axis=1))
-
-    return score
+    return micro_f1_of(*(sums[:, [1]] for sums in class_sums(gold, predicted, num_classes)))
 
 
 def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
@@ -76,12 +70,9 @@ OF_LABELS: Mapping[str, Callable[[Labels, Labels, int], Weighted]] = {
 
 def micro_f1(gold: Labels, predicted: Labels, left_out: int) -> Weighted:
     """F1 of all classes but `left_out` together; 0 where no sample row has one of them."""
-    gold, predicted = checked(gold, predicted)
-    right = ((gold == predicted) & (gold != left_out)).astype(np.float64)
-    claimed = (gold != left_out).astype(np.float64) + (predicted != left_out)
-    return lambda counts: _of_any_rows(
-        _ratio(2 * (counts @ right), counts @ claimed, 0.0), counts.sum(axis=1)
-    )
+    num_classes = 1 + int(np.max([*gold, *predicted, left_out]))
+    sums = class_sums(gold, predicted, num_classes)
+    return micro_f1_of(*(np.delete(of, left_out, axis=1) for of in sums))
 
 
 def class_sums(
@@ -169,13 +160,12 @@ _ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = 
 def pearson(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:
     """Pearson's correlation; nan where a side of a sample is constant."""
     sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
-    groups = [_Groups(side) for side in sides]
     # sums of squares lose digits far from 0
     centred = [side - side.mean() for side in sides]
 
     def score(counts: Floats) -> Floats:
         found = _correlation(counts, [np.broadcast_to(side, counts.shape) for side in centred])
-        return np.where(_vary(counts, groups), found, math.nan)
+        return np.where(_vary(counts, sides), found, math.nan)
 
     return score
 
@@ -183,12 +173,11 @@ def pearson(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats)
 def spearman(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:
     """Pearson's correlation of the ranks that the examples have in a sample."""
     sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
-    groups = [_Groups(side) for side in sides]
     is_defined = not any(np.isnan(side).any() for side in sides)
 
     def score(counts: Floats) -> Floats:
-        found = _correlation(counts, [_ranks(counts, group) for group in groups])
-        return np.where(_vary(counts, groups) & is_defined, found, math.nan)
+        found = _correlation(counts, [_ranks(counts, side) for side in sides])
+        return np.where(_vary(counts, sides) & is_defined, found, math.nan)
 
     return score
 
@@ -206,33 +195,26 @@ OF_VALUES: Mapping[str, Callable[[Any, Any], Weighted]] = {
 }
 
 
-class _Groups:
-    """Equal values of one side: their examples next to each other, values ascending."""
-
-    def __init__(self, values: Floats) -> None:
-        self.order = np.argsort(values, kind="stable")
-        is_first = np.diff(values[self.order], prepend=math.nan) != 0
-        self.starts = np.flatnonzero(is_first)
-        self.group_of = np.empty(len(values), dtype=np.int64)  # of each example
-        self.group_of[self.order] = np.cumsum(is_first) - 1
-
-    def sizes(self, counts: Floats) -> Floats:
-        """How many of a sample are of each value: (R, values)."""
-        return np.asarray(np.add.reduceat(counts[:, self.order], self.starts, axis=1))
-
-
-def _ranks(counts: Floats, groups: _Groups) -> Floats:
+def _ranks(counts: Floats, values: Floats) -> Floats:
     """Ranks from 1 in each sample, equal values at the mean of theirs, less their mean: (R, n)."""
-    sizes = groups.sizes(counts)
+    order = np.argsort(values, kind="stable")
+    is_first = np.diff(values[order], prepend=math.nan) != 0  # of each group of equal values
+    sizes = np.add.reduceat(counts[:, order], np.flatnonzero(is_first), axis=1)  # (R, groups)
     ranks = np.cumsum(sizes, axis=1) - (sizes - 1) / 2
     middle = (counts.sum(axis=1, keepdims=True) + 1) / 2
-    return np.asarray((ranks - middle)[:, groups.group_of])
+    group_of = np.empty(len(values), dtype=np.int64)
+    group_of[order] = np.cumsum(is_first) - 1
+    return np.asarray((ranks - middle)[:, group_of])
 
 
-def _vary(counts: Floats, groups: Sequence[_Groups]) -> NDArray[np.bool_]:
+def _vary(counts: Floats, sides: Sequence[Floats]) -> NDArray[np.bool_]:
     """Whether both sides of a sample have two values at least: (R,)."""
-    several = [(side.sizes(counts) > 0).sum(axis=1) > 1 for side in groups]
-    return np.asarray(several[0] & several[1])
+    first, second = (
+        np.where(counts > 0, side, -np.inf).max(axis=1)
+        > np.where(counts > 0, side, np.inf).min(axis=1)
+        for side in sides
+    )
+    return np.asarray(first & second)
 
 
 def _correlation(counts: Floats, sides: Sequence[Floats]) -> Floats:
