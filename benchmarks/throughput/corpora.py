@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -68,7 +68,7 @@ class Prepared:
         return {row["id"]: row["text"] for row in rows if row["id"] in ids}
 
 
-def read_lines(path: Path) -> Iterator[dict[str, str]]:
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines."""
     with path.open("rb") as lines:
         yield from map(orjson.loads, lines)

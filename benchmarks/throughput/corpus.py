@@ -5,6 +5,7 @@ Every run of `electrify clean` is a process of its own, with parts of the graph 
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -151,7 +152,7 @@ def run_clean(
 
 def run_electrify(verb: str, config: Path, *beam_options: str) -> Cost:
     """What a verb costs on a config; `ValueError` if it fails."""
-    command = [sys.executable, "-m", "electrify", verb, str(config), "--overwrite"]
+    command = [sys.executable, "-m", "electrify", verb, str(config)]
     command += ["--", *beam_options] if beam_options else []
     log_file = config.with_name(f"{verb}.log")
     return run_measured(command, log_file, Path(electrify.__file__).parents[1])
@@ -160,7 +161,11 @@ def run_electrify(verb: str, config: Path, *beam_options: str) -> Cost:
 def write_config(
     prepared: Prepared, work: Path, clean: Mapping[str, Any], further: Sequence[str] = ()
 ) -> Path:
-    """The TOML of a run into the folder `work`: options of `[clean]`, further lines."""
+    """The TOML of a run into the folder `work`: options of `[clean]`, further lines.
+
+    What an earlier run left there goes, so that nothing is skipped as done.
+    """
+    shutil.rmtree(work / "out", ignore_errors=True)
     sources = [
         f'    {{ kind = "jsonl", language = {json.dumps(corpus.language)}, profile = "none", '
         f"path = {json.dumps(str(prepared.folder / f'{index:02d}' / '*.jsonl'))}, "

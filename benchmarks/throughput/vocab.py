@@ -76,7 +76,7 @@ def measure(settings: Settings) -> Report:
     training = [cost_row(OURS, *size, run_electrify("train-vocab", config))]
     if settings.with_peer:
         options = VocabConfig.model_validate({"size": settings.vocab_size})
-        task = {
+        task: dict[str, Any] = {
             "vocab_size": options.size,
             "min_frequency": options.min_frequency,
             "limit_alphabet": options.limit_alphabet,

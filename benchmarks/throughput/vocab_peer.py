@@ -17,7 +17,7 @@ _TRAINED_AT_ONCE = 64  # documents; more costs the trainer memory
 _ENCODED_AT_ONCE = 1000
 
 
-def train(options: Mapping[str, int], documents: Sequence[str], output: Path) -> None:
+def train(options: Mapping[str, Any], documents: Sequence[str], output: Path) -> None:
     """Hugging Face's trainer; the output is its tokenizer."""
     tokenizer: Any = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
     texts = _batches(documents, _TRAINED_AT_ONCE)
@@ -25,7 +25,7 @@ def train(options: Mapping[str, int], documents: Sequence[str], output: Path) ->
     tokenizer.save(str(output))
 
 
-def encode(options: Mapping[str, str], documents: Sequence[str], output: Path) -> None:
+def encode(options: Mapping[str, Any], documents: Sequence[str], output: Path) -> None:
     """`encode_batch_fast` on texts in memory: no reading, no writing, no cutting.
 
     The output is wall and processor seconds.
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str]) -> None:
     """Run one job."""
     job, task, output = arguments
     given = json.loads(Path(task).read_text(encoding="utf-8"))
-    {"train": train, "encode": encode}[job](given["options"], given["documents"], Path(output))
+    run = train if job == "train" else encode
+    run(given["options"], given["documents"], Path(output))
 
 
 if __name__ == "__main__":

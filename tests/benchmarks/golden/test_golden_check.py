@@ -16,7 +16,7 @@ from benchmarks.golden.check import (
 )
 from benchmarks.golden.compare import Comparison, Refused
 from benchmarks.golden.inputs import blank_separated_words, joined_pieces, project
-from benchmarks.tasks.klue import DP, RE, WOS
+from benchmarks.tasks.klue import RE, WOS
 
 OWN = Path(__file__).parents[2] / "golden"
 SHARED = Path(__file__).parents[4] / "shared" / "golden" / "metrics"
@@ -236,18 +236,3 @@ def test_lists_of_labels_are_those_of_the_official_files():
     assert tuple(relations["relations"]) == RE.labels
     ontology = json.loads((KLUE / "wos" / "ontology.json").read_text(encoding="utf-8"))
     assert tuple(sorted(ontology)) == WOS.labels
-
-
-@pytest.mark.skipif(not KLUE.is_dir(), reason=f"no KLUE files at {KLUE}")
-@pytest.mark.parametrize(
-    ("task", "name", "count"),
-    [
-        (RE, "re/klue-re-v1.1_dev.json", 5436),
-        (DP, "dp/klue-dp-v1.1_dev.tsv", 1400),
-        (WOS, "wos/wos-v1.1_dev.json", 3553),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
-def test_official_files_are_read_whole(task, name, count):
-    examples = list(task.read("dev", KLUE / name))
-    assert len({example.id for example in examples}) == len(examples) == count

@@ -16,13 +16,6 @@ def test_korquad_blanks_brackets_and_klue_only_deletes_ascii_signs():
     assert klue_mrc.normalize_answer(text) == "《겨울 밤》의 1000번째 ‘곡’"
 
 
-def test_korquad_compares_characters_without_order_or_blanks():
-    scores = score_korquad({"q": ["서울 특별시", "서울"]}, {"q": "시별특울서"})
-    assert scores == {"exact_match": 0.0, "f1": 1.0}
-    scores = score_korquad({"q": ["서울"]}, {"q": "서울에서"})
-    assert scores["f1"] == pytest.approx(2 * 2 / 6)
-
-
 def test_korquad_counts_missing_ids_and_answers_of_brackets_alone():
     gold = {"q1": ["《》"], "q2": ["서울"]}
     assert score_korquad(gold, {"q1": "()"}) == {"exact_match": 0.5, "f1": 0.0}
@@ -43,15 +36,15 @@ def longest_common(first: str, second: str) -> int:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_rouge_w_is_the_f1_of_the_longest_common_substring(seed):
-    rng = random.Random(seed)
-    first, second = ("".join(rng.choices("가나다라 ", k=rng.randint(1, 20))) for _ in range(2))
-    a, b = klue_mrc.normalize_answer(first), klue_mrc.normalize_answer(second)
-    size = longest_common(a, b)
-    expected = 2 * size / (len(a) + len(b)) if a and b else float(a == b)
-    assert klue_mrc.rouge_w(first, second) == pytest.approx(expected)
-    assert klue_mrc.rouge_w_without_autojunk(first, second) == pytest.approx(expected)
+def test_rouge_w_is_the_f1_of_the_longest_common_substring():
+    rng = random.Random(0)
+    for _ in range(40):
+        first, second = ("".join(rng.choices("가나다라 ", k=rng.randint(1, 20))) for _ in range(2))
+        a, b = klue_mrc.normalize_answer(first), klue_mrc.normalize_answer(second)
+        size = longest_common(a, b)
+        expected = 2 * size / (len(a) + len(b)) if a and b else float(a == b)
+        assert klue_mrc.rouge_w(first, second) == pytest.approx(expected)
+        assert klue_mrc.rouge_w_without_autojunk(first, second) == pytest.approx(expected)
 
 
 def test_of_long_answers_frequent_characters_are_not_looked_for():
@@ -69,17 +62,6 @@ def test_brackets_stay_in_klue_and_go_in_the_corrected_scores():
     assert (scores["exact_match"], scores["exact_match_without_brackets"]) == (0.0, 1.0)
     assert scores["rouge_w"] == pytest.approx(2 * 2 / 6)
     assert scores["rouge_w_without_brackets"] == 1.0
-
-
-def test_klue_by_question_type_and_for_unanswerable_questions():
-    gold = {"q1": ["서울", "부산"], "q2": ["한강 다리"], "q3": [], "q4": []}
-    predictions = {"q1": "부산", "q2": "한강", "q3": "", "q4": "서울", "other": "x"}
-    scores = score_klue(gold, predictions, {"q1": 1, "q2": 1, "q3": 3, "q4": 3})
-    assert scores["exact_match"] == 0.5
-    assert scores["rouge_w"] == pytest.approx((1 + 2 * 2 / 7 + 1 + 0) / 4)
-    assert (scores["exact_match_type1"], scores["exact_match_type3"]) == (0.5, 0.5)
-    assert math.isnan(scores["rouge_w_type2"])
-    assert "rouge_w_type1" not in score_klue(gold, predictions)
 
 
 def test_klue_refuses_missing_ids_and_unknown_types():

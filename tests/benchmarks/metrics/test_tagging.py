@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from benchmarks.encoder import load_encoder, open_model
@@ -23,8 +22,6 @@ from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import TaggedExample
 from benchmarks.tasks.klue import NER
-from electrify.config.load import parse_config
-from electrify.config.run import RunConfig
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
@@ -125,42 +122,32 @@ def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(token
         assert (expected[row, 7] - expected[row, num_pieces - 1]).abs().max() > 1e-3 or row == 2
 
 
-@pytest.fixture
-def ner_config(tmp_path) -> RunConfig:
+def test_a_model_learns_to_tag_and_its_predictions_give_its_score(
+    make_config, model_folder, tmp_path
+):
     """Sentences in which 국회 is a place and 경찰 a person, in one dev file that is split."""
     words = {"국회": "LC", "경찰": "PS", "오늘": None, "내일": None, "큰": None, "새": None}
     names, lines = list(words), []
     for number in range(120):
-        chosen = [names[(number * k + k) % 6] for k in (1, 2, 3)]
         lines.append(f"## ner-{number}\t{number}")
-        for place, word in enumerate(chosen):
-            lines += ([" \tO"] if place else []) + [
-                f"{c}\t{'O' if words[word] is None else ('B-' if i == 0 else 'I-') + words[word]}"
-                for i, c in enumerate(word)
+        for word in (names[(number * k + k) % 6] for k in (1, 2, 3)):
+            kind = words[word]
+            tags = [
+                f"{'I' if place else 'B'}-{kind}" if kind else "O" for place in range(len(word))
             ]
-        lines.append(" \tO")
+            lines += [f"{c}\t{tag}" for c, tag in zip(word, tags, strict=True)] + [" \tO"]
         lines += [f"{c}\tO" for c in str(number)] + [""]
     (tmp_path / "klue-ner-v1.1_dev.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options = {
-        "tasks": ["klue-ner"],
-        "data_dir": str(tmp_path),
-        "seeds": [0],
-        "num_epochs": 12.0,
-        "learning_rate": 2e-3,
-        "layer_lr_decay": 1.0,
-        "max_sequence_length": 16,
-        "batch_size": 8,
-        "random_init_control": False,
-    }
-    clean = {"sources": [{"kind": "text", "language": "ko", "path": "x"}]}
-    return parse_config(
-        {"name": "t", "output_dir": str(tmp_path / "out"), "clean": clean, "evaluate": options}
+    config = make_config(
+        tasks=["klue-ner"],
+        data_dir=str(tmp_path),
+        num_epochs=12.0,
+        learning_rate=2e-3,
+        layer_lr_decay=1.0,
+        batch_size=8,
     )
-
-
-def test_a_model_learns_to_tag_and_its_predictions_give_its_score(ner_config, model_folder):
-    evaluate(ner_config, str(model_folder), overwrite=False)
-    (folder,) = Path(ner_config.output_dir).glob("evaluate-*")
+    evaluate(config, str(model_folder), overwrite=False)
+    (folder,) = Path(config.output_dir).glob("evaluate-*")
     (result,) = read_results(folder / "results.jsonl")
     assert (result.metric, result.split) == ("entity_macro_f1", "dev-split-eval")
     assert result.value == 1.0

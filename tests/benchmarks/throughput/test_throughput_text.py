@@ -240,7 +240,9 @@ def test_the_kept_document_of_a_cluster_stands_for_the_removed(tmp_path: Path) -
 
 def test_what_is_off_is_off_in_the_config(data: Path, tmp_path: Path) -> None:
     made = corpora.Prepared(tmp_path, find_corpora(data, ("ko",)), 1, 1, ())
+    (tmp_path / "out" / "clean").mkdir(parents=True)  # of an earlier run
     off = load_config(write_config(made, tmp_path, rules_off())).clean
+    assert not (tmp_path / "out").exists()
     assert not any((off.remove_html, off.mask_pii, off.repair_mojibake, off.max_repeats))
     assert (off.min_characters, off.min_language_fraction) == (0, 0.0)
     assert off.near_dedup.enabled
