@@ -5,7 +5,7 @@ checkpoint of the best ROUGE-W.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
 
 from benchmarks.metrics import korquad
@@ -102,13 +102,9 @@ def klue_mrc(
 def _best(gold: Answers, predictions: Predictions, score: _Score) -> dict[str, float]:
     """By question the best score over its gold answers."""
     return {
-        question: max(score(predictions[question], answer) for answer in _or_empty(answers))
+        question: max(score(predictions[question], answer) for answer in answers or ("",))
         for question, answers in gold.items()
     }
-
-
-def _or_empty(answers: Sequence[str]) -> Sequence[str]:
-    return answers or ("",)
 
 
 def _substring_f1(prediction: str, answer: str, autojunk: bool) -> float:

@@ -17,6 +17,7 @@ limit count as predicted "O", where it does not score them.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -157,11 +158,9 @@ def character_macro_f1_present(
 
 def _mean_by_type(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:
     right, found = _entities(gold, predicted, labels, read)
-    scores = []
-    for kind in sorted({kind for kind, *_ in right | found}):
-        num_right, num_found = (sum(e[0] == kind for e in side) for side in (right, found))
-        num_both = sum(e[0] == kind for e in right & found)
-        scores.append(2 * num_both / (num_right + num_found))
+    claimed = Counter(kind for side in (right, found) for kind, *_ in side)
+    both = Counter(kind for kind, *_ in right & found)
+    scores = [2 * both[kind] / claimed[kind] for kind in sorted(claimed)]
     return float(np.mean(scores)) if scores else math.nan
 
 

@@ -169,7 +169,8 @@ def read_task(task: Task, settings: Settings) -> tuple[Task, Sequence[Example], 
 def random_model(size: str, texts: Sequence[str]) -> ModelSource:
     """A config of the paper's shape and a tokenizer learnt from these texts; weights come a run."""
     learner: Any = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
-    learner.train_from_iterator(texts, vocab_size=_PIECES, show_progress=False)
+    options = {"vocab_size": _PIECES, "limit_alphabet": _PIECES, "min_frequency": 0}
+    learner.train_from_iterator(texts, show_progress=False, **options)
     make: Any = BertTokenizer
     tokenizer = make(vocab=learner.get_vocab(), do_lower_case=False, model_max_length=512)
     preset = _TINY if size == "tiny" else SIZE_PRESETS[size]

@@ -4,7 +4,7 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -191,7 +191,7 @@ def system_rows(
     flops = flops_per_token(config, settings.vocab_size, length, "joint").matmul
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     peak = peak_flops(name, precision_of(config, device))
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for variant, found in zip(variants, timed, strict=False):
         rate = batch_size * length / found.seconds
         memory = step_peak_bytes(variant)

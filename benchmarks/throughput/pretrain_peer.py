@@ -87,10 +87,13 @@ def peer_of(model: ElectraPretrainer) -> HuggingFaceElectra:
     # generators and discriminators of the other objectives are not what the recipe trains
     assert config.objective == "electra"
     assert config.weight_sharing == "embeddings"
-    networks = [to_transformers(model, folder) for folder in ("generator", "discriminator")]
-    for network in networks:
+    generator, discriminator = (
+        to_transformers(model, folder) for folder in ("generator", "discriminator")
+    )
+    for network in (generator, discriminator):
         network.set_attn_implementation("sdpa")
-    return HuggingFaceElectra(*networks, config.generator_weight, config.main_weight).train()
+    weights = config.generator_weight, config.main_weight
+    return HuggingFaceElectra(generator, discriminator, *weights).train()
 
 
 def choose(

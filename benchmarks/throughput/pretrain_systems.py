@@ -161,9 +161,10 @@ def make_peer(config: PretrainConfig, pool: Pool, device: torch.device, compiled
 
     def step(number: int) -> None:
         place = number % len(ids)
-        batch = (of[place].to(device, non_blocking=True) for of in (ids, types))
+        rows = ids[place].to(device, non_blocking=True)
+        kinds = types[place].to(device, non_blocking=True)
         with any_backend():  # not the one that ours has chosen
-            peer_step(called, optimizer, *batch, config, pool.special, number)
+            peer_step(called, optimizer, rows, kinds, config, pool.special, number)
 
     name = COMPILED_PEER if compiled else PEER
     return Variant(name, step, list(peer.parameters()), device, started)
