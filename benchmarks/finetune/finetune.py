@@ -32,9 +32,10 @@ from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
+from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
-from benchmarks.tasks.kinds.spans_features import QuestionExample
+from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 from electrify.system.machine import CpuBf16
 
@@ -183,7 +184,7 @@ def build_network(
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)
-    head = pooled.make_head(encoder, tokenizer, generator)
+    head = make_head(pooled, encoder, tokenizer, generator)
     if isinstance(head, LinearHead):
         head.adapt(settings.pooled_norm, settings.head_initialization, generator)
     return EncoderWithHead(encoder, head, settings.layer_states).to(device)

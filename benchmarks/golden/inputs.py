@@ -1,6 +1,6 @@
 """Golden files of what stands around a model: inputs made of examples, and answers out of outputs.
 
-The harness takes answers by character offsets (`benchmarks.tasks.kinds.spans_decode`). The official
+The harness takes answers by character offsets (`benchmarks.tasks.kinds.spans`). The official
 code had no offsets and compares texts, as BERT's does; `project` follows google-research/electra
 finetune/qa/qa_metrics.py `get_final_text` and the same of transformers 3.5.1.
 """
@@ -28,10 +28,11 @@ from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
 from benchmarks.tasks.kinds.dialogue import recovered_state
-from benchmarks.tasks.kinds.parsing import SentenceExample, sentence_words
 from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
-from benchmarks.tasks.kinds.spans_decode import (
+from benchmarks.tasks.kinds.spans import (
     Answer,
+    Lengths,
+    QuestionExample,
     SpanTable,
     TextOf,
     Window,
@@ -39,8 +40,8 @@ from benchmarks.tasks.kinds.spans_decode import (
     klue_answer,
     spans_of_beam,
     spans_of_logits,
+    window_rows,
 )
-from benchmarks.tasks.kinds.spans_features import Lengths, QuestionExample, window_rows
 from benchmarks.tasks.klue import DP
 
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -95,8 +96,7 @@ def _parsing_inputs(golden: Golden) -> Iterator[Comparison]:
         columns = [list(column) for column in zip(*golden["references"][guid]["rows"], strict=True)]
         names = ("index", "word_form", "lemma", "pos", "head", "deprel")
         row = dict(zip(names, columns, strict=True))
-        words = sentence_words(row, DP.labels, guid, is_labelled=True)
-        examples.append(SentenceExample(guid, DP.texts(row, guid), words))
+        examples += DP.examples(row, guid, guid, is_labelled=True)
     features = DP.featurize(examples, tokenizer, golden["max_seq_length"], train=False)
     batch = DP.label_arrays(features, np.arange(len(guids)), int(features.lengths.max()))
 

@@ -18,9 +18,8 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.mistakes import NOTHING, Failure, Pair
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Example, Line, Task
+from benchmarks.tasks.task import NOTHING, Example, Failure, Line, Pair, Task
 
 Runs = Mapping[int, Sequence[Line]]  # the lines of each seed, all of the same examples
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines

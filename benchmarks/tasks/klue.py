@@ -1,13 +1,15 @@
-"""KLUE (Park et al. 2021), as KLUE-baseline scores and trains it; KLUE-MRC stands in `squad.py`.
+"""KLUE (Park et al. 2021), as KLUE-baseline scores and trains it.
 
 Its checkpoint is the best of several on the dev set, which is the set it then reports. Numbers of
 rows are those of version 1.1; those of the Wizard of Seoul are dialogues. Labels stand in the order
-of KLUE-baseline. The headline is the metric by which its run_all.sh picks the checkpoint of models
-of base size.
+of KLUE-baseline, long lists of them in `klue.toml`. The headline is the metric by which its
+run_all.sh picks the checkpoint of models of base size.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.metrics.classification import accuracy, macro_f1
@@ -17,12 +19,19 @@ from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
+from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import CharacterTagging
-from benchmarks.tasks.labels import LABELS
 from benchmarks.tasks.task import HubSource
 
+_LABELS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(labels)
+    for name, labels in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    ).items()
+}
 
-def klue(
+
+def _klue(
     task: str, file: str, num_train: int, num_dev: int, fields: Mapping[str, str] | None = None
 ) -> Mapping[str, Any]:
     """What a record has in common with the others; `{}` in `file` stands for the split."""
@@ -39,7 +48,7 @@ def klue(
 
 
 YNAT = Classification(
-    **klue("ynat", "ynat-v1.1_{}.json", 45_678, 9_107),
+    **_klue("ynat", "ynat-v1.1_{}.json", 45_678, 9_107),
     parts={"train": ("ynat-v1.1_train_part.json",)},
     text_fields=("title",),
     labels=("정치", "경제", "사회", "생활문화", "세계", "IT과학", "스포츠"),
@@ -48,7 +57,7 @@ YNAT = Classification(
 )
 
 STS = Regression(
-    **klue("sts", "klue-sts-v1.1_{}.json", 11_668, 519),
+    **_klue("sts", "klue-sts-v1.1_{}.json", 11_668, 519),
     text_fields=("sentence1", "sentence2"),
     label_field="labels.real-label",
     value_range=(0.0, 5.0),
@@ -57,7 +66,7 @@ STS = Regression(
 )
 
 NLI = Classification(
-    **klue("nli", "klue-nli-v1.1_{}.json", 24_998, 3_000, {"gold_label": "label"}),
+    **_klue("nli", "klue-nli-v1.1_{}.json", 24_998, 3_000, {"gold_label": "label"}),
     text_fields=("premise", "hypothesis"),
     label_field="gold_label",
     labels=("entailment", "contradiction", "neutral"),  # not the order of MNLI
@@ -66,7 +75,7 @@ NLI = Classification(
 )
 
 NER = CharacterTagging(
-    **klue("ner", "klue-ner-v1.1_{}.tsv", 21_008, 5_000),
+    **_klue("ner", "klue-ner-v1.1_{}.tsv", 21_008, 5_000),
     label_field="ner_tags",
     labels=NER_LABELS,
     # The paper and its table have both, entities first. KLUE-baseline picks checkpoints by the
@@ -76,16 +85,17 @@ NER = CharacterTagging(
 )
 
 RE = RelationExtraction(
-    **klue("re", "klue-re-v1.1_{}.json", 32_470, 7_765),
+    **_klue("re", "klue-re-v1.1_{}.json", 32_470, 7_765),
     text_fields=("sentence",),
     headline="micro_f1",
-    labels=LABELS["klue-re"],
+    labels=_LABELS["re"],
 )
 
 DP = DependencyParsing(
-    **klue("dp", "klue-dp-v1.1_{}.tsv", 10_000, 2_000),
+    **_klue("dp", "klue-dp-v1.1_{}.tsv", 10_000, 2_000),
     headline="las_macro_f1",
-    labels=LABELS["klue-dp"],
+    labels=_LABELS["dp"],
+    pos_tags=_LABELS["dp-pos"],
 )
 
 # A parser that finds everything out by itself: KLUE's reads the part of speech of each word from
@@ -93,10 +103,16 @@ DP = DependencyParsing(
 DP_WITHOUT_POS = replace(DP, name="klue-dp-without-pos", variant_of=DP.name, use_pos=False)
 
 WOS = DialogueStateTracking(
-    **klue("wos", "wos-v1.1_{}.json", 8_000, 1_000),
+    **_klue("wos", "wos-v1.1_{}.json", 8_000, 1_000),
     headline="slot_micro_f1",
-    labels=LABELS["klue-wos"],
+    labels=_LABELS["wos"],
 )
 
-TASKS = (YNAT, STS, NLI, NER, RE, DP, WOS)
-VARIANTS = (DP_WITHOUT_POS,)  # named apart, in no suite's table
+MRC = Spans(
+    **_klue("mrc", "klue-mrc-v1.1_{}.json", 17_554, 5_841),
+    scorer="klue-mrc",
+    head="span",
+    headline="rouge_w",
+)
+
+TASKS = (YNAT, STS, NLI, NER, RE, DP, DP_WITHOUT_POS, WOS, MRC)

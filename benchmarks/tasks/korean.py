@@ -1,5 +1,5 @@
 """Korean tasks that KoELECTRA is scored on (github.com/monologg/KoELECTRA, finetune), in the
-formats of its folders and of the data's authors. KorQuAD 1.0 stands in `squad.py`.
+formats of its folders and of the data's authors.
 
 Labels and the reported split are those of its finetune/processor and finetune/config, which reports
 the best of all checkpoints on that same split; here the last step is scored.
@@ -14,10 +14,12 @@ from benchmarks.metrics.classification import accuracy, macro_f1
 from benchmarks.metrics.regression import mean_of_pearson_and_spearman, pearson, spearman
 from benchmarks.metrics.tagging import entity_micro_f1, seqeval_micro_f1
 from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import WordTagging
-from benchmarks.tasks.labels import LABELS
 from benchmarks.tasks.task import HubSource
 
+# KoELECTRA's finetune/processor/ner.py
+_ENTITY_TYPES = "PER FLD AFW ORG LOC CVL DAT TIM NUM EVT ANM PLT MAT TRM"
 _SCORED_ON_TEST: Mapping[str, Any] = {"suite": "korean", "reported": "test", "unlabelled": ()}
 
 NSMC = Classification(
@@ -42,7 +44,7 @@ NAVER_NER = WordTagging(
     num_rows={"train": 81_000, "test": 9_000},
     homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
     text_fields=("sentence",),
-    labels=("O", *(f"{kind}-{mark}" for kind in LABELS["naver-ner-types"] for mark in "BI")),
+    labels=("O", *(f"{kind}-{mark}" for kind in _ENTITY_TYPES.split() for mark in "BI")),
     headline="seqeval_micro_f1",
     metrics=(seqeval_micro_f1, entity_micro_f1),
 )
@@ -146,4 +148,18 @@ HATE_SPEECH = Classification(
     metrics=(macro_f1, accuracy),
 )
 
-TASKS = (NSMC, NAVER_NER, PAWS_X, KORNLI, KORSTS, QUESTION_PAIR, HATE_SPEECH)
+KORQUAD_1 = Spans(
+    name="korean-korquad",
+    suite="korean",
+    version="1.0",
+    scorer="korquad-1.0",
+    head="span",
+    files={"train": ("KorQuAD_v1.0_train.json",), "dev": ("KorQuAD_v1.0_dev.json",)},
+    num_rows={"train": 60_407, "dev": 5_774},
+    homepage="https://korquad.github.io/KorQuad%201.0/",
+    hub=HubSource(path="KorQuAD/squad_kor_v1", splits={"train": "train", "dev": "validation"}),
+    headline="f1",
+    id_field="id",
+)
+
+TASKS = (NSMC, NAVER_NER, PAWS_X, KORNLI, KORSTS, QUESTION_PAIR, HATE_SPEECH, KORQUAD_1)

@@ -1,20 +1,17 @@
-"""Every suite and task by name."""
+"""Every suite and task by name; `electrify.config.tasks` says which of them make a suite."""
 
 from collections.abc import Sequence
 
 from benchmarks.tasks import glue, klue, korean, squad
 from benchmarks.tasks.task import Task
-from electrify.config.tasks import check_suite, check_task
+from electrify.config.tasks import SUITE_TASKS, check_suite, check_task
 
-SUITES: dict[str, tuple[Task, ...]] = {
-    "glue": glue.TASKS,
-    "squad": squad.SQUAD_TASKS,
-    "xquad": squad.XQUAD,
-    "klue": (*klue.TASKS, squad.KLUE_MRC),
-    "korean": (*korean.TASKS, squad.KORQUAD_1),
+TASKS: dict[str, Task] = {
+    task.name: task for suite in (glue, squad, klue, korean) for task in suite.TASKS
 }
-_APART = (*klue.VARIANTS, *squad.VARIANTS)  # run when named alone
-TASKS: dict[str, Task] = {task.name: task for tasks in (*SUITES.values(), _APART) for task in tasks}
+SUITES: dict[str, tuple[Task, ...]] = {
+    suite: tuple(TASKS[name] for name in names) for suite, names in SUITE_TASKS.items()
+}
 
 
 def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
@@ -27,9 +24,5 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
             f"no tasks to evaluate: set evaluate.suites ({', '.join(SUITES)}) or evaluate.tasks "
             "(`electrify ls` lists them)"
         )
-    found: dict[str, Task] = {}
-    for suite in suites:
-        found |= {task.name: task for task in SUITES[check_suite(suite)]}
-    for name in tasks:
-        found[name] = TASKS[check_task(name)]
-    return list(found.values())
+    names = [name for suite in suites for name in SUITE_TASKS[check_suite(suite)]]
+    return [TASKS[name] for name in dict.fromkeys([*names, *map(check_task, tasks)])]

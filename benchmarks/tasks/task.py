@@ -8,29 +8,48 @@ that a file of lines can be scored again).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.weighted import Weighted
-from benchmarks.tasks.mistakes import Failure, Pair, failure_of_pairs
 from benchmarks.tasks.rows import Row, rows_of_file, text_field
 from electrify.system.progress import warn
-
-if TYPE_CHECKING:  # tasks are listed, checked and read where there is no torch
-    from torch import Generator, nn
-
-    from benchmarks.tasks.heads.linear import Head
 
 Pooling = Literal["cls", "mean"]
 MetricFunction = Callable[..., float]  # of all gold values and all predictions
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
 Line = dict[str, Any]
 Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
+Positions = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
+
+NOTHING = ""  # the label on the side of a `Pair` that has none in a place
+
+
+class Pair(NamedTuple):
+    """A gold label and the predicted one in its place; `NOTHING` where one side has none."""
+
+    gold: str
+    predicted: str
+    is_right: bool
+
+
+class Failure(NamedTuple):
+    """An example that most runs have wrong: what was asked for, what they said, how sure.
+
+    The higher the `severity`, the worse; its unit is the kind's, so only failures of one task
+    compare.
+    """
+
+    severity: float
+    gold: str
+    prediction: str
+    certainty: str  # probabilities, or how many parts are wrong
 
 
 @dataclass(frozen=True)
@@ -50,14 +69,14 @@ class Features:
 
     input_ids: list[NDArray[np.int32]]  # each (T,), T <= the maximum length
     token_type_ids: list[NDArray[np.int32]]  # as input_ids; 1 in the second text of a pair
-    example_of: NDArray[np.int64]  # (rows,) position of the example that a row is of
+    example_of: Positions  # (rows,) position of the example that a row is of
     # by row, in the shapes that the kind's `label_arrays` reads
     labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     num_truncated: int = 0  # examples of which text was cut off
     details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Positions:
         """Pieces of each row."""
         return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
 
@@ -222,17 +241,11 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """What the head reads and learns from, of rows padded to `length`: each (B, ...).
 
         Predicting asks for them too, also where gold values are None.
         """
-
-    @abstractmethod
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        """A fresh head, its weights drawn by `generator`."""
 
     @abstractmethod
     def lines(
@@ -271,12 +284,12 @@ class Task(ABC):
         """What kind of example it is by its gold value: a group for each way of grouping."""
         return {}
 
+    @abstractmethod
     def failure(self, runs: Sequence[Line], example: Any | None) -> Failure | None:
         """What went wrong with one example in most of the runs; None if nothing did.
 
         `runs` hold its line in each; `example` is None where the data are not at hand.
         """
-        return failure_of_pairs([self.pairs(line) for line in runs], self.units)
 
     def shown(self, example: Any, line: Line) -> list[tuple[str, str]]:
         """The texts of an example for a reader, each with its name."""
@@ -289,3 +302,40 @@ class Task(ABC):
         if len(predicted) > 1 or len({repr(line["gold"]) for line in lines}) < 2:
             return None
         return predicted.pop()
+
+
+_MAX_LISTED = 8
+Run = TypeVar("Run")
+
+
+def mostly_wrong(runs: Sequence[Run], is_wrong: Callable[[Run], float]) -> Run | None:
+    """The middle one of the runs by how wrong each is; None where that one is not.
+
+    Of an even number the lower middle one: half the runs right is not mostly wrong.
+    """
+    ranked = sorted(runs, key=is_wrong)
+    middle = ranked[(len(ranked) - 1) // 2]
+    return middle if is_wrong(middle) else None
+
+
+def failure_of_sets(
+    runs: Sequence[tuple[Collection[Any], Collection[Any]]],
+    units: str,
+    shown: Callable[[Any], str] = str,
+) -> Failure | None:
+    """The parts that the middle run misses and those it makes up; `runs` are (gold, predicted)."""
+    middle = mostly_wrong(runs, lambda sides: len(set(sides[0]) ^ set(sides[1])))
+    if middle is None:
+        return None
+    gold, predicted = middle
+    missed = [shown(part) for part in gold if part not in predicted]
+    made_up = [shown(part) for part in predicted if part not in gold]
+    count = f"{len(missed)} of {len(gold)} {units} missed, {len(made_up)} made up"
+    severity = len(set(gold) ^ set(predicted))
+    return Failure(severity, listed(missed), listed(made_up), count)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts in a row, the first few and how many more; a dash of none."""
+    more = [f"and {len(parts) - _MAX_LISTED} more"] if len(parts) > _MAX_LISTED else []
+    return "; ".join([*parts[:_MAX_LISTED], *more]) or "–"

@@ -8,7 +8,7 @@ the data folder; a task that has only some of its files is dumped from those.
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,6 @@ from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json
 from electrify.system.progress import log, warn
-
-# other names that a config may give a task
-ALIASES: Mapping[str, str] = {
-    "glue-diagnostic": "glue-mnli",
-    "hate-speech": "korean-hate-speech",
-    "kornli": "korean-kornli",
-    "korquad": "korean-korquad",
-    "korquad-v1": "korean-korquad",
-    "korsts": "korean-korsts",
-    "nsmc": "korean-nsmc",
-}
 
 SplitText = tuple[str, str]
 
@@ -97,7 +86,7 @@ def _texts_of_name(name: str, data_dir: Path | None) -> dict[str, list[SplitText
     if str(data_dir) != HUB and not data_dir.is_dir():
         raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
     below = [] if str(data_dir) == HUB else files_below(data_dir)
-    tasks = SUITES.get(name) or (TASKS[ALIASES.get(name, name)],)
+    tasks = SUITES.get(name) or (TASKS[name],)
     found = {task.name: list(_task_texts(task, below, data_dir)) for task in tasks}
     missing = [task for task, texts in found.items() if not texts]
     if len(missing) == len(tasks):

@@ -8,41 +8,15 @@ from collections.abc import Mapping
 
 from electrify.system.outcome import nearest
 
-_XQUAD_LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
+_TASKS = {
+    "glue": "cola sst2 mrpc stsb qqp mnli qnli rte wnli",
+    "squad": "1.1 2.0",
+    "xquad": "ar de el en es hi ro ru th tr vi zh",
+    "klue": "ynat sts nli ner re dp wos mrc",
+    "korean": "nsmc naver-ner paws-x kornli korsts question-pair hate-speech korquad",
+}
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
-    "glue": (
-        "glue-cola",
-        "glue-sst2",
-        "glue-mrpc",
-        "glue-stsb",
-        "glue-qqp",
-        "glue-mnli",
-        "glue-qnli",
-        "glue-rte",
-        "glue-wnli",
-    ),
-    "squad": ("squad-1.1", "squad-2.0"),
-    "xquad": tuple(f"xquad-{code}" for code in _XQUAD_LANGUAGES),
-    "klue": (
-        "klue-ynat",
-        "klue-sts",
-        "klue-nli",
-        "klue-ner",
-        "klue-re",
-        "klue-dp",
-        "klue-wos",
-        "klue-mrc",
-    ),
-    "korean": (
-        "korean-nsmc",
-        "korean-naver-ner",
-        "korean-paws-x",
-        "korean-kornli",
-        "korean-korsts",
-        "korean-question-pair",
-        "korean-hate-speech",
-        "korean-korquad",
-    ),
+    suite: tuple(f"{suite}-{task}" for task in tasks.split()) for suite, tasks in _TASKS.items()
 }
 TASK_NAMES = (
     *(task for tasks in SUITE_TASKS.values() for task in tasks),
@@ -51,17 +25,7 @@ TASK_NAMES = (
     "squad-2.0-span",  # run when named alone
 )
 # suites and tasks whose texts a corpus can be compared with
-TEXT_NAMES = (
-    *SUITE_TASKS,
-    *TASK_NAMES,
-    "glue-diagnostic",
-    "hate-speech",
-    "kornli",
-    "korquad",
-    "korquad-v1",
-    "korsts",
-    "nsmc",
-)
+TEXT_NAMES = (*SUITE_TASKS, *TASK_NAMES)
 
 
 def check_suite(name: str) -> str:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.tasks.heads.linear import Head
-from benchmarks.tasks.kinds.parsing import NO_POS, NO_WORD
+from benchmarks.tasks.kinds.parsing import NO_WORD
 
 LSTM_SIZE, ARC_SIZE, LABEL_SIZE, POS_SIZE = 768, 512, 256, 256
 DROPOUT = 0.33
@@ -54,10 +54,11 @@ class Parser(Head):
     sentence's heads depend on its batch; here it cannot.
     """
 
-    def __init__(self, state_size: int, num_labels: int, use_pos: bool) -> None:
+    def __init__(self, state_size: int, num_labels: int, num_tags: int | None) -> None:
+        """`num_tags` is that of POS tags; None: they are not read."""
         super().__init__()
-        self.pos_embedding = nn.Embedding(NO_POS + 1, POS_SIZE) if use_pos else None
-        word_size = 2 * state_size + (POS_SIZE if use_pos else 0)
+        self.pos_embedding = nn.Embedding(num_tags + 1, POS_SIZE) if num_tags else None
+        word_size = 2 * state_size + (POS_SIZE if num_tags else 0)
         self.encoder = nn.LSTM(word_size, LSTM_SIZE, batch_first=True, bidirectional=True)
         self.decoder = nn.LSTM(LSTM_SIZE, LSTM_SIZE, batch_first=True)
         self.dropout = nn.Dropout1d(DROPOUT)

@@ -4,22 +4,27 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
 from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_rows
-from benchmarks.tasks.mistakes import Failure, Pair, likeliest, medians
 from benchmarks.tasks.rows import Row, label_ids, nested
-from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Example,
+    Failure,
+    Features,
+    Line,
+    Outputs,
+    Pair,
+    Positions,
+    Task,
+)
 
-if TYPE_CHECKING:
-    from torch import Generator, nn
-
-    from benchmarks.tasks.heads.linear import Head
-
+_TOP = 4  # probabilities shown
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
 
 
@@ -59,18 +64,11 @@ class Classification(Task):
         texts = [example.texts for example in examples]
         return encode_rows(texts, labels, tokenizer, max_length, train and self.train_both_orders)
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
         labels = [features.labels["labels"][row] for row in rows]
         filled = [IGNORED_LABEL if label is None else label for label in labels]
         return {"labels": np.array(filled, dtype=np.int64)}
-
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        from benchmarks.tasks.heads.linear import LinearHead
-
-        return LinearHead(encoder, len(self.labels), generator, self.pooling)
 
     def lines(
         self, examples: Sequence[LabelExample], features: Features, outputs: Sequence[Outputs]
@@ -101,7 +99,7 @@ class Classification(Task):
         metric = weighted.OF_LABELS[self.headline]
         return metric(*self.label_ids_of(lines), len(self.labels))
 
-    def label_ids_of(self, lines: Sequence[Line]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def label_ids_of(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
         """Gold and predicted ones."""
         ids = {label: number for number, label in enumerate(self.labels)}
         gold = np.array([ids[line["gold"]] for line in lines], dtype=np.int64)
@@ -146,14 +144,17 @@ class Classification(Task):
 
     def failure(self, runs: Sequence[Line], example: LabelExample | None) -> Failure | None:
         """Wrong by the medians of the runs' probabilities; as severe as the wrong label is sure."""
-        probabilities = medians([line["probabilities"] for line in runs])
+        columns = zip(*(line["probabilities"] for line in runs), strict=True)
+        probabilities = [statistics.median(column) for column in columns]
         severity = max(probabilities)
         predicted, gold = self.labels[probabilities.index(severity)], runs[0]["gold"]
         if predicted == gold:
             return None
         names = [self.label_names.get(label, label) for label in self.labels]
         shown = dict(zip(self.labels, names, strict=True))
-        return Failure(severity, shown[gold], shown[predicted], likeliest(names, probabilities))
+        ranked = sorted(zip(probabilities, names, strict=True), key=lambda pair: -pair[0])
+        certainty = ", ".join(f"{name}: {probability:.3f}" for probability, name in ranked[:_TOP])
+        return Failure(severity, shown[gold], shown[predicted], certainty)
 
     def constant(self, lines: Sequence[Line]) -> str | None:
         return None if super().constant(lines) is None else str(lines[0]["prediction"])
@@ -206,17 +207,10 @@ class Regression(Task):
         texts, both = [e.texts for e in examples], train and self.train_both_orders
         return encode_rows(texts, {"values": values}, tokenizer, max_length, both)
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`values` (B,), scaled; nan where there is none."""
         values = [features.labels["values"][row] for row in rows]
         return {"values": np.array(values, dtype=np.float32)}
-
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        from benchmarks.tasks.heads.linear import RegressionHead
-
-        return RegressionHead(encoder, 1, generator, self.pooling)
 
     def lines(
         self, examples: Sequence[ValueExample], features: Features, outputs: Sequence[Outputs]

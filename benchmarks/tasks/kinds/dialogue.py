@@ -8,26 +8,43 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
 from benchmarks.metrics.dialogue import State, joint_goal_acc, pooled_slot_f1, slot_micro_f1
-from benchmarks.tasks.kinds.encode import continuation_prefix, joined
-from benchmarks.tasks.mistakes import Failure, Pair, failure_of_sets, pairs_by_key
+from benchmarks.tasks.kinds.encode import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
-from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
-
-if TYPE_CHECKING:
-    from torch import Generator, nn
-
-    from benchmarks.tasks.heads.linear import Head
-
+from benchmarks.tasks.task import (
+    NOTHING,
+    Arrays,
+    Example,
+    Failure,
+    Features,
+    Line,
+    Outputs,
+    Pair,
+    Positions,
+    Task,
+    failure_of_sets,
+)
 
 GATES = ("none", "dontcare", "ptr", "yes", "no")
 GENERATED = GATES.index("ptr")
+# `clean_up_tokenization` of transformers 3.5.1, in its order
+_CLEAN_UP = (
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+)
 NONE = "none"  # the gate of a slot without value; learnt as its value as well
 
 
@@ -73,7 +90,9 @@ def value_text(ids: Sequence[int], tokenizer: Any) -> str:
     prefix = continuation_prefix(tokenizer)
     if prefix is None:
         return str(tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
-    text = joined(tokenizer.convert_ids_to_tokens(list(ids)), prefix)
+    text = " ".join(tokenizer.convert_ids_to_tokens(list(ids))).replace(f" {prefix}", "").strip()
+    for old, new in _CLEAN_UP:
+        text = text.replace(old, new)
     return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
 
 
@@ -202,9 +221,7 @@ class DialogueStateTracking(Task):
             details={"tokenizer": [tokenizer] * len(examples)},  # that of generated ids
         )
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`gates` (B, J) and `values` (B, J, K), the pieces of a value and [SEP], then [PAD]."""
         gates = np.array([features.labels["gates"][row] for row in rows], dtype=np.int64)
         values = [features.labels["values"][row] for row in rows]
@@ -214,14 +231,6 @@ class DialogueStateTracking(Task):
             for slot, value in enumerate(slots):
                 array[row, slot, : len(value)] = value
         return {"gates": gates, "values": array}
-
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        from benchmarks.tasks.heads.dialogue import SlotGenerator
-        from benchmarks.tasks.heads.linear import drawn
-
-        names = [slot.replace("-", " ") for slot in self.labels]
-        slot_ids = tokenizer(names, add_special_tokens=False)["input_ids"]
-        return drawn(lambda: SlotGenerator(encoder, slot_ids, tokenizer.pad_token_id), generator)
 
     def lines(
         self, examples: Sequence[TurnExample], features: Features, outputs: Sequence[Outputs]
@@ -259,7 +268,15 @@ class DialogueStateTracking(Task):
 
     def pairs(self, line: Line) -> list[Pair]:
         """Slots that have a value on either side, right where the values are equal."""
-        return pairs_by_key(slot_values(line["gold"]), slot_values(line["prediction"]))
+        gold, said = slot_values(line["gold"]), slot_values(line["prediction"])
+        return [
+            Pair(
+                slot if slot in gold else NOTHING,
+                slot if slot in said else NOTHING,
+                gold.get(slot) == said.get(slot),
+            )
+            for slot in dict.fromkeys([*gold, *said])
+        ]
 
     def groups(self, line: Line) -> dict[str, str]:
         """How much there is to remember."""

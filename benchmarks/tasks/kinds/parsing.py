@@ -7,7 +7,7 @@ included. The parser reads the first and the last piece of a word and the last o
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,105 +24,35 @@ from benchmarks.metrics.parsing import (
     uas_micro_f1,
 )
 from benchmarks.tasks.kinds.encode import padded
-from benchmarks.tasks.labels import LABELS
-from benchmarks.tasks.mistakes import NOTHING, Failure, Pair, listed, mostly_wrong
 from benchmarks.tasks.rows import Row, label_ids, list_field, sentence_blocks
-from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
-
-if TYPE_CHECKING:
-    from torch import Generator, nn
-
-    from benchmarks.tasks.heads.linear import Head
-
-POS_TAGS = LABELS["klue-dp-pos"]
-NO_POS = len(POS_TAGS)  # of the root and of padding
-_MAX_DIGITS = 9  # of the number of a word
-NO_WORD = -1  # head and label where there is no word, or none that could be predicted
-_COLUMNS = ("word_form", "pos", "head", "deprel")  # of a row: a list each
-
-Positions = tuple[int, int]  # of the first and the last piece of a word
-Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
-
-
-def best_heads(scores: Scores) -> NDArray[np.int64]:
-    """The best head of each word on its own, as KLUE-baseline decodes: cycles may come of it."""
-    return np.asarray(scores.argmax(axis=1), dtype=np.int64)
-
-
-def best_tree(scores: Scores) -> NDArray[np.int64]:
-    """The heads of the tree of the highest total score in which one word hangs on the root.
-
-    Chu-Liu/Edmonds; only where the best heads of the words are no such tree. Scores that are not
-    numbers (of a failed training) leave the best heads as they are.
-    """
-    heads = best_heads(scores)
-    if not len(heads) or is_tree(heads) or not np.isfinite(scores).all():
-        return heads
-    return _spanning_tree(scores)
-
-
-def is_tree(heads: NDArray[np.int64]) -> bool:
-    """Whether one word hangs on the root and all others, over others, on that one."""
-    if np.count_nonzero(heads == 0) != 1:
-        return False
-    reached = np.array([0, *heads])
-    for _ in range(len(heads)):  # every step a head further up; a cycle never gets to the root
-        reached = reached[reached]
-    return not reached.any()
-
-
-def _spanning_tree(scores: Scores) -> NDArray[np.int64]:
-    import networkx  # type: ignore[import-untyped]  # sentences are read without it
-
-    num_words = len(scores)
-    weights = scores.astype(np.float64)
-    # a second arc from the root would cost more than all the others can gain
-    weights[:, 0] -= (num_words + 1) * (np.ptp(weights) + 1.0)
-    graph = networkx.DiGraph()
-    graph.add_weighted_edges_from(
-        (head, word + 1, weights[word, head])
-        for word in range(num_words)
-        for head in range(num_words + 1)
-        if head != word + 1
-    )
-    heads = np.zeros(num_words, dtype=np.int64)
-    for head, word in networkx.maximum_spanning_arborescence(graph).edges:
-        heads[word - 1] = head
-    return heads
-
-
-def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[Positions]:
-    """First and last piece of every word, from the characters of the pieces of the sentence.
-
-    The sentence is the words with one blank between. A piece is of the word its last character
-    is of (byte-level pieces begin with the blank before a word). A word of which the tokenizer
-    leaves nothing stands at (0, 0), where the root is read.
-    """
-    ends = np.cumsum([len(word) + 1 for word in words]) - 1  # behind the last character of each
-    positions = [(0, 0)] * len(words)
-    for piece, (first, last) in enumerate(spans):
-        if last > first:  # not of [CLS] and [SEP]
-            word = int(np.searchsorted(ends, last, side="left"))
-            start, _ = positions[word]
-            positions[word] = (start or piece, piece)
-    return positions
-
-
-def num_within(positions: Sequence[Positions], max_length: int) -> int:
-    """Leading words of which the last piece stands before [SEP] in a row of `max_length` pieces."""
-    return next(
-        (n for n, (_, last) in enumerate(positions) if last > max_length - 2), len(positions)
-    )
-
-
-Metric = Callable[[Arcs, Arcs], float]
-_OFFICIAL: tuple[Metric, ...] = (las_macro_f1, uas_macro_f1, las_micro_f1, uas_micro_f1)
-_CORRECTED: tuple[Metric, ...] = (
-    las,
-    las_macro_f1_without_wrong_head_class,
-    las_macro_f1_unmerged,
+from benchmarks.tasks.task import (
+    NOTHING,
+    Arrays,
+    Example,
+    Failure,
+    Features,
+    Line,
+    Outputs,
+    Pair,
+    Positions,
+    Task,
+    listed,
+    mostly_wrong,
 )
+
+NO_WORD = -1  # head and label where there is no word, or none that could be predicted
+_MAX_DIGITS = 9  # of the number of a word
+_COLUMNS = ("word_form", "pos", "head", "deprel")  # of a row: a list each
+_OFFICIAL: tuple[Callable[[Arcs, Arcs], float], ...] = (
+    las_macro_f1,
+    uas_macro_f1,
+    las_micro_f1,
+    uas_micro_f1,
+)
+_CORRECTED = (las, las_macro_f1_without_wrong_head_class, las_macro_f1_unmerged)
 TREE = "_tree"  # ends the names of metrics of the best tree, which is not how KLUE decodes
+
+Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
 
 
 @dataclass(frozen=True)
@@ -153,6 +83,7 @@ class DependencyParsing(Task):
     row_name = "line"
     units = "words"
 
+    pos_tags: tuple[str, ...]  # the id behind them is that of the root and of padding
     use_pos: bool = True
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
@@ -181,9 +112,28 @@ class DependencyParsing(Task):
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[SentenceExample]:
-        yield SentenceExample(
-            identity, self.texts(row, place), sentence_words(row, self.labels, place, is_labelled)
-        )
+        texts = self.texts(row, place)
+        yield SentenceExample(identity, texts, self._words(row, place, is_labelled))
+
+    def _words(self, row: Row, place: str, is_labelled: bool) -> tuple[Word, ...]:
+        forms, tags = (list_field(row, name, place) for name in _COLUMNS[:2])
+        heads, deprels = [None] * len(forms), [None] * len(forms)
+        if is_labelled:
+            heads, deprels = (list_field(row, name, place) for name in _COLUMNS[2:])
+            label_ids(deprels, self.labels, f"{place}: deprel")
+        if len({len(column) for column in (forms, tags, heads, deprels)}) > 1:
+            raise ValueError(
+                f"{place}: {len(forms)} words have {len(tags)} tags, {len(heads)} heads"
+            )
+        words = []
+        for form, tag, head, label in zip(forms, tags, heads, deprels, strict=True):
+            pos = str(tag).split("+")[-1]
+            if pos not in self.pos_tags:
+                known = ", ".join(self.pos_tags)
+                raise ValueError(f"{place}: unknown POS tag {pos!r} (allowed: {known})")
+            number = None if head is None else _head_number(head, len(forms), place)
+            words.append(Word(form, pos, number, label))
+        return tuple(words)
 
     def featurize(
         self, examples: Sequence[SentenceExample], tokenizer: Any, max_length: int, train: bool
@@ -195,42 +145,36 @@ class DependencyParsing(Task):
             return_token_type_ids=True,
             verbose=False,
         )
-        labels: dict[str, list[Any]] = {
-            name: [] for name in ("first", "last", "pos", "heads", "arc_labels")
-        }
-        input_ids, num_truncated = [], 0
-        columns = zip(encoded["input_ids"], encoded["offset_mapping"], examples, strict=True)
-        for ids, spans, example in columns:
-            words = example.words
-            positions = word_positions([word.form for word in words], spans)
-            positions = positions[: num_within(positions, max_length)]
-            num_truncated += len(ids) > max_length
-            input_ids.append(_cut(ids, max_length))
-            labels["first"].append([first for first, _ in positions])
-            labels["last"].append([last for _, last in positions])
-            kept = words[: len(positions)]
-            labels["pos"].append([NO_POS, *(POS_TAGS.index(word.pos) for word in kept)])
-            heads = [_head_within(word, len(kept)) for word in kept]
+        names = ("first", "last", "pos", "heads", "arc_labels")
+        labels: dict[str, list[Any]] = {name: [] for name in names}
+        for spans, example in zip(encoded["offset_mapping"], examples, strict=True):
+            places = word_positions([word.form for word in example.words], spans)
+            # up to the first word of which the last piece does not stand before [SEP]
+            cut = (n for n, (_, last) in enumerate(places) if last > max_length - 2)
+            num_kept = next(cut, len(places))
+            kept = example.words[:num_kept]
+            heads = [
+                NO_WORD if word.head is None or word.head > num_kept else word.head for word in kept
+            ]
+            arc_labels = [
+                NO_WORD if head == NO_WORD or word.label is None else self.labels.index(word.label)
+                for head, word in zip(heads, kept, strict=True)
+            ]
+            labels["first"].append([first for first, _ in places[:num_kept]])
+            labels["last"].append([last for _, last in places[:num_kept]])
+            tags = [self.pos_tags.index(word.pos) for word in kept]
+            labels["pos"].append([len(self.pos_tags), *tags])
             labels["heads"].append(heads)
-            labels["arc_labels"].append(
-                [
-                    NO_WORD
-                    if head == NO_WORD or word.label is None
-                    else self.labels.index(word.label)
-                    for head, word in zip(heads, kept, strict=True)
-                ]
-            )
+            labels["arc_labels"].append(arc_labels)
         return Features(
-            input_ids=input_ids,
+            input_ids=[_cut(ids, max_length) for ids in encoded["input_ids"]],
             token_type_ids=[_cut(ids, max_length) for ids in encoded["token_type_ids"]],
             example_of=np.arange(len(examples)),
             labels=labels,
-            num_truncated=num_truncated,
+            num_truncated=sum(len(ids) > max_length for ids in encoded["input_ids"]),
         )
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`first`, `last`, `heads`, `arc_labels` (B, W), `pos` (B, W + 1) and `num_words` (B,)."""
         found = {name: [values[row] for row in rows] for name, values in features.labels.items()}
         num_words = [len(row) for row in found["heads"]]
@@ -239,16 +183,8 @@ class DependencyParsing(Task):
         arrays = {
             name: padded(found[name], width, value, np.int64) for name, value in fillings.items()
         }
-        arrays["pos"] = padded(found["pos"], width + 1, NO_POS, np.int64)
+        arrays["pos"] = padded(found["pos"], width + 1, len(self.pos_tags), np.int64)
         return arrays | {"num_words": np.array(num_words, dtype=np.int64)}
-
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        """The parser of KLUE-baseline, of its size whatever the encoder's."""
-        from benchmarks.tasks.heads.linear import drawn
-        from benchmarks.tasks.heads.parsing import Parser
-
-        config: Any = encoder.config
-        return drawn(lambda: Parser(config.hidden_size, len(self.labels), self.use_pos), generator)
 
     def lines(
         self, examples: Sequence[SentenceExample], features: Features, outputs: Sequence[Outputs]
@@ -272,7 +208,7 @@ class DependencyParsing(Task):
             )
         return found
 
-    def _arcs(self, heads: NDArray[np.int64], output: Outputs, num_words: int) -> dict[str, Any]:
+    def _arcs(self, heads: Positions, output: Outputs, num_words: int) -> dict[str, Any]:
         ids = output["best_labels"][np.arange(len(heads)), heads]
         num_cut = num_words - len(heads)
         return {
@@ -313,13 +249,13 @@ class DependencyParsing(Task):
 
         A word that was cut off has no predicted label.
         """
-        gold, predicted = line["gold"], line["prediction"]
-        columns = zip(
-            gold["labels"], predicted["labels"], gold["heads"], predicted["heads"], strict=True
+        gold, found = (
+            list(zip(line[side]["labels"], line[side]["heads"], strict=True))
+            for side in ("gold", "prediction")
         )
         return [
-            Pair(label, said or NOTHING, (label, head) == (said, place))
-            for label, said, head, place in columns
+            Pair(right[0], said[0] or NOTHING, right == said)
+            for right, said in zip(gold, found, strict=True)
         ]
 
     def failure(self, runs: Sequence[Line], example: SentenceExample | None) -> Failure | None:
@@ -359,32 +295,13 @@ class DependencyParsing(Task):
         return None
 
 
-def sentence_words(
-    row: Row, labels: Sequence[str], place: str, is_labelled: bool
-) -> tuple[Word, ...]:
-    """The words of a row, which has a list a column; `ValueError` names `place`."""
-    forms, tags = (list_field(row, name, place) for name in _COLUMNS[:2])
-    heads, deprels = [None] * len(forms), [None] * len(forms)
-    if is_labelled:
-        heads, deprels = (list_field(row, name, place) for name in _COLUMNS[2:])
-        label_ids(deprels, labels, f"{place}: deprel")
-    if len({len(column) for column in (forms, tags, heads, deprels)}) > 1:
-        raise ValueError(f"{place}: {len(forms)} words have {len(tags)} tags, {len(heads)} heads")
-    words = []
-    for form, tag, head, label in zip(forms, tags, heads, deprels, strict=True):
-        pos = str(tag).split("+")[-1]
-        if pos not in POS_TAGS:
-            raise ValueError(f"{place}: unknown POS tag {pos!r} (allowed: {', '.join(POS_TAGS)})")
-        number = None
-        if head is not None:
-            digits = str(head)
-            if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
-                raise ValueError(f"{place}: HEAD is {head!r:.80}, not the number of a word")
-            number = int(digits)
-            if number > len(forms):
-                raise ValueError(f"{place}: head {number} in a sentence of {len(forms)} words")
-        words.append(Word(form, pos, number, label))
-    return tuple(words)
+def _head_number(head: Any, num_words: int, place: str) -> int:
+    digits = str(head)
+    if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
+        raise ValueError(f"{place}: HEAD is {head!r:.80}, not the number of a word")
+    if int(digits) > num_words:
+        raise ValueError(f"{place}: head {int(digits)} in a sentence of {num_words} words")
+    return int(digits)
 
 
 def _cut(values: Sequence[int], max_length: int) -> NDArray[np.int32]:
@@ -393,5 +310,61 @@ def _cut(values: Sequence[int], max_length: int) -> NDArray[np.int32]:
     return np.array(fitting, dtype=np.int32)
 
 
-def _head_within(word: Word, num_words: int) -> int:
-    return NO_WORD if word.head is None or word.head > num_words else word.head
+def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """First and last piece of every word, from the characters of the pieces of the sentence.
+
+    The sentence is the words with one blank between. A piece is of the word its last character
+    is of (byte-level pieces begin with the blank before a word). A word of which the tokenizer
+    leaves nothing stands at (0, 0), where the root is read.
+    """
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1  # behind the last character of each
+    positions = [(0, 0)] * len(words)
+    for piece, (first, last) in enumerate(spans):
+        if last > first:  # not of [CLS] and [SEP]
+            word = int(np.searchsorted(ends, last, side="left"))
+            start, _ = positions[word]
+            positions[word] = (start or piece, piece)
+    return positions
+
+
+def best_heads(scores: Scores) -> Positions:
+    """The best head of each word on its own, as KLUE-baseline decodes: cycles may come of it."""
+    return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+
+
+def best_tree(scores: Scores) -> Positions:
+    """The heads of the tree of the highest total score in which one word hangs on the root.
+
+    Chu-Liu/Edmonds; only where the best heads of the words are no such tree. Scores that are not
+    numbers (of a failed training) leave the best heads as they are.
+    """
+    heads = best_heads(scores)
+    if not len(heads) or is_tree(heads) or not np.isfinite(scores).all():
+        return heads
+    import networkx  # type: ignore[import-untyped]  # sentences are read without it
+
+    num_words = len(scores)
+    weights = scores.astype(np.float64)
+    # a second arc from the root would cost more than all the others can gain
+    weights[:, 0] -= (num_words + 1) * (np.ptp(weights) + 1.0)
+    graph = networkx.DiGraph()
+    graph.add_weighted_edges_from(
+        (head, word + 1, weights[word, head])
+        for word in range(num_words)
+        for head in range(num_words + 1)
+        if head != word + 1
+    )
+    heads = np.zeros(num_words, dtype=np.int64)
+    for head, word in networkx.maximum_spanning_arborescence(graph).edges:
+        heads[word - 1] = head
+    return heads
+
+
+def is_tree(heads: Positions) -> bool:
+    """Whether one word hangs on the root and all others, over others, on that one."""
+    if np.count_nonzero(heads == 0) != 1:
+        return False
+    reached = np.array([0, *heads])
+    for _ in range(len(heads)):  # every step a head further up; a cycle never gets to the root
+        reached = reached[reached]
+    return not reached.any()

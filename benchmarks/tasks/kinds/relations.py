@@ -17,13 +17,15 @@ from benchmarks.metrics.classification import (
     micro_f1,
 )
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
-from benchmarks.tasks.kinds.encode import WORD_START, continuation_prefix, starts_words
+from benchmarks.tasks.kinds.encode import continuation_prefix
 from benchmarks.tasks.rows import Row
 from benchmarks.tasks.task import Example, Features, Line
 
 SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
 MARKERS = (*SUBJECT, *OBJECT)  # in the order in which they become tokens
+
+WORD_START = "▁"  # sentencepiece: stands in place of the blank before a word
 
 Span = tuple[int, int]  # the first and the last character of an entity
 
@@ -72,7 +74,9 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     Raises `ValueError` for a text that ends in a closing marker (IndexError in the official code).
     """
     found = list(pieces)
-    prefix, has_word_starts = continuation_prefix(tokenizer), starts_words(tokenizer)
+    prefix = continuation_prefix(tokenizer)
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    has_word_starts = type(model).__name__ == "Unigram"  # as XLM-R and others of sentencepiece
     for marker in (SUBJECT[1], OBJECT[1]):
         behind = text.find(marker) + len(marker)
         if behind >= len(text):

@@ -1,51 +1,47 @@
 """Questions whose answer is a piece of a context: SQuAD, KorQuAD, XQuAD and KLUE-MRC.
 
-A long context has a row a window; the windows of a question are put together again by the official
-post-processing (`spans_decode`), and the answer is the text of the context between the first
-character of its first piece and the last of its last. The official code goes from pieces back to
-words by comparing texts, which is the same wherever it finds the pieces again.
+A long context has a row a window, cut as google-research/electra finetune/qa/qa_tasks.py
+`featurize` does, on the offsets of any fast tokenizer in place of words split at blanks. From the
+scores of starts and ends to an answer goes the official post-processing: ELECTRA's (qa_metrics.py
+`write_predictions`) or that of `transformers` 3.5.1 (squad_metrics.py
+`compute_predictions_logits`), which KLUE-baseline calls. Both rank the spans of all windows of a
+question by start score + end score and keep each text once; they differ in where "no answer"
+stands. The answer is the text of the context between the first character of its first piece and
+the last of its last; the official code goes back to words by comparing texts, which is the same
+wherever it finds the pieces again.
 """
 
 import json
 import math
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import klue_mrc, korquad, squad, weighted
-from benchmarks.tasks.kinds.spans_decode import (
-    Answer,
-    Window,
-    electra_answer,
-    klue_answer,
-    spans_of_beam,
-    spans_of_logits,
-)
-from benchmarks.tasks.kinds.spans_features import (
-    GoldAnswer,
-    QuestionExample,
-    fitted_lengths,
-    row_arrays,
-    window_rows,
-)
-from benchmarks.tasks.mistakes import Failure, Pair, mostly_wrong
 from benchmarks.tasks.rows import Row, list_field, text_field
-from benchmarks.tasks.task import Features, Line, Outputs, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Example,
+    Failure,
+    Features,
+    Line,
+    Outputs,
+    Pair,
+    Positions,
+    Task,
+    mostly_wrong,
+)
 from electrify.stage.folder import write_text
 from electrify.storage.files import read_json
 from electrify.system.progress import warn
-
-if TYPE_CHECKING:
-    from torch import Generator, nn
-
-    from benchmarks.tasks.heads.linear import Head
-
 
 Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
 NO_ANSWER = "no answer"
@@ -58,6 +54,39 @@ _NORMALIZE: dict[Scorer, Callable[[str], str]] = {
     "korquad-1.0": korquad.normalize_answer,
 }
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
+# Below this length of rows the stride shrinks with it; the official 128 holds at BERT's 384,
+# ELECTRA's 512 and KLUE's 510.
+FULL_LENGTH = 384
+MIN_LENGTH = 16  # below this hardly a question fits, let alone a context
+NO_SPAN = "empty"  # the official answer where a question has no valid span at all
+
+
+class GoldAnswer(NamedTuple):
+    """An answer as it stands in the context."""
+
+    text: str
+    start: int  # character
+
+
+@dataclass(frozen=True)
+class QuestionExample(Example):
+    """A question; `texts` are the context and the question, so that a split goes by contexts.
+
+    `answers` are empty where there is none in the context, and None where they are not known.
+    """
+
+    answers: tuple[GoldAnswer, ...] | None = None
+    question_type: int | None = None  # KLUE-MRC: 1, 2 or 3
+
+    @property
+    def context(self) -> str:
+        """What the answer is looked for in."""
+        return self.texts[0]
+
+    @property
+    def question(self) -> str:
+        """What is asked."""
+        return self.texts[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,20 +163,19 @@ class Spans(Task):
             )
         return features
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
-        """`start`, `end` and `impossible` (B,), and `answer_mask` (B, T): where they may be."""
-        return row_arrays(features, rows, length)
-
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        """The head that is set, with a classifier only where questions may have no answer."""
-        from benchmarks.tasks.heads.spans import JointHead, SpanHead
-
-        if self.head == "span":
-            return SpanHead(encoder, generator)
-        weight = self.answerable_weight if self.has_unanswerable else None
-        return JointHead(encoder, generator, self.beam_size, weight)
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
+        """`start`, `end` and `impossible` (B,), and `answer_mask` (B, T), where they may be: in the
+        context and at the first position."""
+        mask = np.zeros((len(rows), length), dtype=np.bool_)
+        mask[:, 0] = True
+        for position, row in enumerate(rows):
+            first = features.details["first"][row]
+            mask[position, first : first + len(features.details["offsets"][row])] = True
+        labels = {
+            name: np.array([values[row] for row in rows], dtype=np.int64)
+            for name, values in features.labels.items()
+        }
+        return {**labels, "answer_mask": mask}
 
     def lines(
         self, examples: Sequence[QuestionExample], features: Features, outputs: Sequence[Outputs]
@@ -165,7 +193,7 @@ class Spans(Task):
             for number, example in enumerate(examples)
         ]
 
-    def _line(self, example: QuestionExample, answer: Answer) -> Line:
+    def _line(self, example: QuestionExample, answer: "Answer") -> Line:
         gold = None if example.answers is None else [found.text for found in example.answers]
         line: Line = {"id": example.id, "gold": gold, "prediction": answer.text}
         if answer.null_odds is not None:
@@ -184,18 +212,11 @@ class Spans(Task):
         features: Features,
         outputs: Sequence[Outputs],
         rows: list[int],
-    ) -> Answer:
+    ) -> "Answer":
         details = features.details
         windows = [Window(details["first"][row], details["is_max_context"][row]) for row in rows]
         offsets = [details["offsets"][row] for row in rows]
-        # as the row alone would be: behind it there is the padding of its batch
-        found = [
-            {
-                name: value[: len(features.input_ids[row])] if name.endswith("_logits") else value
-                for name, value in outputs[row].items()
-            }
-            for row in rows
-        ]
+        found = [outputs[row] for row in rows]
 
         def text_of(window: int, start: int, end: int) -> str:
             first = windows[window].first
@@ -203,15 +224,10 @@ class Spans(Task):
             return example.context[begin:behind].strip()
 
         if self.head == "joint":
+            names = ("start_index", "end_index", "start_log_probs", "end_log_probs")
             tables = [
                 spans_of_beam(
-                    window,
-                    number,
-                    output["start_index"],
-                    output["end_index"],
-                    output["start_log_probs"],
-                    output["end_log_probs"],
-                    self.max_answer_length,
+                    window, number, *(output[name] for name in names), self.max_answer_length
                 )
                 for number, (window, output) in enumerate(zip(windows, found, strict=True))
             ]
@@ -221,21 +237,19 @@ class Spans(Task):
             return electra_answer(
                 tables, text_of, self.n_best_size, odds, null_scores_are_odds=True
             )
-        tables = [
-            spans_of_logits(
-                window,
-                number,
-                output["start_logits"],
-                output["end_logits"],
-                self.n_best_size,
-                self.max_answer_length,
-            )
-            for number, (window, output) in enumerate(zip(windows, found, strict=True))
+        # as the row alone would be: behind it there is the padding of its batch
+        logits = [
+            [output[f"{side}_logits"][: len(features.input_ids[row])] for side in ("start", "end")]
+            for row, output in zip(rows, found, strict=True)
         ]
-        nulls = None
-        if self.has_unanswerable:
-            nulls = [(float(o["start_logits"][0]), float(o["end_logits"][0])) for o in found]
-        return klue_answer(tables, text_of, self.n_best_size, nulls)
+        tables = [
+            spans_of_logits(window, number, *of_window, self.n_best_size, self.max_answer_length)
+            for number, (window, of_window) in enumerate(zip(windows, logits, strict=True))
+        ]
+        nulls = [(float(start[0]), float(end[0])) for start, end in logits]
+        return klue_answer(
+            tables, text_of, self.n_best_size, nulls if self.has_unanswerable else None
+        )
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """Every value of the task's official script, and corrected ones beside."""
@@ -306,20 +320,6 @@ class Spans(Task):
         ]
 
 
-# a line with an answer and one without: by their scores the names of all metrics are known
-_ONE_OF_EACH: Sequence[Line] = [
-    {
-        "id": str(number),
-        "gold": gold,
-        "prediction": "a",
-        "answer": "a",
-        "null_odds": 0.0,
-        "question_type": 1,
-    }
-    for number, gold in enumerate([["a"], []])
-]
-
-
 def _gold_answers(row: Row, place: str) -> tuple[GoldAnswer, ...]:
     """Of a file a list of answers, of the hub a list a field."""
     found = row.get("answers")
@@ -337,25 +337,11 @@ def _gold_answers(row: Row, place: str) -> tuple[GoldAnswer, ...]:
     return () if row.get("is_impossible") else tuple(answers)
 
 
-def write_squad_files(lines: Sequence[Line], folder: Path, with_odds: bool) -> list[Path]:
-    """Write `predictions.json`, and `null_odds.json` for a script that reads it; give their paths.
-
-    Both map question ids. With odds the predictions are texts throughout, and the official script
-    of SQuAD 2.0 is to be given the threshold: `--na-prob-file null_odds.json --na-prob-thresh T`.
-    Without them, as KLUE-MRC's script wants it, "" stands where the threshold says "no answer".
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    text = "answer" if with_odds else "prediction"
-    contents: dict[str, dict[str, Any]] = {
-        "predictions.json": {line["id"]: line[text] for line in lines}
-    }
-    if with_odds:
-        contents["null_odds.json"] = {line["id"]: line["null_odds"] for line in lines}
-    paths = []
-    for name, content in contents.items():
-        paths.append(folder / name)
-        write_text(paths[-1], json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    return paths
+# a line with an answer and one without: by their scores the names of all metrics are known
+_ONE_OF_EACH: Sequence[Line] = [
+    {"id": n, "gold": gold, "prediction": "a", "answer": "a", "null_odds": 0.0, "question_type": 1}
+    for n, gold in (("0", ["a"]), ("1", []))
+]
 
 
 def _certainty(line: Line) -> float:
@@ -365,3 +351,414 @@ def _certainty(line: Line) -> float:
         return 1 / (1 + math.exp(-max(-500.0, odds)))
     found = (share for text, share in line["n_best"] if text == line["prediction"])
     return float(next(found, 0.0))
+
+
+def write_squad_files(lines: Sequence[Line], folder: Path, with_odds: bool) -> list[Path]:
+    """Write `predictions.json`, and `null_odds.json` for a script that reads it; give their paths.
+
+    Both map question ids. With odds the predictions are texts throughout, and the official script
+    of SQuAD 2.0 is to be given the threshold: `--na-prob-file null_odds.json --na-prob-thresh T`.
+    Without them, as KLUE-MRC's script wants it, "" stands where the threshold says "no answer".
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "answer" if with_odds else "prediction"
+    fields = {"predictions.json": text} | ({"null_odds.json": "null_odds"} if with_odds else {})
+    for name, field in fields.items():
+        content = {line["id"]: line[field] for line in lines}
+        write_text(folder / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    return [folder / name for name in fields]
+
+
+# contexts to windows
+
+
+class Lengths(NamedTuple):
+    """How rows are cut, in pieces."""
+
+    row: int  # special tokens included
+    question: int  # what is longer is cut off at the end
+    stride: int  # from the start of one window to the start of the next
+
+
+def fitted_lengths(max_length: int, question: int, stride: int) -> Lengths:
+    """The task's lengths at rows of `max_length` pieces; below `FULL_LENGTH` the stride shrinks.
+
+    In proportion, so that the windows of an encoder of 128 positions overlap as those of 384 do.
+    Raises `ValueError` below `MIN_LENGTH`.
+    """
+    if max_length < MIN_LENGTH:
+        raise ValueError(
+            f"rows of {max_length} tokens cannot hold a question and a part of its context; "
+            f"give at least {MIN_LENGTH}"
+        )
+    fitted_stride = stride * min(max_length, FULL_LENGTH) // FULL_LENGTH
+    # a question is cut only where it would leave less than half of the row to the context
+    return Lengths(max_length, min(question, max_length // 2), max(1, fitted_stride))
+
+
+class PairTemplate(NamedTuple):
+    """The special tokens that a tokenizer puts around the two texts of a pair."""
+
+    before: list[int]  # ids
+    between: list[int]
+    behind: list[int]
+    types: list[int]  # token types of: before, first text, between, second text, behind
+
+    def join(
+        self, question: NDArray[np.int32], context: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Ids and token types of one row, each (T,)."""
+        parts = (self.before, question, self.between, context, self.behind)
+        ids = np.concatenate([np.asarray(part, dtype=np.int32) for part in parts])
+        types = np.repeat(np.asarray(self.types, dtype=np.int32), [len(part) for part in parts])
+        return ids, types
+
+
+def pair_template(tokenizer: Any) -> PairTemplate:
+    """Read from an encoded pair, so that every model kind is served.
+
+    Raises `ValueError` for a tokenizer without offsets, or one that begins a pair without a special
+    token: the first position is where heads say that there is no answer.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"{type(tokenizer).__name__} gives no character offsets, which reading comprehension "
+            "needs; use a model with a fast tokenizer (tokenizer.json)"
+        )
+    encoded = tokenizer("0", "0", return_token_type_ids=True)
+    sides = encoded.sequence_ids(0)
+    if not sides or sides[0] is not None or 0 not in sides or 1 not in sides:
+        raise ValueError(
+            f"{type(tokenizer).__name__} encodes a pair as {sides} (None: a special token); "
+            "needed: a special token, the question, special tokens, the context"
+        )
+    first, second = ([n for n, side in enumerate(sides) if side == text] for text in (0, 1))
+    cuts = (0, first[0], first[-1] + 1, second[0], second[-1] + 1, len(sides))
+    before, _, between, _, behind = (encoded["input_ids"][a:b] for a, b in pairwise(cuts))
+    types = [encoded["token_type_ids"][a] if a < b else 0 for a, b in pairwise(cuts)]
+    return PairTemplate(before, between, behind, types)
+
+
+class Pieces(NamedTuple):
+    """A text in pieces, without special tokens."""
+
+    ids: NDArray[np.int32]  # (n,)
+    offsets: NDArray[np.int32]  # (n, 2): first character of each piece, and behind its last
+
+
+def split_texts(texts: Sequence[str], tokenizer: Any) -> dict[str, Pieces]:
+    """Each different text in pieces; a context of five questions is split once."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    encoded = tokenizer(
+        distinct,
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,
+    )
+    columns = zip(distinct, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    return {
+        text: Pieces(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
+        for text, ids, offsets in columns
+    }
+
+
+def window_bounds(num_pieces: int, room: int, stride: int) -> list[tuple[int, int]]:
+    """First piece and one behind the last of each window of at most `room` pieces of a context.
+
+    Starts are `stride` pieces apart (the `doc_stride` of ELECTRA and KLUE; in the later run_qa.py
+    of `transformers` that is the overlap), but no piece is left out where a window is shorter than
+    that. The last window is the first one that reaches the end. Of no pieces there is one empty
+    window.
+    """
+    bounds = [(0, min(room, num_pieces))]
+    while bounds[-1][1] < num_pieces:
+        start = bounds[-1][0] + min(room, stride)
+        bounds.append((start, min(start + room, num_pieces)))
+    return bounds
+
+
+def max_context(bounds: Sequence[tuple[int, int]]) -> list[NDArray[np.bool_]]:
+    """By window, which of its pieces have their largest context there.
+
+    The context of a piece is the smaller number of pieces on its two sides, plus .01 of the
+    window's length; of equal ones the first window has it.
+    """
+    num_pieces = bounds[-1][1]
+    best = np.full(num_pieces, -1.0)
+    owner = np.zeros(num_pieces, dtype=np.int64)
+    for number, (start, end) in enumerate(bounds):
+        position = np.arange(start, end)
+        context = np.minimum(position - start, end - 1 - position) + 0.01 * (end - start)
+        better = context > best[start:end]
+        best[start:end][better] = context[better]
+        owner[start:end][better] = number
+    return [owner[start:end] == number for number, (start, end) in enumerate(bounds)]
+
+
+def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
+    """The characters of an answer: first, and behind the last; white space at its ends left out.
+
+    Where the text does not stand at `start` (escaped characters shift the starts of some sets), the
+    nearest place is taken; None if it stands nowhere. The official code leaves such a question out
+    of training at once.
+    """
+    kept = text.strip()
+    if not kept:
+        return None
+    start += len(text) - len(text.lstrip())
+    if not context.startswith(kept, start):
+        places = [match.start() for match in re.finditer(f"(?={re.escape(kept)})", context)]
+        if not places:
+            return None
+        start = min(places, key=lambda place: abs(place - start))
+    return start, start + len(kept)
+
+
+def answer_pieces(offsets: NDArray[np.int32], start: int, end: int) -> tuple[int, int] | None:
+    """First and last piece that touch the characters from `start` to before `end`; None if none."""
+    touching = (offsets[:, 1] > start) & (offsets[:, 0] < end) & (offsets[:, 1] > offsets[:, 0])
+    found = np.flatnonzero(touching)
+    return (int(found[0]), int(found[-1])) if len(found) else None
+
+
+def window_rows(
+    questions: Sequence[QuestionExample], tokenizer: Any, lengths: Lengths, train: bool
+) -> tuple[Features, int]:
+    """Rows of all windows, and how many questions have none: their answer could not be found.
+
+    Labels: `start` and `end`, the positions in the row of the first gold answer's first and last
+    piece, both 0 where the window does not hold it whole; `impossible`, whether the question has no
+    answer at all, in every window. Details: `first`, the position where the context begins,
+    `offsets` (n, 2) of its pieces and whether each `is_max_context`. For predicting (not `train`)
+    no answer is looked for and no question left out.
+    """
+    template = pair_template(tokenizer)
+    num_special = len(template.before) + len(template.between) + len(template.behind)
+    contexts = split_texts([question.context for question in questions], tokenizer)
+    asked = split_texts([question.question for question in questions], tokenizer)
+    rows: dict[str, list[Any]] = defaultdict(list)
+    num_cut, num_lost = 0, 0
+    for number, question in enumerate(questions):
+        context, ids = contexts[question.context], asked[question.question].ids
+        num_cut += len(ids) > lengths.question
+        ids = ids[: lengths.question]
+        place = _answer_place(question, context.offsets) if train else None
+        if train and question.answers and place is None:
+            num_lost += 1
+            continue
+        bounds = window_bounds(
+            len(context.ids), lengths.row - num_special - len(ids), lengths.stride
+        )
+        first = len(template.before) + len(ids) + len(template.between)
+        for (start, end), is_max in zip(bounds, max_context(bounds), strict=True):
+            row_ids, types = template.join(ids, context.ids[start:end])
+            answer = (0, 0)
+            if place is not None and start <= place[0] and place[1] < end:
+                answer = (place[0] - start + first, place[1] - start + first)
+            rows["ids"].append(row_ids)
+            rows["types"].append(types)
+            rows["example"].append(number)
+            rows["start"].append(answer[0])
+            rows["end"].append(answer[1])
+            rows["impossible"].append(not question.answers)
+            rows["first"].append(first)
+            rows["offsets"].append(context.offsets[start:end])
+            rows["is_max_context"].append(is_max)
+    features = Features(
+        input_ids=rows["ids"],
+        token_type_ids=rows["types"],
+        example_of=np.array(rows["example"], dtype=np.int64),
+        labels={name: rows[name] for name in ("start", "end", "impossible")},
+        num_truncated=num_cut,
+        details={name: rows[name] for name in ("first", "offsets", "is_max_context")},
+    )
+    return features, num_lost
+
+
+def _answer_place(question: QuestionExample, offsets: NDArray[np.int32]) -> tuple[int, int] | None:
+    """First and last piece of the first gold answer, on which all official codes train."""
+    if not question.answers:
+        return None
+    characters = find_answer(question.context, *question.answers[0])
+    return characters and answer_pieces(offsets, *characters)
+
+
+# scores of starts and ends to answers
+
+Scores = NDArray[np.floating[Any]]
+TextOf = Callable[[int, int, int], str]  # window, positions of first and last piece -> answer text
+
+
+class Window(NamedTuple):
+    """Where the context stands in a row of pieces."""
+
+    first: int  # position of the first piece of the context; at least 1
+    # of each piece of the context: no other window has more context around it
+    is_max_context: NDArray[np.bool_]
+
+
+class Candidate(NamedTuple):
+    """A text that may be the answer."""
+
+    text: str
+    start_score: float
+    end_score: float
+
+    @property
+    def score(self) -> float:
+        """What candidates are ranked by."""
+        return self.start_score + self.end_score
+
+
+class SpanTable(NamedTuple):
+    """Spans of a question, one an element; position 0 for both ends says "no answer"."""
+
+    window: NDArray[Any]  # its number
+    start: NDArray[Any]  # position in the row
+    end: NDArray[Any]  # position of the last piece
+    start_score: NDArray[Any]
+    end_score: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a question is answered with, if it is.
+
+    `null_odds` is the higher, the less there is an answer; None where every question has one.
+    """
+
+    text: str
+    null_odds: float | None
+    n_best: list[Candidate]
+
+    @property
+    def probabilities(self) -> list[float]:
+        """Softmax over the scores of `n_best`."""
+        scores = [candidate.score for candidate in self.n_best]
+        weights = [math.exp(score - max(scores)) for score in scores]
+        return [weight / sum(weights) for weight in weights]
+
+
+def spans_of_logits(
+    window: Window,
+    number: int,
+    start_logits: Scores,
+    end_logits: Scores,
+    n_best_size: int,
+    max_answer_length: int,
+) -> SpanTable:
+    """Each of the best starts with each of the best ends of window `number`, if the span is valid.
+
+    Valid is a span within the context, of at most `max_answer_length` pieces, whose start (and only
+    that) has its largest context in this window. `logits` are (T,).
+    """
+    starts, ends = (best_positions(logits, n_best_size) for logits in (start_logits, end_logits))
+    every = (len(starts), 1)
+    scores = start_logits[starts], np.tile(end_logits[ends], every)
+    return spans_of_beam(window, number, starts, np.tile(ends, every), *scores, max_answer_length)
+
+
+def spans_of_beam(
+    window: Window,
+    number: int,
+    starts: NDArray[np.integer[Any]],
+    ends: NDArray[np.integer[Any]],
+    start_scores: Scores,
+    end_scores: Scores,
+    max_answer_length: int,
+) -> SpanTable:
+    """The valid spans (see `spans_of_logits`) of a beam of starts (K,) with ends of each (K, L)."""
+    first, behind = window.first, window.first + len(window.is_max_context)
+    may_start = (starts >= first) & (starts < behind)
+    may_start[may_start] = window.is_max_context[starts[may_start] - first]
+    lengths = ends - starts[:, None] + 1
+    valid = may_start[:, None] & (ends < behind) & (lengths >= 1) & (lengths <= max_answer_length)
+    row, column = np.nonzero(valid)  # in the order of starts, then of ends
+    return SpanTable(
+        window=np.full(len(row), number),
+        start=starts[row].astype(np.int64),
+        end=ends[row, column].astype(np.int64),
+        start_score=start_scores[row],
+        end_score=end_scores[row, column],
+    )
+
+
+def best_positions(scores: Scores, count: int) -> Positions:
+    """Positions of the highest scores, the highest first; of equal ones the first comes first."""
+    return np.argsort(-np.asarray(scores), kind="stable")[:count]
+
+
+def electra_answer(
+    tables: Sequence[SpanTable],
+    text_of: TextOf,
+    n_best_size: int,
+    null_scores: Sequence[float] | None,
+    null_scores_are_odds: bool,
+) -> Answer:
+    """The best span of a question by ELECTRA's rules.
+
+    `tables` hold the spans of its windows, `null_scores` the score of "no answer" of each window,
+    of which the lowest stands for the question; None where every question has an answer. They are
+    the odds themselves (of an answerability classifier), or the logits of "no answer", which the
+    score of the best text is taken from. The text is never "": the threshold on the odds decides.
+    """
+    candidates = _distinct(tables, text_of, n_best_size) or [Candidate(NO_SPAN, 0.0, 0.0)]
+    if null_scores is None:
+        return Answer(candidates[0].text, None, candidates)
+    best, null_odds = _best_text(candidates), min(null_scores)
+    if not null_scores_are_odds:
+        null_odds = null_odds - best.start_score - best.end_score
+    return Answer(best.text, null_odds, candidates)
+
+
+def klue_answer(
+    tables: Sequence[SpanTable],
+    text_of: TextOf,
+    n_best_size: int,
+    null_logits: Sequence[tuple[float, float]] | None,
+) -> Answer:
+    """The best span of a question by the rules of `transformers` 3.5.1, as KLUE-MRC has them.
+
+    "No answer" is one of the candidates, with the logits that the first position has as start and
+    as end in the window where their sum is lowest; `null_logits` holds them by window, None where
+    every question has an answer. KLUE answers "" where `null_odds` > 0.
+    """
+    if null_logits is None:
+        return electra_answer(tables, text_of, n_best_size, None, null_scores_are_odds=False)
+    null = Candidate("", *min(null_logits, key=sum))
+    columns = (0, 0, 0, null.start_score, null.end_score)
+    no_answer = SpanTable(*(np.array([value]) for value in columns))
+    candidates = _distinct([*tables, no_answer], text_of, n_best_size)
+    if all(candidate.text for candidate in candidates):
+        candidates.append(null)
+    if len(candidates) == 1:
+        candidates.insert(0, Candidate(NO_SPAN, 0.0, 0.0))
+    best = _best_text(candidates)
+    return Answer(best.text, null.score - best.start_score - best.end_score, candidates)
+
+
+def _distinct(tables: Sequence[SpanTable], text_of: TextOf, count: int) -> list[Candidate]:
+    """The first `count` candidates of different text, the best first, of equal ones that of the
+    first window, start and end; "no answer" is one even beside another ""."""
+    spans = SpanTable(*(np.concatenate(column) for column in zip(*tables, strict=True)))
+    order = best_positions(spans.start_score + spans.end_score, len(spans.start))
+    ranked = (column[order] for column in spans)
+    seen: set[str] = set()
+    candidates: list[Candidate] = []
+    for window, start, end, start_score, end_score in zip(*ranked, strict=True):
+        if len(candidates) >= count:
+            break
+        text = text_of(int(window), int(start), int(end)) if start else ""
+        if start and text in seen:
+            continue
+        seen.add(text)
+        candidates.append(Candidate(text, float(start_score), float(end_score)))
+    return candidates
+
+
+def _best_text(candidates: Sequence[Candidate]) -> Candidate:
+    return next((c for c in candidates if c.text), Candidate(NO_SPAN, 0.0, 0.0))

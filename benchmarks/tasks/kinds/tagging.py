@@ -19,15 +19,15 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
 from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
     OUTSIDE,
+    Entity,
     character_macro_f1_present,
     character_macro_f1_without_o,
     character_tags,
@@ -39,14 +39,20 @@ from benchmarks.metrics.tagging import (
     text_entities,
 )
 from benchmarks.tasks.kinds.encode import IGNORED_LABEL, Encoded, encode_texts, padded
-from benchmarks.tasks.mistakes import Entity, Failure, Pair, entity_failure, entity_pairs
 from benchmarks.tasks.rows import Row, label_ids, list_field, read_text, sentence_blocks
-from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
-
-if TYPE_CHECKING:
-    from torch import Generator, nn
-
-    from benchmarks.tasks.heads.linear import Head
+from benchmarks.tasks.task import (
+    NOTHING,
+    Arrays,
+    Example,
+    Failure,
+    Features,
+    Line,
+    Outputs,
+    Pair,
+    Positions,
+    Task,
+    failure_of_sets,
+)
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
 _TOKENS, _TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
@@ -65,18 +71,29 @@ class Tagging(Task):
     def text_between(self, line: Line, example: Any | None, start: int, end: int) -> str:
         """What stands from one position to before another."""
 
-    def make_head(self, encoder: "nn.Module", tokenizer: Any, generator: "Generator") -> "Head":
-        from benchmarks.tasks.heads.linear import LinearHead
-
-        return LinearHead(encoder, len(self.labels), generator, "none")
-
     def pairs(self, line: Line) -> list[Pair]:
-        return entity_pairs(self.entities_of(line, "gold"), self.entities_of(line, "prediction"))
+        """A pair for each span that holds an entity on either side."""
+        gold, found = (
+            {(start, end): kind for kind, start, end in self.entities_of(line, side)}
+            for side in ("gold", "prediction")
+        )
+        return [
+            Pair(
+                gold.get(span, NOTHING), found.get(span, NOTHING), gold.get(span) == found.get(span)
+            )
+            for span in sorted({*gold, *found})
+        ]
 
     def failure(self, runs: Sequence[Line], example: Any | None) -> Failure | None:
-        return entity_failure(
-            [(self.entities_of(ln, "gold"), self.entities_of(ln, "prediction")) for ln in runs],
-            lambda start, end: self.text_between(runs[0], example, start, end),
+        """The entities missed and made up."""
+        gold, found = (
+            [sorted(self.entities_of(line, side), key=lambda e: e[1:]) for line in runs]
+            for side in ("gold", "prediction")
+        )
+        return failure_of_sets(
+            list(zip(gold, found, strict=True)),
+            self.units,
+            lambda entity: f"{entity[0]} {self.text_between(runs[0], example, *entity[1:])}",
         )
 
     def constant(self, lines: Sequence[Line]) -> str | None:
@@ -151,9 +168,7 @@ class WordTagging(Tagging):
             details={"firsts": firsts},
         )
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B, T), `IGNORED_LABEL` at padding and inside words."""
         labels = [features.labels["labels"][row] for row in rows]
         return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
@@ -279,9 +294,7 @@ class CharacterTagging(Tagging):
             },
         )
 
-    def label_arrays(
-        self, features: Features, rows: NDArray[np.int64], length: int
-    ) -> dict[str, NDArray[Any]]:
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B, T), `IGNORED_LABEL` at padding; `attention_mask` and `position_ids` where a
         row has a [PAD] of its own."""
         labels = [features.labels["labels"][row] for row in rows]
@@ -323,7 +336,7 @@ class CharacterTagging(Tagging):
         return found
 
     def _official(
-        self, example: TaggedExample, pieces: NDArray[np.int64], words: Mapping[str, list[str]]
+        self, example: TaggedExample, pieces: Positions, words: Mapping[str, list[str]]
     ) -> tuple[list[int], list[int]] | None:
         """Gold and predicted chain of one sentence; None where the official code stops."""
         try:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.finetune.finetune import low_shot_rows
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
+from benchmarks.tasks.kinds.spans import GoldAnswer, QuestionExample
 from benchmarks.tasks.task import Example
 
 FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)

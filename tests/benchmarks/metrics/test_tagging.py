@@ -18,6 +18,7 @@ from benchmarks.metrics.tagging import (
 )
 from benchmarks.results.predictions import read_predictions, score_lines
 from benchmarks.results.results import read_results
+from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import TaggedExample
@@ -104,7 +105,7 @@ def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(token
     examples = [TaggedExample(str(n), (t,), (O,) * len(t)) for n, t in enumerate(texts)]
     features = NER.featurize(examples, tokenizer, 8, train=False)
     encoder = load_encoder(open_model(str(model_folder)), "pretrained", 0).eval()
-    head = NER.make_head(encoder, tokenizer, torch.Generator().manual_seed(0))
+    head = make_head(NER, encoder, tokenizer, torch.Generator().manual_seed(0))
     network = EncoderWithHead(encoder, head.eval())
     batch = collate(NER, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
     full = tokenizer(texts, padding="max_length", max_length=8, return_tensors="pt")

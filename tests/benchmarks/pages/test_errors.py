@@ -24,8 +24,8 @@ from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import RTE, STSB
 from benchmarks.tasks.klue import DP, NER, WOS, YNAT
 from benchmarks.tasks.korean import NAVER_NER
-from benchmarks.tasks.mistakes import mostly_wrong
 from benchmarks.tasks.squad import SQUAD_1, SQUAD_2
+from benchmarks.tasks.task import mostly_wrong
 from tests.benchmarks.conftest import make_result, put_predictions
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"

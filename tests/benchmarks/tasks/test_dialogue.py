@@ -13,6 +13,7 @@ from transformers import BertTokenizer, ElectraConfig, ElectraModel, PreTrainedT
 
 from benchmarks.tasks.data import split_by_group
 from benchmarks.tasks.heads import dialogue as dialogue_head
+from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
 from benchmarks.tasks.kinds.dialogue import (
@@ -74,7 +75,7 @@ def encoder():
 
 
 def head_on(encoder, tokenizer, seed=0):
-    return TASK.make_head(encoder, tokenizer, torch.Generator().manual_seed(seed))
+    return make_head(TASK, encoder, tokenizer, torch.Generator().manual_seed(seed))
 
 
 def test_a_dialogue_stays_on_one_side_of_a_split(examples):

@@ -283,8 +283,8 @@ def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
         ],
         "squad-1.1": ["A context.", "What?"],
     }
-    with pytest.raises(ValueError, match=r"no task of 'nsmc' is read from the hub; set clean"):
-        dump_texts(("nsmc",), Path(HUB), tmp_path / "texts")
+    with pytest.raises(ValueError, match="no task of 'korean-nsmc' is read from the hub"):
+        dump_texts(("korean-nsmc",), Path(HUB), tmp_path / "texts")
 
 
 def test_a_corpus_is_compared_with_texts_of_a_saved_folder(tmp_path):

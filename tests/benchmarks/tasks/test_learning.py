@@ -15,10 +15,9 @@ from benchmarks.tasks.heads import parsing as parsing_head
 from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.parsing import SentenceExample, Word
 from benchmarks.tasks.kinds.relations import RelationExample, marked
-from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
-from benchmarks.tasks.klue import DP, RE, WOS
-from benchmarks.tasks.squad import KLUE_MRC, SQUAD_2
+from benchmarks.tasks.kinds.spans import GoldAnswer, QuestionExample, Spans
+from benchmarks.tasks.klue import DP, MRC, RE, WOS
+from benchmarks.tasks.squad import SQUAD_2
 from benchmarks.tasks.task import Example, Line, Task
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.conftest import build_tokenizer
@@ -172,7 +171,7 @@ def trivial_questions(count: int, has_unanswerable: bool) -> list[QuestionExampl
     return found
 
 
-@pytest.mark.parametrize("task", [SQUAD_2, KLUE_MRC], ids=lambda task: task.name)
+@pytest.mark.parametrize("task", [SQUAD_2, MRC], ids=lambda task: task.name)
 def test_answers_are_found_and_their_absence(task: Task):
     """Contexts of up to 41 words in rows of 32 pieces: the answer may stand in any window. One task
     has the joint head, the other the plain one."""

@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads import parsing as parsing_head
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.parsing import Biaffine, Parser
 from benchmarks.tasks.kinds.parsing import (
-    NO_POS,
     NO_WORD,
-    POS_TAGS,
     best_heads,
     best_tree,
     is_tree,
@@ -47,7 +46,7 @@ def small_parser(monkeypatch):
     for name in ("LSTM_SIZE", "ARC_SIZE", "LABEL_SIZE", "POS_SIZE"):
         monkeypatch.setattr(parsing_head, name, 6)
     torch.manual_seed(5)
-    return Parser(4, 38, use_pos=True).eval()
+    return Parser(4, 38, 45).eval()
 
 
 def test_a_row_of_the_hub_has_a_list_a_column():
@@ -85,8 +84,8 @@ def test_sentences_become_one_batch(examples):
     assert batch["last"].tolist() == [[3, 5, 7], [1, 0, 0]]
     assert batch["heads"].tolist() == [[3, 3, 0], [0, NO_WORD, NO_WORD]]
     assert batch["arc_labels"].tolist() == [[3, 1, 2], [2, NO_WORD, NO_WORD]]
-    tags = [POS_TAGS.index(tag) for tag in ("JX", "JKB", "SF", "EF")]
-    assert batch["pos"].tolist() == [[NO_POS, *tags[:3]], [NO_POS, tags[3], NO_POS, NO_POS]]
+    tags = [DP.pos_tags.index(tag) for tag in ("JX", "JKB", "SF", "EF")]
+    assert batch["pos"].tolist() == [[45, *tags[:3]], [45, tags[3], 45, 45]]
     assert batch["num_words"].tolist() == [3, 1]
 
 
@@ -176,7 +175,7 @@ def test_without_tags_the_parser_does_not_see_them(examples):
     encoder = nn.Module()
     encoder.config = type("Config", (), {"hidden_size": 4})
     generator = torch.Generator().manual_seed(0)
-    head = DP_WITHOUT_POS.make_head(encoder, TOKENIZER, generator).eval()
+    head = make_head(DP_WITHOUT_POS, encoder, TOKENIZER, generator).eval()
     features = DP.featurize(examples, TOKENIZER, 32, train=False)
     both, _ = batches(features)
     states = torch.randn(2, 9, 4)
@@ -192,7 +191,7 @@ def test_weights_follow_the_generator_and_leave_the_global_state():
     torch.manual_seed(1)
     before = torch.get_rng_state()
     one, same, other = (
-        DP.make_head(encoder, TOKENIZER, torch.Generator().manual_seed(seed)).arc.pair
+        make_head(DP, encoder, TOKENIZER, torch.Generator().manual_seed(seed)).arc.pair
         for seed in (7, 7, 8)
     )
     assert torch.equal(one, same)

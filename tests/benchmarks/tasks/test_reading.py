@@ -9,14 +9,13 @@ import pytest
 from benchmarks.finetune.recipe import recipe_for
 from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.glue import COLA, MNLI, MRPC, QNLI, QQP, SST2, STSB
-from benchmarks.tasks.kinds.spans_features import GoldAnswer
-from benchmarks.tasks.klue import DP, DP_WITHOUT_POS, NER, NLI, RE, WOS, YNAT
+from benchmarks.tasks.kinds.spans import GoldAnswer
+from benchmarks.tasks.klue import DP, DP_WITHOUT_POS, MRC, NER, NLI, RE, WOS, YNAT
 from benchmarks.tasks.korean import HATE_SPEECH, KORNLI, NAVER_NER, NSMC, PAWS_X, QUESTION_PAIR
 from benchmarks.tasks.registry import SUITES, TASKS, resolve_tasks
-from benchmarks.tasks.squad import KLUE_MRC, SQUAD_1, SQUAD_1_SPAN, SQUAD_2, SQUAD_2_SPAN, XQUAD
+from benchmarks.tasks.squad import SQUAD_1, SQUAD_1_SPAN, SQUAD_2, SQUAD_2_SPAN, XQUAD
 from benchmarks.tasks.task import Example
-from benchmarks.tasks.texts import ALIASES
-from electrify.config.tasks import SUITE_TASKS, TASK_NAMES, TEXT_NAMES
+from electrify.config.tasks import SUITE_TASKS, TASK_NAMES
 
 ROW = {"guid": "a", "title": "코스피 상승", "label": "경제"}
 SCORES = "index\tsentence1\tsentence2\tscore\n"
@@ -63,7 +62,7 @@ FILES = {
     WOS.name: ("wos-v1.1_dev.json", [DIALOGUE]),
     SQUAD_1.name: ("dev-v1.1.json", squad()),
     SQUAD_2.name: ("dev-v2.0.json", squad()),
-    KLUE_MRC.name: ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
+    MRC.name: ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
 }
 
 
@@ -410,7 +409,7 @@ def test_a_task_names_fields_its_rows_have(task):
 def test_reading_tasks_are_the_official_ones():
     assert (SQUAD_2.null_threshold, SQUAD_2_SPAN.null_threshold) == (-2.75, 0.0)
     assert {task.head for task in (SQUAD_1, SQUAD_2)} == {"joint"}
-    assert {task.head for task in (SQUAD_2_SPAN, KLUE_MRC)} == {"span"}
+    assert {task.head for task in (SQUAD_2_SPAN, MRC)} == {"span"}
     for task in XQUAD:  # learnt in English whatever the language asked in
         assert task.files["train"] == SQUAD_1.files["train"]
         assert task.files["dev"] == (f"xquad.{task.name.removeprefix('xquad-')}.json",)
@@ -421,8 +420,6 @@ def test_a_config_knows_the_names_of_all_records():
     names = {suite: tuple(task.name for task in tasks) for suite, tasks in SUITES.items()}
     assert names == SUITE_TASKS
     assert sorted(TASK_NAMES) == sorted(TASKS)
-    assert sorted(TEXT_NAMES) == sorted({*SUITES, *TASKS, *ALIASES})
-    assert set(ALIASES.values()) <= set(TASKS)
 
 
 def test_names_are_resolved_and_unknown_ones_refused_with_the_nearest():

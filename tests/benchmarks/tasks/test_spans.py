@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.metrics.klue_mrc import klue_mrc
-from benchmarks.tasks.kinds.spans import write_squad_files
-from benchmarks.tasks.kinds.spans_features import GoldAnswer, QuestionExample
-from benchmarks.tasks.squad import KLUE_MRC, KORQUAD_1, SQUAD_1, SQUAD_2, SQUAD_2_SPAN
+from benchmarks.tasks.kinds.spans import GoldAnswer, QuestionExample, write_squad_files
+from benchmarks.tasks.klue import MRC as KLUE_MRC
+from benchmarks.tasks.korean import KORQUAD_1
+from benchmarks.tasks.squad import SQUAD_1, SQUAD_2, SQUAD_2_SPAN
 from benchmarks.tasks.task import Outputs
 from tests.benchmarks.conftest import build_tokenizer
 

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from benchmarks.tasks.kinds.spans_decode import (
+from benchmarks.tasks.kinds.spans import (
     NO_SPAN,
     Window,
     best_positions,

@@ -16,7 +16,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.tasks.kinds.spans_features import (
+from benchmarks.tasks.kinds.spans import (
     GoldAnswer,
     Lengths,
     QuestionExample,
@@ -25,11 +25,11 @@ from benchmarks.tasks.kinds.spans_features import (
     fitted_lengths,
     max_context,
     pair_template,
-    row_arrays,
     split_texts,
     window_bounds,
     window_rows,
 )
+from benchmarks.tasks.squad import SQUAD_1
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -143,7 +143,6 @@ def test_the_template_joins_as_the_tokenizer_does(tokenizer):
     whole = tokenizer("who paid", CONTEXT, return_token_type_ids=True)
     assert ids.tolist() == whole["input_ids"]
     assert types.tolist() == whole["token_type_ids"]
-    assert template.num_special == tokenizer.num_special_tokens_to_add(pair=True)
 
 
 def test_tokenizers_without_offsets_or_first_token_are_refused():
@@ -243,7 +242,7 @@ def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
     features, _ = window_rows([question(None)], tokenizer, Lengths(40, 8, 20), train=False)
     rows = np.arange(len(features.input_ids))
     length = 50
-    mask = row_arrays(features, rows, length)["answer_mask"]
+    mask = SQUAD_1.label_arrays(features, rows, length)["answer_mask"]
     for row in rows:
         context = np.flatnonzero(mask[row])[1:]
         ids = features.input_ids[row][context]

@@ -77,7 +77,7 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     own = tmp_path / "own.jsonl"
     own.write_text('{"a": "One text", "b": {"c": ["deep"]}, "n": 5}\n', encoding="utf-8")
     out = tmp_path / "texts"
-    paths = dump_texts(("klue", "glue-cola", "squad", "nsmc", "korean-nsmc", str(own)), data, out)
+    paths = dump_texts(("klue", "glue-cola", "squad", "korean-nsmc", str(own)), data, out)
     assert {path.stem: _texts(path) for path in paths} == {
         "klue-ynat": ["항구 축제 열린다"],
         "klue-sts": ["첫 문장", "둘째 문장"],
@@ -96,8 +96,8 @@ def test_suites_tasks_and_files_together(data, tmp_path):
 
 def test_texts_of_an_earlier_config_go(data, tmp_path):
     out = tmp_path / "texts"
-    dump_texts(("nsmc", "glue-cola"), data, out)
-    (path,) = dump_texts(("nsmc",), data, out)
+    dump_texts(("korean-nsmc", "glue-cola"), data, out)
+    (path,) = dump_texts(("korean-nsmc",), data, out)
     assert list(out.iterdir()) == [path]
 
 
@@ -107,7 +107,7 @@ def test_texts_of_an_earlier_config_go(data, tmp_path):
         (("klu",), "'klu' is no suite, task or file; did you mean klue,"),
         (("glue-colla",), "did you mean glue-cola,"),
         (("none/texts.txt",), "'none/texts.txt' is no suite"),
-        (("korquad",), "looked for KorQuAD_v1.0_dev.json; there is: GLUE/CoLA/dev.tsv"),
+        (("korean-korquad",), "looked for KorQuAD_v1.0_dev.json; there is: GLUE/CoLA/dev.tsv"),
         (("glue-sst2",), "no evaluation file of 'glue-sst2'"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_folder_that_is_missing_is_named(tmp_path):
 def test_a_file_of_another_form_is_named(data, tmp_path):
     (data / "nsmc" / "ratings_test.txt").write_text("number\ttext\n1\tx\n")
     with pytest.raises(ValueError, match=r"ratings_test\.txt: .*'document' is needed"):
-        dump_texts(("nsmc",), data, tmp_path / "texts")
+        dump_texts(("korean-nsmc",), data, tmp_path / "texts")
     (data / "squad" / "dev-v1.1.json").write_text("{")
     with pytest.raises(ValueError, match=r"dev-v1\.1\.json is not valid JSON"):
         dump_texts(("squad",), data, tmp_path / "texts")
@@ -137,7 +137,7 @@ def test_the_config_says_what_and_where(data, tmp_path):
     clean = {"sources": [{"kind": "text", "language": "ko", "path": "x"}]}
     config = {"name": "test", "output_dir": str(tmp_path / "out"), "clean": clean}
     assert dump_benchmarks(parse_config(config)) is None
-    clean["decontaminate_against"] = ["nsmc"]
+    clean["decontaminate_against"] = ["korean-nsmc"]
     clean["decontaminate_data_dir"] = str(data)
     folder = dump_benchmarks(parse_config(config))
     assert folder == tmp_path / "out" / "benchmark-texts"
