@@ -199,21 +199,18 @@ def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
 
     Two files of one name are an error.
     """
-    for name in task.files[split]:
-        if found := _find(task, name, data_dir):
-            return [found]
-    parts = (_find(task, name, data_dir) for name in task.parts.get(split, ()))
-    return [path for path in parts if path is not None]
-
-
-def _find(task: Task, name: str, data_dir: Path) -> Path | None:
-    found = files_named(name, files_below(data_dir))
-    if len(found) > 1:
-        raise ValueError(
-            f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
-            "give --data-dir a folder with one of them"
-        )
-    return found[0] if found else None
+    below, parts = files_below(data_dir), list[Path]()
+    for name in official_names(task, split):
+        found = files_named(name, below)
+        if len(found) > 1:
+            raise ValueError(
+                f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
+                "give --data-dir a folder with one of them"
+            )
+        if found and name in task.files[split] and not parts:
+            return found
+        parts += found
+    return parts
 
 
 def files_named(name: str, paths: Sequence[Path]) -> list[Path]:
@@ -324,16 +321,11 @@ def _named(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
         return None
     if isinstance(feature, Mapping):
         return {name: _named(feature[name], entry, labels) for name, entry in value.items()}
-    if hasattr(feature, "feature"):  # a list of one kind of value
-        if isinstance(value, Mapping):  # lists of fields
-            return {
-                name: [_named(feature.feature[name], entry, labels) for entry in entries]
-                for name, entries in value.items()
-            }
+    if isinstance(value, list):
         return [_named(feature.feature, entry, labels) for entry in value]
-    if hasattr(feature, "int2str"):
-        if value < 0:
-            return None
-        name = feature.int2str(value)
-        return labels.get(name, name)
-    return value
+    if not hasattr(feature, "int2str"):
+        return value
+    if value < 0:
+        return None
+    name = feature.int2str(value)
+    return labels.get(name, name)

@@ -39,8 +39,30 @@ def rows_of_file(
         rows = read_json(path)
         if not isinstance(rows, list):
             raise ValueError(f"{path} holds one {type(rows).__name__}, not a list of rows")
-        return enumerate(rows, start=1)
-    return _table_rows(path, columns, aliases, needed, skip_malformed)
+        yield from enumerate(rows, start=1)
+        return
+    cells = table_cells(path)
+    if not columns:
+        columns = tuple(aliases.get(name, name) for name in cells[0]) if cells else ()
+        cells = cells[1:]
+        if missing := [name for name in needed if name not in columns]:
+            raise ValueError(
+                f"{path}: header is {list(columns)}, {missing[0]!r} is needed; a file without "
+                "labels (a test set) cannot be scored"
+            )
+    num_skipped = 0
+    for number, values in enumerate(cells, start=1):
+        if len(values) == len(columns):
+            yield number, dict(zip(columns, values, strict=True))
+        elif skip_malformed:
+            num_skipped += 1
+        else:
+            raise ValueError(
+                f"{path} row {number}: {len(values)} columns, not {len(columns)} "
+                f"({', '.join(columns)})"
+            )
+    if num_skipped:
+        warn(f"{path}: {num_skipped} rows do not have {len(columns)} columns and are left out")
 
 
 def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
@@ -97,37 +119,6 @@ def label_ids(names: Sequence[Any], labels: Sequence[str], place: str) -> tuple[
         if not isinstance(name, str) or name not in ids:
             raise ValueError(f"{place}: unknown label {name!r} (allowed: {', '.join(labels)})")
     return tuple(ids[name] for name in names)
-
-
-def _table_rows(
-    path: Path,
-    columns: Sequence[str],
-    aliases: Mapping[str, str],
-    needed: Collection[str],
-    skip_malformed: bool,
-) -> Iterator[tuple[int, Row]]:
-    cells = table_cells(path)
-    if not columns:
-        columns = tuple(aliases.get(name, name) for name in cells[0]) if cells else ()
-        cells = cells[1:]
-        if missing := [name for name in needed if name not in columns]:
-            raise ValueError(
-                f"{path}: header is {list(columns)}, {missing[0]!r} is needed; a file without "
-                "labels (a test set) cannot be scored"
-            )
-    num_skipped = 0
-    for number, values in enumerate(cells, start=1):
-        if len(values) == len(columns):
-            yield number, dict(zip(columns, values, strict=True))
-        elif skip_malformed:
-            num_skipped += 1
-        else:
-            raise ValueError(
-                f"{path} row {number}: {len(values)} columns, not {len(columns)} "
-                f"({', '.join(columns)})"
-            )
-    if num_skipped:
-        warn(f"{path}: {num_skipped} rows do not have {len(columns)} columns and are left out")
 
 
 def table_cells(path: Path) -> list[list[str]]:

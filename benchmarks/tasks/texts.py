@@ -5,8 +5,6 @@ is every text of a row, whatever its gold value. Files are all of the official n
 the data folder; a task that has only some of its files is dumped from those.
 """
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from benchmarks.tasks.data import (
     official_names,
 )
 from benchmarks.tasks.registry import SUITES, TASKS
-from benchmarks.tasks.rows import Row, read_text
+from benchmarks.tasks.rows import Row, read_text, table_cells
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
@@ -100,49 +98,34 @@ def _texts_of_name(name: str, data_dir: Path | None) -> dict[str, list[SplitText
 def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
     splits = [split for split in task.all_splits if split != "train"]
-    if is_read_by_datasets(task, data_dir):
-        if task.hub is None:
-            return
+    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]] = ()
+    if not is_read_by_datasets(task, data_dir):
+        found = (
+            (split, str(path), task.rows(split, path))
+            for split in splits
+            for name in (*official_names(task, split), *task.other_texts.get(split, ()))
+            for path in files_named(name, below)
+        )
+    elif task.hub is not None:
         where, of_splits = hub_rows(task, data_dir, splits)
-        for split, found in of_splits.items():
-            yield from _row_texts(task, split, enumerate(found, start=1), f"{where} {split}")
-        return
-    for split in splits:
-        for path in _files_of(task, split, below):
-            yield from _row_texts(task, split, task.rows(split, path), str(path))
-
-
-def _files_of(task: Task, split: str, below: Sequence[Path]) -> list[Path]:
-    names = (*official_names(task, split), *task.other_texts.get(split, ()))
-    return list(dict.fromkeys(path for name in names for path in files_named(name, below)))
-
-
-def _row_texts(
-    task: Task, split: str, rows: Iterable[tuple[int, Row]], where: str
-) -> Iterator[SplitText]:
-    for number, row in rows:
-        for text in task.texts(row, f"{where} {task.row_name} {number}"):
-            if text.strip():
-                yield split, text.strip()
+        found = ((s, f"{where} {s}", enumerate(rows, start=1)) for s, rows in of_splits.items())
+    for split, where, rows in found:
+        for number, row in rows:
+            for text in task.texts(row, f"{where} {task.row_name} {number}"):
+                if text.strip():
+                    yield split, text.strip()
 
 
 def _any_texts(path: Path) -> Iterator[str]:
     """Every text of a file of a user: values of JSON, cells of tables, lines of anything else."""
-    text = read_text(path).replace("\r\n", "\n")
     if path.suffix == ".json":
-        yield from _values(parse_json(text, path))
+        yield from _values(parse_json(read_text(path), path))
     elif path.suffix == ".jsonl":
-        for line in filter(str.strip, text.split("\n")):
+        for line in filter(str.strip, read_text(path).split("\n")):
             yield from _values(parse_json(line, path))
-    elif path.suffix == ".csv":
-        try:
-            for row in csv.reader(io.StringIO(text, newline="")):
-                yield from row
-        except csv.Error as error:
-            raise ValueError(f"{path} is not valid CSV: {error}") from None
     else:
-        for line in text.split("\n"):
-            yield from line.rstrip("\r").split("\t")
+        for row in table_cells(path):
+            yield from row
 
 
 def _values(value: Any) -> Iterator[str]:

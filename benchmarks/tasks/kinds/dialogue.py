@@ -59,11 +59,6 @@ def slot_values(state: Sequence[str]) -> dict[str, str]:
     return dict(slot_and_value(entry) for entry in state)
 
 
-def gate_of(value: str) -> int:
-    """The gate of a value: its own if it is the name of one, else `GENERATED`."""
-    return GATES.index(value) if value in GATES else GENERATED
-
-
 def recovered_state(
     slots: Sequence[str], gates: Sequence[str], generated: Sequence[Sequence[int]], tokenizer: Any
 ) -> list[str]:
@@ -96,47 +91,6 @@ def value_text(ids: Sequence[int], tokenizer: Any) -> str:
     return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
 
 
-def dialogue_turns(row: Row, place: str) -> list[tuple[list[str], Any]]:
-    """Of every user turn the texts up to and with it, and its state.
-
-    The texts are those of the user turns, each behind what was said right before it; nothing stands
-    before the first. Raises `ValueError` with `place` for turns of another form.
-    """
-    turns = list_field(row, "dialogue", place)
-    said = turn_texts(row, place)
-    texts, found = list[str](), []
-    for number, turn in enumerate(turns):
-        if turn.get("role") == "user":
-            texts += said[max(0, number - 1) : number + 1]
-            found.append((list(texts), turn.get("state")))
-    return found
-
-
-def turn_texts(row: Row, place: str) -> list[str]:
-    """What is said in each turn."""
-    turns = list_field(row, "dialogue", place)
-    if not turns:
-        raise ValueError(f"{place}: no turns in the field 'dialogue'")
-    return [text_field(t, "text", f"{place} turn {n}") for n, t in enumerate(turns, start=1)]
-
-
-def dialogue_pieces(texts: Sequence[Sequence[int]], separator: int) -> list[int]:
-    """Token ids of turns in one row, [SEP] before each; the first turn alone has two before it.
-
-    An oddity of the official code: the system turn before the first one is taken as empty, and
-    left out again once the dialogue goes on.
-    """
-    ids = [separator] if len(texts) == 1 else []
-    for text in texts:
-        ids += [separator, *text]
-    return ids
-
-
-def left_cut(ids: Sequence[int], max_length: int, first: int, last: int) -> list[int]:
-    """[CLS] and [SEP] around the last `max_length` - 2 ids."""
-    return [first, *ids[max(0, len(ids) - (max_length - 2)) :], last]
-
-
 _METRICS: tuple[Callable[[Sequence[State], Sequence[State]], float], ...] = (
     slot_micro_f1,
     joint_goal_acc,
@@ -165,17 +119,27 @@ class DialogueStateTracking(Task):
     failures_quote = True
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        return tuple(turn_texts(row, place))
+        """What is said in each turn."""
+        turns = list_field(row, "dialogue", place)
+        if not turns:
+            raise ValueError(f"{place}: no turns in the field 'dialogue'")
+        return tuple(
+            text_field(turn, "text", f"{place} turn {n}") for n, turn in enumerate(turns, start=1)
+        )
 
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[TurnExample]:
-        """Every user turn."""
-        for turn, (texts, state) in enumerate(dialogue_turns(row, place)):
+        """Every user turn with all before it: each behind what was said right before it."""
+        said, texts = self.texts(row, place), list[str]()
+        users = [n for n, turn in enumerate(row["dialogue"]) if turn.get("role") == "user"]
+        for count, number in enumerate(users):
+            texts += said[max(0, number - 1) : number + 1]
             gold = None
             if is_labelled:
-                gold = _checked_state(state, self.labels, f"{place} user turn {turn + 1}")
-            yield TurnExample(f"{identity}-{turn}", tuple(texts), gold)
+                state = row["dialogue"][number].get("state")
+                gold = _checked_state(state, self.labels, f"{place} user turn {count + 1}")
+            yield TurnExample(f"{identity}-{count}", tuple(texts), gold)
 
     def count_rows(self, examples: Sequence[TurnExample]) -> int:
         """Dialogues."""
@@ -185,7 +149,6 @@ class DialogueStateTracking(Task):
         self, examples: Sequence[TurnExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a user turn, of one segment; its older pieces are cut where it is too long."""
-
         first, separator = tokenizer.cls_token_id, tokenizer.sep_token_id
 
         @cache  # a turn stands in all rows after it
@@ -200,13 +163,17 @@ class DialogueStateTracking(Task):
         input_ids, gates, values = [], [], []
         num_truncated = 0
         for example in examples:
-            ids = dialogue_pieces([pieces(text) for text in example.texts], separator)
+            # [SEP] before each turn. The first alone has two: an oddity of the official code, which
+            # takes the system turn before it as empty and leaves it out once the dialogue goes on
+            ids = [separator] if len(example.texts) == 1 else []
+            for text in example.texts:
+                ids += [separator, *pieces(text)]
             num_truncated += len(ids) > max_length - 2
-            row = left_cut(ids, max_length, first, separator)
-            input_ids.append(np.array(row, dtype=np.int32))
+            kept = ids[max(0, len(ids) - (max_length - 2)) :]
+            input_ids.append(np.array([first, *kept, separator], dtype=np.int32))
             state = slot_values(example.state or ())
             found = [state.get(slot, NONE) for slot in self.labels]
-            gates.append([gate_of(value) for value in found])
+            gates.append([GATES.index(v) if v in GATES else GENERATED for v in found])
             values.append([target(value) for value in found])
         return Features(
             input_ids=input_ids,

@@ -224,10 +224,15 @@ class Spans(Task):
             return example.context[begin:behind].strip()
 
         if self.head == "joint":
-            names = ("start_index", "end_index", "start_log_probs", "end_log_probs")
             tables = [
                 spans_of_beam(
-                    window, number, *(output[name] for name in names), self.max_answer_length
+                    window,
+                    number,
+                    output["start_index"],
+                    output["end_index"],
+                    output["start_log_probs"],
+                    output["end_log_probs"],
+                    self.max_answer_length,
                 )
                 for number, (window, output) in enumerate(zip(windows, found, strict=True))
             ]
@@ -238,13 +243,14 @@ class Spans(Task):
                 tables, text_of, self.n_best_size, odds, null_scores_are_odds=True
             )
         # as the row alone would be: behind it there is the padding of its batch
+        lengths = [len(features.input_ids[row]) for row in rows]
         logits = [
-            [output[f"{side}_logits"][: len(features.input_ids[row])] for side in ("start", "end")]
-            for row, output in zip(rows, found, strict=True)
+            (output["start_logits"][:length], output["end_logits"][:length])
+            for output, length in zip(found, lengths, strict=True)
         ]
         tables = [
-            spans_of_logits(window, number, *of_window, self.n_best_size, self.max_answer_length)
-            for number, (window, of_window) in enumerate(zip(windows, logits, strict=True))
+            spans_of_logits(window, number, start, end, self.n_best_size, self.max_answer_length)
+            for number, (window, (start, end)) in enumerate(zip(windows, logits, strict=True))
         ]
         nulls = [(float(start[0]), float(end[0])) for start, end in logits]
         return klue_answer(

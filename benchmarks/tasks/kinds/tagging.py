@@ -357,7 +357,8 @@ class CharacterTagging(Tagging):
             [{**line, "frame": outside, "official": None} for line in lines]
         )
         scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in self.metrics}
-        return scores | {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
+        scores |= {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
+        return scores if lines else dict.fromkeys(scores, math.nan)
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         """By the official alignment."""
@@ -371,8 +372,7 @@ class CharacterTagging(Tagging):
         return text_entities(line[side], line["text"])
 
     def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
-        text: str = line["text"]
-        return text[start:end]
+        return str(line["text"][start:end])
 
     def _chains(self, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
         """Gold and predicted label ids as they are scored, all sentences behind one another."""
