@@ -185,49 +185,12 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
     assert "predictions/glue-mnli/pretrained-0.dev_mismatched.jsonl" in found
 
 
-@pytest.fixture
-def data(ynat_folder, tmp_path) -> Path:
-    """YNAT, and NSMC of the same words."""
-    shutil.copytree(ynat_folder, tmp_path / "data")
-    folder = tmp_path / "data" / "nsmc"
-    folder.mkdir()
-    for split in ("train", "test"):
-        rows = [f"{n}\t{'국회' if n % 2 else '증시'} 오늘\t{n % 2}" for n in range(40)]
-        path = folder / f"ratings_{split}.txt"
-        path.write_text("\n".join(["id\tdocument\tlabel", *rows]), encoding="utf-8")
-    return tmp_path / "data"
-
-
-def test_seeds_parts_tasks_and_the_control_are_added(
-    make_config, model_folder, started, data, tmp_path
-):
-    small = {"num_epochs": 1, "max_train_examples": 14, "data_dir": str(data)}
-    first = make_config(seeds=[0, 1], **small)
-    more = make_config(
-        seeds=[0, 1],
-        **small,
-        tasks=["klue-ynat", "korean-nsmc"],
-        random_init_control=True,
-        train_fractions=[1.0, 0.5],
-        tasks_options={"klue-ynat": {"seeds": [1, 0, 2]}, "korean-nsmc": {"batch_size": 4}},
-    )
-    evaluate(first, str(model_folder), overwrite=False)
-    assert set(started) == {("klue-ynat", "pretrained", 0), ("klue-ynat", "pretrained", 1)}
-    started.clear()
-    evaluate(more, str(model_folder), overwrite=False)
-    assert len(started) == 18  # (3 + 2 seeds) x 2 parts x 2 models, but for two
-    at_once = more.model_copy(update={"output_dir": str(tmp_path / "at once")})
-    evaluate(at_once, str(model_folder), overwrite=False)
-    assert timeless(folder_of(more)) == timeless(folder_of(at_once))
-    assert files_of(folder_of(more)) == files_of(folder_of(at_once))
-    started.clear()
-    evaluate(more, str(model_folder), overwrite=False)
-    assert not started
-
-
 def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
-    make_config, model_folder, started, stopping, data, capsys
+    make_config, model_folder, started, stopping, ynat_folder, tmp_path
 ):
+    data = tmp_path / "data"
+    shutil.copytree(ynat_folder, data)
+
     def run(overwrite=False, stop_at=None, **options):
         config = make_config(num_epochs=1, data_dir=str(data), **options)
         started.clear()

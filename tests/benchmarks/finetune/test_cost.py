@@ -109,19 +109,6 @@ def test_weights_that_are_inputs_are_counted(
     assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
 
 
-def test_what_cannot_be_counted_is_said(fit, monkeypatch):
-    def refuse(*_):
-        raise NotImplementedError("no formula")
-
-    warnings: list[str] = []
-    monkeypatch.setattr("benchmarks.finetune.cost.fitted", refuse)
-    monkeypatch.setattr("benchmarks.finetune.cost.warn", warnings.append)
-    fitted_model, _ = fit()
-    assert (fitted_model.train_flops, fitted_model.inference_flops) == (None, None)
-    assert "FLOPs are not counted: no formula" in warnings[0]
-    assert len(fitted_model.lines["dev-part"]) == 42
-
-
 def test_a_quadratic_goes_through_its_probes_and_beyond():
     lengths = np.array([9, 130, 64, 17, 512, 9])
     probes = lengths[probe_rows(lengths)]

@@ -137,22 +137,22 @@ def test_a_whole_fine_tuning_goes_on_with_little_memory(
     assert little_memory.count(14) == 2
 
 
-def test_one_row_that_does_not_fit_is_refused():
-    def work(size):
-        raise torch.OutOfMemoryError
-
-    with pytest.raises(ValueError, match="out of memory with a single row; lower"):
-        in_fitting_parts(work, 4, "klue-ynat")
-
-
 def test_only_an_end_of_memory_is_taken_for_one():
     said = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
     assert is_out_of_memory(RuntimeError(said))
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"))
     assert not is_out_of_memory(RuntimeError("shape mismatch"))
-    with pytest.raises(RuntimeError, match="shape mismatch"):
-        in_fitting_parts(lambda size: (_ for _ in ()).throw(RuntimeError("shape mismatch")), 4, "")
+    for error, kind, said in (
+        (RuntimeError("shape mismatch"), RuntimeError, "shape mismatch"),
+        (torch.OutOfMemoryError(), ValueError, "a single row; lower"),
+    ):
+
+        def work(size, error=error):
+            raise error
+
+        with pytest.raises(kind, match=said):
+            in_fitting_parts(work, 4, "klue-ynat")
 
 
 class Counting:

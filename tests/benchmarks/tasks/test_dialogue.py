@@ -1,7 +1,6 @@
 """Dialogues of the Wizard of Seoul: reading, states as text, and the slot generator."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from tokenizers import Tokenizer, decoders, models
 from torch import nn
 from transformers import BertTokenizer, ElectraConfig, ElectraModel, PreTrainedTokenizerFast
 
-from benchmarks.tasks.data import split_by_group
 from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.batches import collate
@@ -74,12 +72,14 @@ def encoder():
         return ElectraModel(config)
 
 
+@pytest.fixture
+def batch(examples, tokenizer):
+    features = TASK.featurize(examples, tokenizer, 32, train=True)
+    return collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
+
+
 def head_on(encoder, tokenizer, seed=0):
     return make_head(TASK, encoder, tokenizer, torch.Generator().manual_seed(seed))
-
-
-def test_a_dialogue_stays_on_one_side_of_a_split(examples):
-    assert sorted(map(len, split_by_group(TASK, examples))) == [0, 3]
 
 
 def test_a_value_may_hold_hyphens_and_the_last_of_a_slot_counts():
@@ -170,11 +170,9 @@ def whole_distribution(head, states, batch, forced):
 
 @pytest.mark.parametrize("forced", [True, False])
 def test_probabilities_of_gold_pieces_are_those_of_the_whole_mixture(
-    examples, tokenizer, encoder, monkeypatch, forced
+    batch, tokenizer, encoder, monkeypatch, forced
 ):
     monkeypatch.setattr(dialogue_head, "TEACHER_FORCING", float(forced))
-    features = TASK.featurize(examples, tokenizer, 32, train=True)
-    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     head = head_on(encoder, tokenizer)
     head.dropout.p = 0.0
     states = torch.randn(*batch["input_ids"].shape, 8, generator=torch.Generator().manual_seed(1))
@@ -191,10 +189,8 @@ def test_probabilities_of_gold_pieces_are_those_of_the_whole_mixture(
     torch.testing.assert_close(head.loss(outputs, batch), mean)
 
 
-def test_decoding_is_greedy_over_the_mixture(examples, tokenizer, encoder, monkeypatch):
+def test_decoding_is_greedy_over_the_mixture(batch, tokenizer, encoder, monkeypatch):
     monkeypatch.setattr(dialogue_head, "_PAIRS_AT_ONCE", 2)
-    features = TASK.featurize(examples, tokenizer, 32, train=False)
-    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     head = head_on(encoder, tokenizer).eval()
     nn.init.zeros_(head.gate.weight)
     nn.init.constant_(head.gate.bias[GENERATED], 1.0)
@@ -206,9 +202,8 @@ def test_decoding_is_greedy_over_the_mixture(examples, tokenizer, encoder, monke
     assert outputs["generated"].tolist() == every.argmax(dim=3).tolist()
 
 
-def test_nothing_is_generated_behind_other_gates(examples, tokenizer, encoder):
+def test_nothing_is_generated_behind_other_gates(examples, batch, tokenizer, encoder):
     features = TASK.featurize(examples, tokenizer, 32, train=False)
-    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     head = head_on(encoder, tokenizer).eval()
     nn.init.zeros_(head.gate.weight)
     nn.init.constant_(head.gate.bias[0], 9.0)
@@ -220,12 +215,10 @@ def test_nothing_is_generated_behind_other_gates(examples, tokenizer, encoder):
     assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
 
 
-def test_word_embeddings_are_the_encoders_and_learnt_once(examples, tokenizer, encoder):
+def test_word_embeddings_are_the_encoders_and_learnt_once(batch, tokenizer, encoder):
     head = head_on(encoder, tokenizer)
     weight = encoder.get_input_embeddings().weight
     assert not any(parameter is weight for parameter in head.parameters())
-    features = TASK.featurize(examples, tokenizer, 32, train=True)
-    batch = collate(TASK, features, np.arange(3), 0, torch.device("cpu"))
     outputs = head.train()(torch.randn(*batch["input_ids"].shape, 8), batch)
     head.loss(outputs, batch).backward()
     assert weight.grad is not None
@@ -243,15 +236,3 @@ def test_a_pooler_of_the_encoder_is_taken_over(tokenizer):
     assert torch.equal(head.pooler.weight, encoder.pooler.dense.weight)
     assert head.pooler.weight is not encoder.pooler.dense.weight
     assert isinstance(head.widen, nn.Identity)
-
-
-def test_scores_come_from_lines_alone():
-    lines = [
-        {"id": "a", "gold": ["식당-이름-미담"], "prediction": ["식당-이름-미담"]},
-        {"id": "b", "gold": [], "prediction": ["식당-이름-미담"]},
-    ]
-    scores = TASK.score(lines)
-    assert next(iter(scores)) == TASK.headline == "slot_micro_f1"
-    assert scores["slot_micro_f1"] == scores["joint_goal_acc"] == 0.5
-    assert scores["pooled_slot_f1"] == pytest.approx(2 / 3)
-    assert all(math.isnan(score) for score in TASK.score([]).values())

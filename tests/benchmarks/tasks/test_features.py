@@ -15,58 +15,33 @@ from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.klue import NLI, YNAT
 
 
-def tokenize(task, examples, tokenizer, max_length, train=False):
-    return task.featurize(examples, tokenizer, max_length, train)
-
-
 def words(row, tokenizer):
-    return tokenizer.convert_ids_to_tokens(row.tolist())
+    return " ".join(tokenizer.convert_ids_to_tokens(row.tolist()))
 
 
 def test_a_pair_has_two_token_types_and_loses_its_longer_text_first(tokenizer):
     pair = LabelExample("a", ("오늘 내일 새 큰 첫 국회", "증시 경찰"), 2)
-    short = LabelExample("b", ("국회", "증시"), 0)
-    features = tokenize(NLI, [pair, short], tokenizer, 8)
-    assert words(features.input_ids[0], tokenizer) == [
-        "[CLS]",
-        "오늘",
-        "내일",
-        "새",
-        "[SEP]",
-        "증시",
-        "경찰",
-        "[SEP]",
-    ]
+    full = LabelExample("b", ("국회 오늘 새", "증시 경찰"), 0)  # of the maximum length: not cut
+    features = NLI.featurize([pair, full], tokenizer, 8, train=False)
+    assert words(features.input_ids[0], tokenizer) == "[CLS] 오늘 내일 새 [SEP] 증시 경찰 [SEP]"
     assert features.token_type_ids[0].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
     assert features.labels["labels"] == [2, 0]
     assert features.num_truncated == 1
 
 
-def test_a_row_of_exactly_the_maximum_length_is_not_truncated(tokenizer):
-    features = tokenize(YNAT, [LabelExample("a", ("오늘 국회",), 0)], tokenizer, 4)
-    assert features.num_truncated == 0
-
-
 def test_both_orders_are_learnt_and_one_is_predicted(tokenizer):
     pairs = [LabelExample("a", ("국회", "증시 경찰"), 1), LabelExample("b", ("새", "큰"), 0)]
-    features = tokenize(MRPC, pairs, tokenizer, 8, train=True)
+    features = MRPC.featurize(pairs, tokenizer, 8, train=True)
     assert features.example_of.tolist() == [0, 1, 0, 1]
-    assert words(features.input_ids[2], tokenizer) == [
-        "[CLS]",
-        "증시",
-        "경찰",
-        "[SEP]",
-        "국회",
-        "[SEP]",
-    ]
+    assert words(features.input_ids[2], tokenizer) == "[CLS] 증시 경찰 [SEP] 국회 [SEP]"
     assert features.labels["labels"] == [1, 0, 1, 0]
-    assert tokenize(MRPC, pairs, tokenizer, 8).example_of.tolist() == [0, 1]
+    assert MRPC.featurize(pairs, tokenizer, 8, train=False).example_of.tolist() == [0, 1]
 
 
 def test_a_batch_is_padded_to_its_own_longest_row(tokenizer):
     titles = ["국회", "오늘 국회 새", "오늘 내일 새 큰 국회"]
     examples = [LabelExample(str(n), (title,), n) for n, title in enumerate(titles)]
-    features = tokenize(YNAT, examples, tokenizer, 16)
+    features = YNAT.featurize(examples, tokenizer, 16, train=False)
     batch = collate(YNAT, features, np.array([1, 0]), 0, torch.device("cpu"))
     assert batch["input_ids"].shape == (2, 5)
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]

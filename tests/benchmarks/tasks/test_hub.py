@@ -12,7 +12,7 @@ from datasets.utils.logging import disable_progress_bar
 from benchmarks.results.submission import GLUE_FILES, write_glue_zip
 from benchmarks.tasks.data import HUB, has_data, load_data
 from benchmarks.tasks.glue import MNLI, MRPC, STSB
-from benchmarks.tasks.klue import NER, STS, YNAT
+from benchmarks.tasks.klue import STS, YNAT
 from benchmarks.tasks.korean import NSMC, PAWS_X
 from benchmarks.tasks.squad import SQUAD_1
 from benchmarks.tasks.texts import dump_texts
@@ -49,12 +49,6 @@ def test_class_labels_are_taken_by_name(tmp_path):
     assert data.parts == {"train": (2, 45_678), "dev": (2, 9_107)}
 
 
-def test_other_labels_are_refused(tmp_path):
-    other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
-    with pytest.raises(ValueError, match=r"has the labels IT과학, 경제, 날씨 in 'label', the task"):
-        save(YNAT, tmp_path, other, validation=[topic(0, 0)])
-
-
 def test_names_of_the_hub_become_those_of_the_files(tmp_path):
     features = {
         "sentence1": TEXT,
@@ -67,25 +61,6 @@ def test_names_of_the_hub_become_those_of_the_files(tmp_path):
     data = save(MRPC, tmp_path, features, train=rows, validation=rows, test=unlabelled)
     assert [(e.texts, e.label) for e in data.train] == [(("a0", "b"), 0), (("a1", "b"), 1)]
     assert [e.label for e in data.further["test"]] == [None, None]
-
-
-def test_the_splits_of_mnli_are_found_and_its_labels_put_in_order(tmp_path):
-    features = {
-        "premise": TEXT,
-        "hypothesis": TEXT,
-        "label": ClassLabel(names=["entailment", "neutral", "contradiction"]),
-    }
-    rows = [{"premise": f"p{n}", "hypothesis": "h", "label": n} for n in range(3)]
-    data = save(
-        MNLI,
-        tmp_path,
-        features,
-        train=rows,
-        validation_matched=rows,
-        validation_mismatched=rows[:1],
-    )
-    assert [MNLI.labels[e.label] for e in data.train] == ["entailment", "neutral", "contradiction"]
-    assert [e.texts for e in data.further["dev_mismatched"]] == [("p0", "h")]
 
 
 def test_numbers_and_fields_of_fields(tmp_path):
@@ -105,17 +80,10 @@ def test_numbers_and_fields_of_fields(tmp_path):
     assert data.reported[0].value == 3.71
 
 
-def test_tags_are_taken_by_name(tmp_path):
-    names = sorted(NER.labels)  # the hub's order
-    features = {"sentence": TEXT, "tokens": List(TEXT), "ner_tags": List(ClassLabel(names=names))}
-    tags = [names.index(name) for name in ("B-LC", "I-LC", "O")]
-    rows = [{"sentence": "<국회:LC>가", "tokens": ["국", "회", "가"], "ner_tags": tags}]
-    data = save(NER, tmp_path, features, train=rows, validation=rows)
-    assert data.reported[0].texts == ("국회가",)
-    assert [NER.labels[tag] for tag in data.reported[0].tags] == ["B-LC", "I-LC", "O"]
-
-
-def test_what_is_missing_is_named(tmp_path):
+def test_what_is_missing_or_other_is_named(tmp_path):
+    other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
+    with pytest.raises(ValueError, match="has the labels IT과학, 경제, 날씨 in 'label'"):
+        save(YNAT, tmp_path / "a", other, validation=[topic(0, 0)])
     with pytest.raises(ValueError, match=r"has no split validation .*there are: train\)"):
         save(YNAT, tmp_path, YNAT_FEATURES, train=[topic(0, 0)])
     features = {"guid": TEXT, "label": TOPICS}
@@ -251,12 +219,6 @@ def test_the_diagnostics_come_from_their_own_configuration(hub, tmp_path):
         assert archive.read("AX.tsv") == b"index\tprediction\n0\tneutral\n"
 
 
-def test_the_diagnostics_stand_in_a_saved_folder_under_our_name(tmp_path):
-    rows = [nli("x", 0)]
-    data = save(MNLI, tmp_path, NLI, train=rows, validation_matched=rows, ax=[nli("ax", -1)])
-    assert [e.texts[0] for e in data.further["ax"]] == ["ax premise"]
-
-
 def texts_of(paths):
     return {
         path.stem: [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
@@ -285,10 +247,3 @@ def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
     }
     with pytest.raises(ValueError, match="no task of 'korean-nsmc' is read from the hub"):
         dump_texts(("korean-nsmc",), Path(HUB), tmp_path / "texts")
-
-
-def test_a_corpus_is_compared_with_texts_of_a_saved_folder(tmp_path):
-    save(YNAT, tmp_path / "data", YNAT_FEATURES, train=[topic(0, 3)], validation=[topic(1, 4)])
-    write_table(tmp_path / "data/CoLA/test.tsv", ("index", "sentence"), ("0", "Boats float."))
-    paths = dump_texts(("klue-ynat", "glue-cola"), tmp_path / "data", tmp_path / "texts")
-    assert texts_of(paths) == {"klue-ynat": ["제목 1"], "glue-cola": ["Boats float."]}

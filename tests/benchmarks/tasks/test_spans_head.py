@@ -121,12 +121,6 @@ def test_without_classifier_nothing_is_said_of_no_answer():
     assert "impossible_logit" not in head.eval()(states_of(batch), batch)
 
 
-def test_a_beam_is_no_wider_than_the_row():
-    batch = batch_of([7], 7)
-    outputs = joint_head(beam_size=20).eval()(states_of(batch), batch)
-    assert outputs["end_index"].shape == (1, 7, 7)
-
-
 def test_the_plain_head_is_that_of_transformers():
     from transformers import ElectraConfig, ElectraForQuestionAnswering
 
@@ -166,9 +160,3 @@ def test_padding_changes_nothing(make):
         for found, batch in ((states[:, :9], short), (states, long))
     ]
     torch.testing.assert_close(*losses)
-
-
-def test_weights_are_drawn_by_the_generator():
-    heads = [JointHead(encoder(), generator()) for _ in range(2)]
-    for first, second in zip(*(head.parameters() for head in heads), strict=True):
-        assert torch.equal(first, second)

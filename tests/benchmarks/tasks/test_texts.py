@@ -77,6 +77,8 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     own = tmp_path / "own.jsonl"
     own.write_text('{"a": "One text", "b": {"c": ["deep"]}, "n": 5}\n', encoding="utf-8")
     out = tmp_path / "texts"
+    out.mkdir()
+    (out / "glue-rte.jsonl").write_text("of an earlier config")
     paths = dump_texts(("klue", "glue-cola", "squad", "korean-nsmc", str(own)), data, out)
     assert {path.stem: _texts(path) for path in paths} == {
         "klue-ynat": ["항구 축제 열린다"],
@@ -94,13 +96,6 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     assert {row["task"] for row in cola} == {"glue-cola"}
 
 
-def test_texts_of_an_earlier_config_go(data, tmp_path):
-    out = tmp_path / "texts"
-    dump_texts(("korean-nsmc", "glue-cola"), data, out)
-    (path,) = dump_texts(("korean-nsmc",), data, out)
-    assert list(out.iterdir()) == [path]
-
-
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -115,22 +110,6 @@ def test_what_is_not_there_is_named(data, tmp_path, names, said):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         dump_texts(names, data, tmp_path / "texts")
     assert said in str(error.value)
-
-
-def test_a_folder_that_is_missing_is_named(tmp_path):
-    with pytest.raises(ValueError, match="no data folder"):
-        dump_texts(("klue",), tmp_path / "none", tmp_path / "texts")
-    with pytest.raises(ValueError, match="decontaminate_data_dir"):
-        dump_texts(("klue",), None, tmp_path / "texts")
-
-
-def test_a_file_of_another_form_is_named(data, tmp_path):
-    (data / "nsmc" / "ratings_test.txt").write_text("number\ttext\n1\tx\n")
-    with pytest.raises(ValueError, match=r"ratings_test\.txt: .*'document' is needed"):
-        dump_texts(("korean-nsmc",), data, tmp_path / "texts")
-    (data / "squad" / "dev-v1.1.json").write_text("{")
-    with pytest.raises(ValueError, match=r"dev-v1\.1\.json is not valid JSON"):
-        dump_texts(("squad",), data, tmp_path / "texts")
 
 
 def test_the_config_says_what_and_where(data, tmp_path):
