@@ -1,7 +1,7 @@
 """Texts to token ids, and rows of different length to one array."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,23 +12,16 @@ from benchmarks.tasks.task import Features
 IGNORED_LABEL = -100  # of padding, which has no part in the loss
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Rows of pieces, one a text or pair."""
-
-    input_ids: list[NDArray[np.int32]]  # each (T,)
-    token_type_ids: list[NDArray[np.int32]]
-    was_cut: NDArray[np.bool_]  # (rows,) longer than the maximum
-    # characters of each piece, (T, 2): the first, and behind the last; where asked for
-    spans: list[NDArray[np.int64]] = field(default_factory=list)
-
-
 def encode_texts(
     texts: Sequence[tuple[str, ...]], tokenizer: Any, max_length: int, with_spans: bool = False
-) -> Encoded:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first."""
+) -> Features:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first.
+
+    With spans the detail `spans` has the characters of each piece, (T, 2): the first, and behind
+    the last.
+    """
     if not texts:
-        return Encoded([], [], np.zeros(0, dtype=np.bool_))
+        return Features([], [], np.zeros(0, dtype=np.int64), details={"spans": []})
     columns = [list(column) for column in zip(*texts, strict=True)]
     encoded = tokenizer(
         *columns,
@@ -38,16 +31,17 @@ def encode_texts(
         return_attention_mask=False,
         return_offsets_mapping=with_spans,
     )
-    was_cut = np.zeros(len(texts), dtype=np.bool_)
     full = [row for row, ids in enumerate(encoded["input_ids"]) if len(ids) >= max_length]
+    whole = []
     if full:  # only these may have been cut; the others need no second look
         whole = tokenizer(*([c[row] for row in full] for c in columns), verbose=False)["input_ids"]
-        was_cut[full] = [len(ids) > max_length for ids in whole]
-    return Encoded(
+    spans = [np.array(row, dtype=np.int64) for row in encoded.get("offset_mapping", [])]
+    return Features(
         input_ids=[np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]],
         token_type_ids=[np.array(ids, dtype=np.int32) for ids in encoded["token_type_ids"]],
-        was_cut=was_cut,
-        spans=[np.array(row, dtype=np.int64) for row in encoded.get("offset_mapping", [])],
+        example_of=np.arange(len(texts)),
+        num_truncated=sum(len(ids) > max_length for ids in whole),
+        details={"spans": spans},
     )
 
 
@@ -63,14 +57,14 @@ def encode_rows(
     `labels` holds a value an example, which both rows get.
     """
     num_orders = 2 if both_orders else 1
-    rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else list(texts)
+    rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else texts
     encoded = encode_texts(rows, tokenizer, max_length)
-    return Features(
-        input_ids=encoded.input_ids,
-        token_type_ids=encoded.token_type_ids,
+    return replace(
+        encoded,
         example_of=np.tile(np.arange(len(texts)), num_orders),
         labels={name: list(values) * num_orders for name, values in labels.items()},
-        num_truncated=int(encoded.was_cut[: len(texts)].sum()),
+        num_truncated=encoded.num_truncated // num_orders,
+        details={},
     )
 
 

@@ -17,7 +17,7 @@ attends to the sentence alone and the others are not needed for it.
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from benchmarks.metrics.tagging import (
     seqeval_micro_f1,
     text_entities,
 )
-from benchmarks.tasks.kinds.encode import IGNORED_LABEL, Encoded, encode_texts, padded
+from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_texts, padded
 from benchmarks.tasks.rows import Row, label_ids, list_field, read_text, sentence_blocks
 from benchmarks.tasks.task import (
     NOTHING,
@@ -70,6 +70,11 @@ class Tagging(Task):
     @abstractmethod
     def text_between(self, line: Line, example: Any | None, start: int, end: int) -> str:
         """What stands from one position to before another."""
+
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
+        """`labels` (B, T), `IGNORED_LABEL` where a position has none."""
+        labels = [features.labels["labels"][row] for row in rows]
+        return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
     def pairs(self, line: Line) -> list[Pair]:
         """A pair for each span that holds an entity on either side."""
@@ -167,11 +172,6 @@ class WordTagging(Tagging):
             num_truncated=num_cut,
             details={"firsts": firsts},
         )
-
-    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
-        """`labels` (B, T), `IGNORED_LABEL` at padding and inside words."""
-        labels = [features.labels["labels"][row] for row in rows]
-        return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
     def lines(
         self, examples: Sequence[WordsExample], features: Features, outputs: Sequence[Outputs]
@@ -275,37 +275,26 @@ class CharacterTagging(Tagging):
         row that is not full has one [PAD] more."""
         texts = [example.texts for example in examples]
         encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
-        outside = len(self.labels) - 1
+        outside, spans = len(self.labels) - 1, encoded.details["spans"]
         labels = [
-            piece_tags(example.tags, spans.tolist(), outside)
-            for example, spans in zip(examples, encoded.spans, strict=True)
+            piece_tags(example.tags, of_row.tolist(), outside)
+            for example, of_row in zip(examples, spans, strict=True)
         ]
         last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
-        return Features(
-            input_ids=encoded.input_ids,
-            token_type_ids=encoded.token_type_ids,
-            example_of=np.arange(len(examples)),
-            labels={"labels": labels},
-            num_truncated=int(encoded.was_cut.sum()),
-            details={
-                "spans": encoded.spans,
-                "last": last,
-                "pieces": [] if train else [_pieces(text, tokenizer) for (text,) in texts],
-            },
-        )
+        pieces = [] if train else [_pieces(text, tokenizer) for (text,) in texts]
+        details = {"spans": spans, "last": last, "pieces": pieces}
+        return replace(encoded, labels={"labels": labels}, details=details)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
-        """`labels` (B, T), `IGNORED_LABEL` at padding; `attention_mask` and `position_ids` where a
-        row has a [PAD] of its own."""
-        labels = [features.labels["labels"][row] for row in rows]
-        found = {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
+        """And `attention_mask` and `position_ids` where a row has a [PAD] of its own."""
+        found, labels = super().label_arrays(features, rows, length), features.labels["labels"]
         last = [features.details["last"][row] for row in rows]
         if any(last):
-            ones = [np.ones(len(row)) for row in labels]  # a [PAD] has no label
+            ones = [np.ones(len(labels[row])) for row in rows]  # a [PAD] has no label
             positions = np.tile(np.arange(length), (len(rows), 1))
             for number, position in enumerate(last):
                 if position:
-                    positions[number, len(labels[number])] = position
+                    positions[number, len(ones[number])] = position
             found["attention_mask"] = padded(ones, length, 0, np.int64)
             found["position_ids"] = positions
         return found
@@ -390,17 +379,18 @@ class CharacterTagging(Tagging):
         return gold, predicted
 
 
-def _append_padding(encoded: Encoded, tokenizer: Any, max_length: int) -> list[int]:
+def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:
     """Put the last [PAD] of the official row behind each that is shorter; its position, else 0."""
     last = []
     for number, ids in enumerate(encoded.input_ids):
         is_full = len(ids) == max_length
         last.append(0 if is_full else max_length - 1)
         if not is_full:
-            types = encoded.token_type_ids[number]
+            types: Any = encoded.token_type_ids
+            spans: Any = encoded.details["spans"]
             encoded.input_ids[number] = np.append(ids, np.int32(tokenizer.pad_token_id))
-            encoded.token_type_ids[number] = np.append(types, np.int32(0))
-            encoded.spans[number] = np.append(encoded.spans[number], [[0, 0]], axis=0)
+            types[number] = np.append(types[number], np.int32(0))
+            spans[number] = np.append(spans[number], [[0, 0]], axis=0)
     return last
 
 
