@@ -91,7 +91,8 @@ def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
 def _parsing_inputs(golden: Golden) -> Iterator[Comparison]:
     """All sentences are one batch; rows of six columns, as in the official file."""
     tokenizer = bert_tokenizer(golden["vocab"])
-    guids, examples = list(golden["references"]), list[Any]()
+    guids = list(golden["references"])
+    examples: list[Any] = []
     for guid in guids:
         columns = [list(column) for column in zip(*golden["references"][guid]["rows"], strict=True)]
         names = ("index", "word_form", "lemma", "pos", "head", "deprel")
