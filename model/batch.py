@@ -18,8 +18,6 @@ from model.ordered import running_maximum, running_sum
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """Ids the objective must know."""
-
     pad: int
     cls: int
     sep: int
@@ -40,7 +38,6 @@ class Noise:
 
     @classmethod
     def draw(cls, key: int, num_sequences: int, length: int, num_slots: int) -> Self:
-        """The draws of a batch, from its key alone."""
         rng = torch.Generator().manual_seed(key)
         slots = num_sequences, num_slots
         return cls(
@@ -61,7 +58,6 @@ class Batch:
     packed: bool = True  # no sequence has padding; the same for all batches of a run
 
     def rows(self, rows: slice) -> "Batch":
-        """Some of the sequences, as a micro-batch."""
         return map_tensors(self, lambda tensor: tensor[rows])
 
     def to(self, device: torch.device) -> "Batch":
@@ -69,7 +65,6 @@ class Batch:
         return map_tensors(self, lambda tensor: spread(tensor, device))
 
     def tensors(self) -> list[Tensor]:
-        """All of them."""
         noise = self.noise
         drawn = [noise.positions, noise.mask, noise.samples]
         return [self.input_ids, self.token_type_ids, *drawn, self.languages]
@@ -138,7 +133,6 @@ class Counts:
 
     @classmethod
     def of(cls, masked: Masked) -> Self:
-        """Those of one batch, fp32."""
         parts = masked.weights, masked.tokens, masked.maskable
         return cls(*(part.sum(dtype=torch.float32) for part in parts))
 

@@ -1,7 +1,6 @@
 """The networks of pretraining: a generator, a main network, and what they share."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -31,25 +30,14 @@ from model.masking import choose_positions, cumulative_of, mask_tokens, masked_l
 
 
 def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
-    """Sizes of the main network."""
-    return EncoderShape(
-        vocab_size=vocab_size,
-        embedding_size=config.embedding_size,
-        hidden_size=config.hidden_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        max_position_embeddings=config.max_position_embeddings,
-        hidden_dropout_prob=config.hidden_dropout_prob,
-        attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-        layer_norm_eps=config.layer_norm_eps,
-    )
+    return EncoderShape.of(config, vocab_size=vocab_size)
 
 
 def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
     """Sizes of the generator, a fraction of the main network's."""
-    return replace(
-        discriminator_shape(config, vocab_size),
+    return EncoderShape.of(
+        config,
+        vocab_size=vocab_size,
         embedding_size=config.generator_embedding_size,
         hidden_size=config.generator_hidden_size,
         num_hidden_layers=config.generator_num_hidden_layers,
@@ -196,14 +184,10 @@ class ElectraPretrainer(nn.Module):
         return self.generator_logits(at_positions(states, positions))
 
     def main_states(
-        self,
-        input_ids: Tensor,
-        token_type_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
+        self, input_ids: Tensor, token_type_ids: Tensor, *placed: Tensor | None
     ) -> Tensor:
         """The main network's last states: (B, L) to (B, L, H)."""
-        return self.all_main_states(input_ids, token_type_ids, attention_mask, position_ids)[-1]
+        return self.all_main_states(input_ids, token_type_ids, *placed)[-1]
 
     def all_main_states(
         self,

@@ -7,7 +7,8 @@ positions, N masked positions, E embedding size, H hidden size, V vocabulary siz
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,12 @@ class EncoderShape:
     hidden_dropout_prob: float
     attention_probs_dropout_prob: float
     layer_norm_eps: float
+
+    @classmethod
+    def of(cls, config: object, **others: int) -> Self:
+        """Those that a config gives, with `others` in place of its own."""
+        names = [field.name for field in fields(cls) if field.name not in others]
+        return cls(**{name: getattr(config, name) for name in names} | others)
 
 
 class Embeddings(nn.Module):
@@ -66,7 +73,6 @@ class Embeddings(nn.Module):
         return embedded
 
     def tables(self) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
-        """Word, position and token type."""
         return self.word, self.position, self.token_type
 
 

@@ -48,8 +48,6 @@ class Generated:
 
 @dataclass(frozen=True)
 class Detected:
-    """Replaced token detection on a corrupted batch: all (B, L)."""
-
     corrupted_ids: Tensor
     labels: Tensor  # fp32, 1 where replaced
     logits: Tensor  # fp32, high means replaced
@@ -95,7 +93,6 @@ def corrupt(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> tuple[
 
 
 def detect(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> Detected:
-    """Run the discriminator on the sequence with the samples in it."""
     corrupted, labels = corrupt(model, masked, sampled)
     logits = model.detection_logits(model.main_states(corrupted, *masked.beside)).float()
     losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -103,7 +100,6 @@ def detect(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> Detecte
 
 
 def outputs_of(masked: Masked, terms: dict[str, Term | None]) -> Outputs:
-    """The outputs of a pass, with the terms that there are."""
     return Outputs(
         terms={name: term for name, term in terms.items() if term is not None},
         counts=Counts.of(masked),
@@ -115,7 +111,6 @@ def outputs_of(masked: Masked, terms: dict[str, Term | None]) -> Outputs:
 
 
 def with_generated(outputs: Outputs, masked: Masked, generated: Generated) -> Outputs:
-    """With the generator's figures."""
     return replace(
         outputs,
         sampled=generated.sampled,
@@ -127,7 +122,6 @@ def with_generated(outputs: Outputs, masked: Masked, generated: Generated) -> Ou
 
 
 def with_detected(outputs: Outputs, detected: Detected) -> Outputs:
-    """With the discriminator's figures."""
     return replace(
         outputs,
         corrupted_ids=detected.corrupted_ids,

@@ -83,8 +83,6 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
 
 
 class Trainer:
-    """Holds one run's model, data and files; `run` is the loop."""
-
     def __init__(self, config: RunConfig, folder: Path, ranks: Ranks = ALONE) -> None:
         self.folder, self.ranks, self.device = folder, ranks, resolve_device(config.pretrain.device)
         shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
@@ -168,7 +166,6 @@ class Trainer:
         return self._summarise(step)
 
     def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
-        """One update; the gradient norm."""
         if step and step == self.config.generator_steps:
             log("the generator is trained: the discriminator starts as its copy")
             bare(self.model).start_discriminator_from_generator()
@@ -188,7 +185,6 @@ class Trainer:
         end_step(self.device)
 
     def _check(self, step: int, norm: torch.Tensor) -> None:
-        """Stop before a broken state is written or saved."""
         if not math.isfinite(float(norm)):
             raise ValueError(broken_state(float(norm), step, self.config))
 
@@ -226,7 +222,6 @@ class Trainer:
                 break
 
     def _states_of(self, ids: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
-        """The states (B, L, H) of texts, layer by layer."""
         ids, tokens = ids.to(self.device), tokens.to(self.device)
         return bare(self.model).all_main_states(ids, torch.zeros_like(ids), tokens)
 
@@ -317,7 +312,6 @@ class Trainer:
 
 
 def make_model(config: RunConfig, shards: TokenShards, data: SequenceData) -> ElectraPretrainer:
-    """The run's model, on the CPU, with the initial weights of its seed."""
     options, starts = config.pretrain, None
     if options.mask_unit != "token":
         table = read_unit_starts(output_dir(config) / "vocab", options.mask_unit)

@@ -21,7 +21,6 @@ class Phase:
 
     @property
     def end(self) -> int:
-        """The first step after this phase."""
         return self.first_step + self.num_steps
 
     @property

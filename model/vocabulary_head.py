@@ -30,8 +30,6 @@ _ALIGNMENT = {"cuda": 128}
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one token is drawn a row."""
-
     uniforms: Tensor  # (..., 2) fp64 in [0, 1)
     temperature: float = 1.0
     disallow_correct: bool = False  # never the target

@@ -29,8 +29,6 @@ _CHECKED_SEQUENCES = 4
 
 @dataclass(frozen=True)
 class AttentionWork:
-    """The attention of one network in a forward pass."""
-
     shape: tuple[int, int, int, int]  # sequences, heads, length, head size
     dropout: float
     mask_shape: tuple[int, int, int, int] | None = None  # of a bool mask, where there is one
@@ -40,7 +38,6 @@ class AttentionWork:
 def works_of(
     config: PretrainConfig, num_sequences: int, length: int, packed: bool
 ) -> list[AttentionWork]:
-    """Those of the main network and of the generator."""
     mask_shape = None if packed else (num_sequences, 1, 1, length)
     if config.attention == "document":
         mask_shape = num_sequences, 1, length, length
@@ -132,7 +129,6 @@ def _is_right(
 
 
 def fastest(seconds: Mapping[str, float | None]) -> str | None:
-    """The backend of the least seconds; None where all refuse."""
     known = {name: of for name, of in seconds.items() if of is not None}
     return min(known, key=lambda name: known[name]) if known else None
 

@@ -14,8 +14,6 @@ _BROKEN: list[torch.cuda.CUDAGraph] = []
 
 
 class Recorder(Protocol):
-    """What records the work of a device."""
-
     num_bytes: int  # of memory that the last recording keeps for itself
 
     def warm(self, work: Callable[[], Result]) -> Result:

@@ -59,8 +59,6 @@ def _own_gpu() -> torch.device:
 
 @dataclass(frozen=True)
 class _Xla:
-    """torch_xla after its start."""
-
     device: torch.device
     kind: str  # "TPU v4", or "XLA on the CPU"
     num_devices: int
@@ -157,7 +155,6 @@ def _torch_xla() -> Iterator[Any]:
 
 
 def _version(name: str) -> str | None:
-    """Of an installed distribution; None where there is none."""
     with suppress(PackageNotFoundError):
         return version(name)
     return None
@@ -290,7 +287,6 @@ def end_step(device: torch.device, model: nn.Module | None = None) -> None:
 
 
 def describe(device: torch.device) -> str:
-    """The device in words, for reports."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "xla":
@@ -300,7 +296,6 @@ def describe(device: torch.device) -> str:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for queued work, so that a clock measures it."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     if device.type == "xla":

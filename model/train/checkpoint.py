@@ -51,12 +51,10 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint as read, on the CPU."""
-
     step: int  # finished ones
     identity: Mapping[str, Any]
     model: Tensors
-    moments: Tensors  # "<optimizer's number>/<kind of moment>/<parameter>"
+    optimizer: Tensors  # "<optimizer's number>/<kind of moment>/<parameter>"
     figures: Tensors = field(default_factory=dict)  # of the steps since the last record
 
 
@@ -103,7 +101,12 @@ def write_checkpoint(
     temporary = target.with_name(f"{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        _write_files(temporary, checkpoint)
+        temporary.mkdir(parents=True)
+        for name in FILES:
+            save_file(getattr(checkpoint, name.removesuffix(".safetensors")), temporary / name)
+        hashes = {name: fingerprint(str(temporary / name)) for name in FILES}
+        state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
+        write_json(temporary / CHECKPOINT_STATE, state)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)  # what is half written fills the disk
         raise ValueError(
@@ -117,16 +120,6 @@ def write_checkpoint(
     for step in steps:
         if step not in kept:
             shutil.rmtree(folder / f"checkpoint-{step}")
-
-
-def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
-    folder.mkdir(parents=True)
-    save_file(checkpoint.model, folder / MODEL)
-    save_file(checkpoint.moments, folder / OPTIMIZER)
-    save_file(checkpoint.figures, folder / FIGURES)
-    hashes = {name: fingerprint(str(folder / name)) for name in FILES}
-    state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
-    write_json(folder / CHECKPOINT_STATE, state)
 
 
 def load_latest(
@@ -150,7 +143,7 @@ def load_latest(
         if identity is not None:
             check_identity(found.identity, identity, str(path))
         restore_model(model, found.model, path)
-        restore_optimizers(model, optimizers, found.moments)
+        restore_optimizers(model, optimizers, found.optimizer)
         return found.step
     return 0
 
@@ -158,13 +151,8 @@ def load_latest(
 def read_checkpoint(path: Path) -> Checkpoint:
     """One checkpoint folder, compared with its checksums; one of `DAMAGES` if it is not whole."""
     state = read_state(path)
-    return Checkpoint(
-        int(state["step"]),
-        state["identity"],
-        load_file(path / MODEL),
-        load_file(path / OPTIMIZER),
-        load_file(path / FIGURES),
-    )
+    tensors = [load_file(path / name) for name in FILES]
+    return Checkpoint(int(state["step"]), state["identity"], *tensors)
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -229,7 +217,6 @@ def _newest_state(folder: Path) -> dict[str, Any]:
 
 
 def newest_sound(folder: Path) -> int:
-    """The step of the newest checkpoint that can be read, 0 if there is none."""
     return int(_newest_state(folder).get("step", 0))
 
 

@@ -153,7 +153,6 @@ class SequenceData:
 
     @property
     def num_sequences(self) -> int:
-        """Sequences in one epoch."""
         return self.reader.num_sequences
 
     def batch(
@@ -174,7 +173,6 @@ class SequenceData:
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> HostBatch:
-        """The same as it is read."""
         reader = self.reader
         indices = reader.indices(first_sequence, count, rank, num_ranks)
         ids, types = reader.sequences(indices)
@@ -221,7 +219,6 @@ class StepData:
 
 
 def noise_key(seed: int, step: int) -> int:
-    """The key of a step's draws."""
     return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x2545F4914F6CDD1D) % 2**63
 
 
@@ -240,7 +237,6 @@ def open_shards(folder: Path, splits: Sequence[Split]) -> TokenShards:
 
 
 def special_tokens(shards: TokenShards) -> SpecialTokens:
-    """The special ids that the shards were made with."""
     ids = shards.special_token_ids
     return SpecialTokens(pad=ids["[PAD]"], cls=ids["[CLS]"], sep=ids["[SEP]"], mask=ids["[MASK]"])
 

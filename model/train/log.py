@@ -4,9 +4,8 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,31 +18,15 @@ from electrify.system.machine import load_warning
 from electrify.system.progress import is_main_process, log, warn
 from model.batch import Outputs
 from model.devices.device import describe, num_devices, precision_of, synchronize
-from model.schedule import learning_rate, phases_of, sequences_until, tokens_until
+from model.schedule import learning_rate, sequences_until
 from model.train.data import StepData
 from model.train.processes import Ranks
 from model.watch.alarms import Alarms, RunFacts, unigram_entropy
 from model.watch.boards import Board, import_wandb, open_boards
-from model.watch.flops import Flops, peak_flops, run_flops
+from model.watch.flops import Cost, peak_flops, run_flops
 from model.watch.metrics import MetricsWindow
 
-_NO_FLOPS = Flops(0.0, 0.0, 0.0)
 _NOT_DRAWN = frozenset({"data_fingerprint"})
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a run has done from its first step on, over all processes."""
-
-    positions: int = 0  # padding included
-    flops: Flops = _NO_FLOPS
-
-    @classmethod
-    def until(cls, config: RunConfig, vocab_size: int, num_steps: int) -> Self:
-        """That of the first `num_steps` steps."""
-        length = config.encode.sequence_length
-        positions = tokens_until(phases_of(config.pretrain, length), num_steps)
-        return cls(positions, run_flops(config.pretrain, vocab_size, length, num_steps))
 
 
 class Speed:
@@ -52,7 +35,7 @@ class Speed:
     def __init__(
         self,
         device: torch.device,
-        done: Work,
+        done: Cost,
         seconds: float = 0.0,
         peak_flops: float = math.nan,
     ) -> None:
@@ -63,10 +46,9 @@ class Speed:
         self.start()
 
     def start(self) -> None:
-        """Begin or go on counting."""
         self._since = time.monotonic()
 
-    def pause(self, done: Work) -> None:
+    def pause(self, done: Cost) -> None:
         """Count the time since `start`, in which the run came to `done`; waits for the device."""
         synchronize(self._device)
         self.seconds += time.monotonic() - self._since
@@ -79,18 +61,17 @@ class Speed:
         seconds, before = self._lap
         self._lap = (self.seconds, self.done)
         elapsed = max(self.seconds - seconds, 1e-9)
-        flops = self.done.flops.matmul - before.flops.matmul
+        flops = self.done.matmul - before.matmul
         return {
             "tokens_per_second": num_tokens / elapsed,
             "positions_per_second": (self.done.positions - before.positions) / elapsed,
             "mfu": flops / elapsed / self._peak,
             "data_wait_fraction": waited_seconds / elapsed,
-            **self.done.flops.figures(),
+            **self.done.figures(),
         }
 
     @property
     def positions_per_second(self) -> float:
-        """The mean rate of the whole run, padding included."""
         return self.done.positions / self.seconds if self.seconds else 0.0
 
 
@@ -144,7 +125,6 @@ class MetricsFile:
                 board.alarm(alarm.name, place["step"], str(alarm))
 
     def close(self) -> None:
-        """Flush what is drawn."""
         for board in self._boards:
             board.close()
 
@@ -201,9 +181,9 @@ class RunLog:
         self._file = MetricsFile(
             folder,
             step,
-            RunFacts.of(
+            RunFacts(
                 options,
-                [phase.first_step for phase in data.phases],
+                tuple(phase.first_step for phase in data.phases),
                 _entropy(data),
                 sequences_until(data.phases, options.num_steps) / data.last.num_sequences,
             ),
@@ -216,16 +196,15 @@ class RunLog:
         self._knows_load = False  # the user is told once
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
-    def _work(self, step: int) -> Work:
-        return Work.until(self._config, self._vocab_size, step)
+    def _work(self, step: int) -> Cost:
+        length = self._config.encode.sequence_length
+        return run_flops(self._config.pretrain, self._vocab_size, length, step)
 
     def start(self) -> None:
-        """Begin or go on with counting time."""
         self._warn_of_load()
         self._speed.start()
 
     def pause(self, step: int) -> None:
-        """Count the time of the steps since the last pause."""
         self._speed.pause(self._work(step))
 
     def train(self, step: int, norm: Tensor, data_fingerprint: int, waited_seconds: float) -> str:
@@ -267,18 +246,16 @@ class RunLog:
             warn(loaded)
 
     def close(self) -> None:
-        """Write out what is held back."""
         self._file.close()
 
     def state(self) -> dict[str, Tensor]:
         """Figures of the steps since the last record, for a checkpoint; of all processes."""
         self._ranks.collect(self.window.tensors())
-        return self.window.state()
+        return self.window.state_dict()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
         if self._ranks.is_first and state:
-            self.window.load_state(state)
+            self.window.load_state_dict(state)
 
     def cost(self) -> dict[str, Any]:
         """Places read, time and FLOPs so far, for the summary."""
@@ -287,7 +264,7 @@ class RunLog:
             "tokens": done.positions,
             "seconds": round(speed.seconds, 1),
             "tokens_per_second": round(speed.positions_per_second, 1),
-            **done.flops.figures(),
+            **done.figures(),
         }
 
     def _read(self, window: MetricsWindow) -> dict[str, float]:

@@ -30,7 +30,6 @@ def mirrored_steps(place: Folder) -> dict[int, set[str]]:
 
 
 def whole_steps(steps: Mapping[int, set[str]]) -> list[int]:
-    """Steps of whole checkpoints, the newest first."""
     return [step for step in sorted(steps, reverse=True) if CHECKPOINT_STATE in steps[step]]
 
 

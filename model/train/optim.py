@@ -49,7 +49,6 @@ class AdamW(torch.optim.AdamW):
             group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._device)
 
     def parameters(self) -> list[nn.Parameter]:
-        """All parameters this optimiser moves: what to clip together."""
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     @torch.no_grad()
@@ -91,7 +90,6 @@ class AdamW(torch.optim.AdamW):
         parameter.sub_((update + group["weight_decay"] * parameter) * group["lr"])
 
     def make_state(self) -> None:
-        """Make all moments now, and not when the first gradients come."""
         for parameter in self.parameters():
             self._make_state(parameter)
 

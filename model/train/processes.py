@@ -45,7 +45,6 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes."""
         return self.rank == 0
 
     def sum(self, counts: Counts) -> Counts:
@@ -82,7 +81,6 @@ class Ranks:
         return bool(number)
 
     def wait(self) -> None:
-        """Until all processes are here."""
         self.any_of(False)
 
 
@@ -200,14 +198,12 @@ def trains_in_parts(config: PretrainConfig) -> bool:
 
 
 def bare(model: nn.Module) -> ElectraPretrainer:
-    """The model inside its wrapper for several processes."""
     inside = model.module if isinstance(model, DistributedDataParallel) else model
     assert isinstance(inside, ElectraPretrainer)
     return inside
 
 
 def synchronised(model: nn.Module, last: bool) -> AbstractContextManager[object]:
-    """Around forward and backward of a micro-batch: gradients are exchanged after the last one."""
     if isinstance(model, DistributedDataParallel) and not last:
         return model.no_sync()
     return nullcontext()

@@ -1,5 +1,6 @@
 """`train_step` as fast as device and options allow: compiled, and recorded as one CUDA graph."""
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -97,7 +98,6 @@ def compile_parts(
 
 
 def undo_compilation(model: nn.Module) -> None:
-    """Take back what `compile_parts` did to the model itself."""
     bare(model)._compiled_call_impl = None
 
 
@@ -151,12 +151,10 @@ class FastStep:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether steps are recorded, or will be after their warm-up."""
         return self._recorder is not None
 
     @property
     def recorded_bytes(self) -> int:
-        """Memory that the recording keeps for itself."""
         return self._recorder.num_bytes if self._recorder is not None else 0
 
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
@@ -225,7 +223,8 @@ class FastStep:
 
         if not self.is_compiled or self._num_done:
             return run()
-        before = _State(self._model, self._optimizers, self._window)
+        changed: list[Any] = [self._model, *self._optimizers, self._window]
+        before = copy.deepcopy([part.state_dict() for part in changed])
         try:
             return run()
         except torch.OutOfMemoryError:
@@ -237,7 +236,8 @@ class FastStep:
                     f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
                 ) from error
             self._fall_back(f"without torch.compile, which failed: {reason}")
-        before.restore()
+        for part, state in zip(changed, before, strict=True):
+            part.load_state_dict(state)
         undo_compilation(self._model)
         self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
         return run()
@@ -273,30 +273,6 @@ class FastStep:
             self._recorder = self._result = None
 
 
-class _State:
-    """All that a step changes, to be put back."""
-
-    def __init__(
-        self, model: nn.Module, optimizers: Sequence[AdamW], window: MetricsWindow
-    ) -> None:
-        self._optimizers = optimizers
-        self._known = [set(optimizer.state) for optimizer in optimizers]
-        tensors = [*model.parameters(), *window.tensors()]
-        for optimizer in optimizers:
-            for values in (*optimizer.state.values(), *optimizer.param_groups):
-                tensors += [of for of in values.values() if isinstance(of, Tensor)]
-        self._saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Put it back."""
-        for tensor, value in self._saved:
-            tensor.copy_(value)
-        for optimizer, known in zip(self._optimizers, self._known, strict=True):
-            for parameter in set(optimizer.state) - known:
-                del optimizer.state[parameter]
-
-
 def _copy(source: Sequence[Batch], target: Sequence[Batch]) -> None:
     for one, other in zip(source, target, strict=True):
         for of, into in zip(one.tensors(), other.tensors(), strict=True):
@@ -308,6 +284,5 @@ def _own(tensor: Tensor) -> Tensor:
 
 
 def _reason(error: BaseException) -> str:
-    """The beginning of a message, which may go on for pages."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words[:_MOST_LETTERS]}" if words else type(error).__name__

@@ -18,15 +18,12 @@ from model.train.processes import ALONE, Ranks, bare, synchronised
 
 @dataclass(frozen=True)
 class Step:
-    """Where an update stands in a run."""
-
     number: int  # of finished updates before it
     seed: int
     ranks: Ranks = ALONE
 
 
 def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
-    """All of a forward pass that does not depend on weights."""
     return model.mask(batch)
 
 
@@ -126,13 +123,11 @@ def update(
 
 
 def total_counts(masked: Sequence[Masked]) -> Counts:
-    """The counts of all micro-batches together."""
     first, *others = (Counts.of(batch) for batch in masked)
     return sum(others, first)
 
 
 def _joined(generator: Outputs, discriminator: Outputs) -> Outputs:
-    """The outputs of two passes over one batch as those of one."""
     return replace(
         discriminator,
         terms={**generator.terms, **discriminator.terms},

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,40 +61,19 @@ _DETECTS = ("electra", "electra-adversarial", "electra-two-stage")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What causes must know of a run."""
-
-    objective: str
-    warmup_steps: int
-    max_gradient_norm: float
-    phase_starts: tuple[int, ...] = (0,)  # steps after which batches or losses are others
-    unigram_entropy: float | None = None  # of the training text, in nats
-    num_steps: int = 10**9
-    learning_rate: float = math.nan
+    config: PretrainConfig
+    lengths_from: tuple[int, ...] = ()  # first steps of the phases of its curriculum
+    unigram_entropy: float = math.inf  # of the training text, in nats
     num_epochs: float = math.nan  # passes over the text
 
-    @classmethod
-    def of(
-        cls,
-        config: PretrainConfig,
-        phase_starts: Iterable[int] = (),
-        unigram_entropy: float | None = None,
-        num_epochs: float = math.nan,
-    ) -> Self:
-        """Those of a config; `phase_starts` are the first steps of its curriculum's phases."""
-        return cls(
-            config.objective,
-            config.warmup_steps,
-            config.max_gradient_norm,
-            tuple(sorted({0, config.generator_steps, *phase_starts})),
-            unigram_entropy,
-            config.num_steps,
-            config.learning_rate,
-            num_epochs,
-        )
+    @property
+    def phase_starts(self) -> list[int]:
+        """Steps after which batches or losses are others."""
+        return sorted({0, self.config.generator_steps, *self.lengths_from})
 
     def phase_steps(self, start: int) -> int:
-        """How long the phase is that begins after the step `start`."""
-        return min((s for s in self.phase_starts if s > start), default=self.num_steps) - start
+        later = (s for s in self.phase_starts if s > start)
+        return min(later, default=self.config.num_steps) - start
 
 
 def _collapsed(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
@@ -110,8 +89,8 @@ def _collapsed(records: Sequence[Record], facts: RunFacts, start: int) -> str | 
         f"the last layer's states hardly depend on the text: {100 * share:.0f} % of their energy "
         f"is one vector, and texts differ in {ratio:.1f} directions. A task on sentences will gain "
         "nothing from this layer. If the run is not at its beginning, lower "
-        f"pretrain.learning_rate (now {facts.learning_rate:g}), train longer (num_steps is "
-        f"{facts.num_steps:,}) or on more text ({facts.num_epochs:.1f} passes over it); "
+        f"pretrain.learning_rate (now {facts.config.learning_rate:g}), train longer (num_steps is "
+        f"{facts.config.num_steps:,}) or on more text ({facts.num_epochs:.1f} passes over it); "
         "objective = 'mlm' learns more from few tokens"
     )
 
@@ -121,14 +100,15 @@ Cause = Callable[[Sequence[Record], RunFacts, int], str | None]  # records of a 
 
 def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
     """Hardly any information about which tokens are replaced."""
+    config = facts.config
     grace = min(GRACE_STEPS, int(GRACE_FRACTION * facts.phase_steps(start)))
-    grace = max(grace, 2 * facts.warmup_steps)
+    grace = max(grace, 2 * config.warmup_steps)
     judged = [record for record in records if record["step"] - start > grace]
     area, recall, loss, replaced = (
         _median(judged, name, FEWEST)
         for name in ("rtd_auc", "rtd_recall", "rtd_loss", "replaced_fraction")
     )
-    if facts.objective not in _DETECTS or area is None or loss is None or replaced is None:
+    if config.objective not in _DETECTS or area is None or loss is None or replaced is None:
         return None
     constant = _binary_entropy(replaced)
     finds = recall is not None and recall >= FINDS_NOTHING
@@ -141,8 +121,8 @@ def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | N
         f"loss {loss:.4f}, where a constant answer costs {constant:.4f} (medians of the last "
         f"{min(len(judged), RECENT)} records). Where it was better before, the rate is too high: "
         "start again from a checkpoint before with a lower pretrain.learning_rate (now "
-        f"{facts.learning_rate:g}) or longer warmup_steps (now {facts.warmup_steps:,}). Where it "
-        f"never was, train longer (num_steps is {facts.num_steps:,}) or on more text (the run "
+        f"{config.learning_rate:g}) or longer warmup_steps (now {config.warmup_steps:,}). Where it "
+        f"never was, train longer (num_steps is {config.num_steps:,}) or on more text (the run "
         f"passes {facts.num_epochs:.1f} times over its text); if both are ample, lower the rate, "
         "take a smaller generator, or check discriminator_weight (the paper's is 50)"
     )
@@ -163,9 +143,10 @@ def _too_good(records: Sequence[Record], facts: RunFacts, start: int) -> str | N
 
 def _not_learning(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
     """A masked language model that knows no more than how frequent each piece is."""
-    if facts.objective == "electra-adversarial" or facts.unigram_entropy is None:
-        return None  # the adversary is not trained to predict
-    loss = _median(records, "language_loss" if facts.objective == "mlm" else "generator_loss")
+    objective = facts.config.objective
+    if objective == "electra-adversarial":
+        return None  # it is not trained to predict
+    loss = _median(records, "language_loss" if objective == "mlm" else "generator_loss")
     constant = facts.unigram_entropy
     if loss is None or loss < NOT_LEARNING * constant:
         return None
@@ -185,7 +166,7 @@ def _exploding(records: Sequence[Record], facts: RunFacts, start: int) -> str | 
     if found is None or not _settled(records, facts, start, JUMP_GRACE_STEPS):
         return None
     least, before = found
-    if least <= max(NORM_JUMP * before, facts.max_gradient_norm):
+    if least <= max(NORM_JUMP * before, facts.config.max_gradient_norm):
         return None
     return (
         f"the gradient norm is above {least:.3g} for {JUMP} records, where it was {before:.3g}: "
@@ -195,11 +176,10 @@ def _exploding(records: Sequence[Record], facts: RunFacts, start: int) -> str | 
 
 
 def _loss_jump(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
-    """A loss that jumped up and stays there."""
     if not _settled(records, facts, start, JUMP_GRACE_STEPS):
         return None
     for name in ("generator_loss", "discriminator_loss", "language_loss"):
-        if name == "generator_loss" and facts.objective == "electra-adversarial":
+        if name == "generator_loss" and facts.config.objective == "electra-adversarial":
             continue  # the adversary is not trained to predict
         found = _jump(records, name)
         if found is not None and found[0] > LOSS_JUMP * found[1]:
@@ -231,7 +211,6 @@ def _slow(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
 
 
 def _same_batch(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
-    """The data do not move on."""
     prints = [record.get("data_fingerprint") for record in records[-JUMP:]]
     if len(prints) < JUMP or prints[0] is None or len(set(prints)) > 1:
         return None
@@ -258,7 +237,7 @@ CAUSES: dict[str, dict[str, Cause]] = {
 
 def _settled(records: Sequence[Record], facts: RunFacts, start: int, grace: int) -> bool:
     """Whether a run may be judged: `grace` steps into a phase, and past twice its warmup."""
-    return bool(records) and records[-1]["step"] - start > max(grace, 2 * facts.warmup_steps)
+    return bool(records) and records[-1]["step"] - start > max(grace, 2 * facts.config.warmup_steps)
 
 
 def _values(records: Sequence[Record], name: str) -> list[float]:
@@ -280,7 +259,6 @@ def _jump(records: Sequence[Record], name: str) -> tuple[float, float] | None:
 
 
 def _binary_entropy(share: float) -> float:
-    """In nats."""
     parts = [p for p in (share, 1 - share) if p > 0]
     return -sum(p * math.log(p) for p in parts)
 
@@ -291,8 +269,6 @@ HISTORY = 200  # records kept, more than any cause looks back
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm, or the end of one."""
-
     name: str
     state: Literal["raised", "over"]
     text: str = ""
@@ -301,7 +277,6 @@ class Alarm:
         return f"{self.name}: {self.text}" if self.text else f"{self.name}: over"
 
     def record(self) -> dict[str, str]:
-        """Its fields in `metrics.jsonl`."""
         text = {"text": self.text} if self.text else {}
         return {"alarm": self.name, "state": self.state, **text}
 

@@ -26,11 +26,9 @@ class TensorBoard:
             self._writer.add_scalar(f"{kind}/{name}", value, step)
 
     def alarm(self, name: str, step: int, text: str) -> None:
-        """Show an alarm as text."""
         self._writer.add_text(f"alarm/{name}", text, step)
 
     def close(self) -> None:
-        """Flush the events."""
         self._writer.close()
 
 
@@ -63,11 +61,9 @@ class WeightsAndBiases:
         self._send(lambda run: run.log({"step": step, **named}))
 
     def alarm(self, name: str, step: int, text: str) -> None:
-        """Send an alert."""
         self._send(lambda run: run.alert(title=name, text=f"step {step:,}: {text}"))
 
     def close(self) -> None:
-        """Wait until all is sent."""
         self._send(lambda run: run.finish())
         self._run = None
 
@@ -86,7 +82,6 @@ Board = TensorBoard | WeightsAndBiases
 def open_boards(
     folder: Path, step: int, project: str | None, config: Mapping[str, Any]
 ) -> list[Board]:
-    """TensorBoard where it is installed, and W&B where `project` names one."""
     boards: list[Board] = []
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -100,7 +95,6 @@ def open_boards(
 
 
 def import_wandb(project: str) -> Any:
-    """The library; `ValueError` where it is not installed."""
     try:
         return importlib.import_module("wandb")
     except ImportError:
@@ -111,7 +105,6 @@ def import_wandb(project: str) -> Any:
 
 
 def _run_id(folder: Path) -> str:
-    """The id of the folder's W&B run, made at its first start."""
     path = folder / WANDB_FILE
     if path.exists():
         return str(json.loads(path.read_text(encoding="utf-8"))["id"])

@@ -20,7 +20,7 @@ at the maker's boost clock, which no kernel reaches for long.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
@@ -31,8 +31,6 @@ from model.schedule import Phase, Stage, phases_of
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSize:
-    """The widths of one network."""
-
     layers: int
     hidden: int
     heads: int
@@ -62,7 +60,6 @@ class NetworkSize:
 
     @property
     def detection_head_parameters(self) -> int:
-        """Dense and one logit."""
         return (self.hidden + 1) * self.hidden + self.hidden + 1
 
 
@@ -138,28 +135,30 @@ _PAPER_SHARE = 0.15625  # of positions that the script puts through a language h
 
 
 @dataclass(frozen=True)
-class Flops:
-    """Training FLOPs in each convention."""
+class Cost:
+    """Positions trained on, padding included, and training FLOPs in each convention."""
 
-    matmul: float
-    paper: float
-    six_nd: float
+    positions: float = 0
+    matmul: float = 0
+    paper: float = 0
+    six_nd: float = 0
 
-    def __add__(self, other: "Flops") -> "Flops":
-        return Flops(
-            self.matmul + other.matmul, self.paper + other.paper, self.six_nd + other.six_nd
-        )
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    def __mul__(self, factor: float) -> "Flops":
-        return Flops(self.matmul * factor, self.paper * factor, self.six_nd * factor)
+    def __mul__(self, factor: float) -> "Cost":
+        return Cost(*(factor * number for number in astuple(self)))
 
     def figures(self) -> dict[str, float]:
-        """By the names that they have in files."""
-        names = "flops_matmul", "flops_paper", "flops_6nd"
-        return dict(zip(names, (self.matmul, self.paper, self.six_nd), strict=True))
+        """FLOPs by the names that they have in files."""
+        return {
+            "flops_matmul": self.matmul,
+            "flops_paper": self.paper,
+            "flops_6nd": self.six_nd,
+        }
 
 
-def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Flops:
+def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Cost:
     """Training FLOPs a token of a sequence of `length`, in one stage of training.
 
     ELECTRA-Small at 30,522 pieces and length 128: 70.2 M in matrix products.
@@ -172,7 +171,8 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
         return (1 if stage == "discriminator" else factor) * generator + factor * main
 
     in_generator, in_main = body_parameters(config, vocab_size)
-    return Flops(
+    return Cost(
+        1,
         matmul=trained(_matmul_forward(config, vocab_size, length), 3),
         paper=trained(_paper_forward(config, vocab_size, length), 2),
         six_nd=trained((2 * in_generator, 2 * in_main), 3),
@@ -181,14 +181,14 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
 
 def run_flops(
     config: PretrainConfig, vocab_size: int, sequence_length: int, num_steps: int | None = None
-) -> Flops:
+) -> Cost:
     """Training FLOPs of a run's first `num_steps` steps, None for all, phase by phase.
 
     By the paper's convention 1.29e18 for ELECTRA-Small (the table prints 1.4e18), 6.4e19 for Base,
     7.1e20 for Large-400K and 3.1e21 for Large-1.75M.
     """
     steps = config.num_steps if num_steps is None else num_steps
-    total = Flops(0, 0, 0)
+    total = Cost()
     for phase in phases_of(config, sequence_length):
         for stage, first, end in _stages(config):
             here = min(end, phase.end, steps) - max(first, phase.first_step)
@@ -198,7 +198,6 @@ def run_flops(
 
 
 def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
-    """Stages with their first step and the one after their last."""
     first, total = config.generator_steps, config.num_steps
     if not first:
         return [("joint", 0, total)]
@@ -302,7 +301,6 @@ def estimate(config: RunConfig) -> list[str]:
 
 
 def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[str]:
-    """The phases and stages of a run that has more than one of them."""
     lines = []
     if len(phases) > 1:
         parts = [f"{p.num_steps:,} of {p.batch_size} x {p.sequence_length} tokens" for p in phases]

@@ -95,12 +95,11 @@ class MetricsWindow:
         return torch.cat(parts, dim=1)
 
     def reset(self) -> None:
-        """Begin a new window."""
         self._last = []
         for tensor in self.tensors():
             overwrite(tensor, 0.0)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
         weights = [self._weights.get(name, math.nan) for name in TERMS]
         return {
@@ -109,7 +108,7 @@ class MetricsWindow:
             "weights": torch.tensor(weights, dtype=torch.float64),
         }
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state`; of several processes, one alone."""
         assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
         overwrite(self._sums, state["sums"])
@@ -120,7 +119,6 @@ class MetricsWindow:
 
     @property
     def num_tokens(self) -> float:
-        """Real tokens seen, padding left out."""
         return float(self._totals.cpu()[-1])
 
     def read(self, detections: Tensor | None = None) -> dict[str, float]:

@@ -6,7 +6,7 @@ made piece by piece.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
+from tokenizers import models
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
@@ -42,7 +43,6 @@ from model.weights.names import (
     WORD_TABLE,
     Network,
     name_pairs,
-    shape_from_transformers,
     tie,
     to_our_names,
     untie,
@@ -50,7 +50,6 @@ from model.weights.names import (
 from vocab.compare import read_pieces
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import CLS, MASK, PAD, SEP, TOKENIZER_FILE, is_special, tokenizer_sha256
-from vocab.wordpiece.merges import PREFIX
 from vocab.wordpiece.segment import is_continuing, surface
 
 _transformers: Any = transformers_logging  # which is untyped
@@ -97,6 +96,14 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
             f"pretrain.initial_model = {place!r}: {checkpoint} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
+    vocab, pieces = run_folder(checkpoint) / "vocab", None
+    if (vocab / TOKENIZER_FILE).is_file():
+        if tokenizer_sha256(vocab) != sha256:
+            raise ValueError(
+                f"{vocab} is not the vocabulary that {checkpoint} was trained with: put that one "
+                "back"
+            )
+        pieces = read_pieces(vocab)
     return Source(
         place,
         untie(found.model, config),
@@ -104,19 +111,8 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
         generator_shape(config, vocab_size) if config.has_generator else None,
         config.objective == "electric",
         sha256,
-        _pieces_of_run(checkpoint, sha256),
+        pieces,
     )
-
-
-def _pieces_of_run(checkpoint: Path, sha256: str) -> Sequence[str] | None:
-    vocab = run_folder(checkpoint) / "vocab"
-    if not (vocab / TOKENIZER_FILE).is_file():
-        return None
-    if tokenizer_sha256(vocab) != sha256:
-        raise ValueError(
-            f"{vocab} is not the vocabulary that {checkpoint} was trained with: put that one back"
-        )
-    return read_pieces(vocab)
 
 
 def _from_transformers(place: str, generator: str | None) -> Source:
@@ -147,13 +143,11 @@ def _from_transformers(place: str, generator: str | None) -> Source:
             raise ValueError(f"{folder} has another vocabulary than {main}: give networks of one")
         found = _read_weights(folder, own, network)
         if network is GENERATOR:
-            of_generator = shape_from_transformers(own)
+            of_generator = EncoderShape.of(own)
         else:  # the main network again, with its other head
             found = {n: t for n, t in found.items() if n.startswith(f"{network.head}.")}
         weights |= found
-    return Source(
-        place, weights, shape_from_transformers(config), of_generator, False, None, pieces
-    )
+    return Source(place, weights, EncoderShape.of(config), of_generator, False, None, pieces)
 
 
 def _folder(name: str, option: str) -> Path:
@@ -250,43 +244,31 @@ class PieceRows:
     """Which old rows each new piece is the mean of: itself, its sub-pieces, or (none) all rows."""
 
     sources: list[list[int]]
+    num_old: int
     num_kept: int
-    num_dropped: int  # old pieces that are no longer there
 
     @classmethod
     def between(cls, old: Sequence[str], new: Sequence[str]) -> "PieceRows":
         """For a table of the pieces `new` from one of the pieces `old`, each in order of ids.
 
-        A piece that is new takes those that the old vocabulary would cut it into by WordPiece's
-        longest match; a special token has none.
+        A piece that is new takes those that the old vocabulary would cut it into; a special token
+        has none.
         """
-        ids = {piece: index for index, piece in enumerate(old)}
+        ids, cut = {piece: index for index, piece in enumerate(old)}, _wordpiece(old)
         sources = [
-            [ids[piece]] if piece in ids else [] if is_special(piece) else cut(piece, ids)
+            [ids[piece]] if piece in ids else [] if is_special(piece) else cut(piece)
             for piece in new
         ]
-        kept = sum(piece in ids for piece in new)
-        return cls(sources, kept, len(ids) - kept)
+        return cls(sources, len(ids), sum(piece in ids for piece in new))
 
     @classmethod
     def same(cls, num_pieces: int) -> "PieceRows":
-        """Between a vocabulary and itself."""
-        return cls([[index] for index in range(num_pieces)], num_pieces, 0)
-
-    @property
-    def num_old(self) -> int:
-        """Pieces of the old vocabulary."""
-        return self.num_kept + self.num_dropped
+        return cls([[index] for index in range(num_pieces)], num_pieces, num_pieces)
 
     @property
     def num_unknown(self) -> int:
         """New pieces that the old vocabulary cannot spell."""
         return sum(not rows for rows in self.sources)
-
-    @property
-    def num_composed(self) -> int:
-        """New pieces made of old ones."""
-        return len(self.sources) - self.num_kept - self.num_unknown
 
     def take(self, table: Tensor) -> Tensor:
         """(V_old, E) or (V_old,) to (V_new, E) or (V_new,); a kept row is the same to the bit."""
@@ -299,24 +281,20 @@ class PieceRows:
         return taken if table.dim() == 2 else taken[:, 0]
 
 
-def cut(piece: str, ids: dict[str, int]) -> list[int]:
-    """Ids of the longest known pieces, left to right; empty if some character has none.
+_MARK = "\0"  # a letter that stands in no piece: what follows it continues a word
 
-    `##` says that the piece continues a word, so then the first of them does too.
-    """
-    continues, text = is_continuing(piece), surface(piece)
-    found: list[int] = []
-    start = 0
-    while start < len(text):
-        prefix = PREFIX if start or continues else ""
-        stop = next(
-            (end for end in range(len(text), start, -1) if prefix + text[start:end] in ids), None
-        )
-        if stop is None:
-            return []
-        found.append(ids[prefix + text[start:stop]])
-        start = stop
-    return found
+
+def _wordpiece(pieces: Sequence[str]) -> Callable[[str], list[int]]:
+    """The ids that a vocabulary cuts a piece into, as WordPiece cuts words; none if it cannot."""
+    mark = len(pieces)
+    ids = {piece: index for index, piece in enumerate(pieces)} | {_MARK: mark}
+    model = models.WordPiece(ids, unk_token=_MARK, max_input_chars_per_word=1000)
+
+    def cut(piece: str) -> list[int]:
+        text = _MARK + surface(piece) if is_continuing(piece) else piece
+        return [token.id for token in model.tokenize(text) if token.id != mark]
+
+    return cut
 
 
 # what weights must share; the options that set the main network's sizes have the same names
@@ -348,10 +326,9 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     _check_sizes(source, model, uses_generator)
     rows = _rows_between(source, config, model.special)
     given = _given(source, pretrain, uses_generator)
-    initial = _weights(model)
     made = {
         name: _fitted(name, given[name], tensor, rows) if name in given else tensor
-        for name, tensor in initial.items()
+        for name, tensor in _weights(model).items()
     }
     restore_model(model, tie(made, pretrain), source.place)
     _report(source, rows, made, given)
@@ -409,7 +386,6 @@ def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, fl
 
 
 def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> PieceRows:
-    """From the earlier vocabulary to the run's."""
     run = output_dir(config)
     shards = TokenShards(run / "shards")
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
@@ -447,7 +423,6 @@ def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weig
 
 
 def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tensor:
-    """One earlier tensor in the new one's shape."""
     if name.endswith(_BY_PIECE):
         given = rows.take(given[: rows.num_old])  # behind them only rows without a piece
     if name.endswith(".position.weight"):  # those that are new stay as initialised
@@ -464,23 +439,19 @@ def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, 
         log(f"initialised anew, not being there: {_parts(new)}")
     num_pieces = len(rows.sources)
     log(
-        f"of {num_pieces:,} pieces {rows.num_kept:,} are kept, {rows.num_composed:,} begin as the "
-        f"mean of their sub-pieces, {rows.num_unknown:,} as the mean of all; {rows.num_dropped:,} "
-        "old ones are dropped"
+        f"of {num_pieces:,} pieces {rows.num_kept:,} are kept, "
+        f"{num_pieces - rows.num_kept - rows.num_unknown:,} begin as the mean of their sub-pieces, "
+        f"{rows.num_unknown:,} as the mean of all; {rows.num_old - rows.num_kept:,} old ones are "
+        "dropped"
     )
     if rows.num_unknown > _MANY_UNKNOWN * num_pieces:
         warn(
             f"the earlier vocabulary cannot spell {rows.num_unknown:,} of {num_pieces:,} pieces: "
             "are case and language the same? vocab.extend makes a vocabulary from an earlier one"
         )
-    positions = "embeddings.position.weight"
-    before, now = len(given[positions]), len(made[positions])
-    if before != now:
-        log(f"of the {before:,} positions {min(before, now):,} are kept; there are {now:,} now")
 
 
 def _parts(names: Iterable[str]) -> str:
-    """Parts of the model with their numbers of tensors, as words."""
     counts = Counter(name.split(".")[0] for name in names)
     return ", ".join(f"{part} ({count})" for part, count in counts.items())
 

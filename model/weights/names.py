@@ -6,7 +6,7 @@ takes that back.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from torch import Tensor
@@ -19,7 +19,6 @@ from transformers import (
 
 from electrify.config.pretrain import PretrainConfig
 from model.electra import ElectraPretrainer
-from model.layers import EncoderShape
 
 _TABLES = ("word.weight", "position.weight", "token_type.weight")
 _GENERATORS = ("generator_embeddings.", "generator.")
@@ -94,7 +93,6 @@ def exported_networks(config: PretrainConfig) -> list[Network]:
 
 
 def has_plain_generator(config: PretrainConfig) -> bool:
-    """Whether there is a generator that is one encoder."""
     return config.has_generator and config.objective != "electric"
 
 
@@ -154,7 +152,6 @@ def renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
 
 
 def to_our_names(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
-    """The inverse of `renamed`."""
     return renamed(weights, tuple((theirs, ours) for ours, theirs in pairs))
 
 
@@ -181,15 +178,7 @@ def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
 
 
 def transformers_class(network: Network) -> type[PreTrainedModel]:
-    """The class that has the network's head."""
     chosen: type[PreTrainedModel] = (
         ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
     )
     return chosen
-
-
-def shape_from_transformers(config: ElectraConfig) -> EncoderShape:
-    """The sizes in a config of `transformers`."""
-    return EncoderShape(
-        **{field.name: getattr(config, field.name) for field in fields(EncoderShape)}
-    )

@@ -1,25 +1,37 @@
-"""A tiny run folder with shards, for the trainer's tests."""
+"""Tiny configs, models, batches and run folders, for all tests of the model."""
 
+import atexit
+import shutil
+import tempfile
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import ElectraConfig, ElectraModel
 
 from electrify.config.load import parse_config
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage
+from electrify.stage.run import run_stage
 from model.batch import Batch, Noise, SpecialTokens
 from model.electra import ElectraPretrainer
-from model.layers import Embeddings, Encoder, EncoderShape
 from model.masking import num_slots
 from model.train.data import SequenceData, noise_probabilities
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
+from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
 
 VOCAB_SIZE = 60
 NUM_WORDS = 6  # a document counts up through these, round and round
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+# of a vocabulary with a tokenizer
+PIECES = (
+    *SPECIAL,
+    *("서", "울", "서울", "##시", "##울", "##에서", "##서", "##에", "봄", "꽃", "[unused0]"),
+)
 
 TINY = {
     "num_hidden_layers": 2,
@@ -71,20 +83,42 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 def make_config(folder: Path, **pretrain: object) -> RunConfig:
     """A config of a tiny model whose run folder is `folder`."""
+    source = {"kind": "text", "language": "ko", "path": "none.txt", "licence": "CC BY-SA 4.0"}
     return parse_config(
         {
             "name": "tiny",
             "seed": 7,
             "output_dir": str(folder),
-            "clean": {"sources": [{"kind": "text", "language": "ko", "path": "none.txt"}]},
+            "clean": {"sources": [source]},
             "encode": {"sequence_length": 32},
             "pretrain": TINY | pretrain,
         }
     )
 
 
+def with_encoding(config: RunConfig, **encode: object) -> RunConfig:
+    """The same with other options of encoding."""
+    return config.model_copy(update={"encode": config.encode.model_copy(update=encode)})
+
+
+def tiny(**options: object) -> PretrainConfig:
+    """Options of a tiny model."""
+    return make_config(Path("unused"), **options).pretrain
+
+
+def preset(size: str = "small", **options: object) -> PretrainConfig:
+    """The paper's options, with these in place."""
+    return PretrainConfig.model_validate(SIZE_PRESETS[size] | options)
+
+
 def write_tiny_shards(folder: Path) -> None:
     """Documents in which each token follows from the one before: there is something to learn."""
+    shutil.copytree(_tiny_shards(), folder)
+
+
+@cache
+def _tiny_shards() -> Path:
+    folder = _temporary_folder() / "shards"
     rng = np.random.default_rng(0)
     documents = {}
     for split, num_documents in (("train", 600), ("valid", 40)):
@@ -95,6 +129,45 @@ def write_tiny_shards(folder: Path) -> None:
             for start, length in zip(starts, lengths, strict=True)
         ]
     write_shards(folder, documents, VOCAB_SIZE, "0" * 64, SPECIAL)
+    return folder
+
+
+def _temporary_folder() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+def make_run(folder: Path, pieces: Sequence[str] = PIECES, **pretrain: object) -> RunConfig:
+    """A config whose run folder has a finished vocabulary and shards of its words."""
+    if not folder.exists():
+        shutil.copytree(_inputs(tuple(pieces)), folder)
+    return make_config(folder, **pretrain)
+
+
+@cache
+def _inputs(pieces: tuple[str, ...]) -> Path:
+    folder = _temporary_folder()
+    ids = {token: pieces.index(token) for token in SPECIAL}
+
+    def vocab(target: Path) -> dict[str, int]:
+        save_tokenizer(build_tokenizer(pieces, lowercase=False), target, lowercase=False)
+        return {}
+
+    def shards(target: Path) -> dict[str, int]:
+        rng = np.random.default_rng(0)
+        words = [n for n, piece in enumerate(pieces) if piece not in SPECIAL]
+        documents = {
+            (split, "ko"): [[*rng.choice(words, 20), ids["[SEP]"]] for _ in range(60)]
+            for split in ("train", "valid")
+        }
+        sha256 = tokenizer_sha256(folder / "vocab")
+        write_shards(target, documents, len(pieces), sha256, ids)
+        return {}
+
+    run_stage(Stage("train-vocab", folder / "vocab", {}), vocab)
+    run_stage(Stage("encode", folder / "shards", {}), shards)
+    return folder
 
 
 @pytest.fixture
@@ -133,8 +206,9 @@ def random_model(
 ) -> ElectraPretrainer:
     """A tiny model of any objective without dropout, every parameter drawn at random: biases and
     differences too, so that a lost one shows."""
-    options = make_config(Path("unused"), **(NO_DROPOUT | pretrain)).pretrain
-    model = ElectraPretrainer(options, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), noise)
+    model = ElectraPretrainer(
+        tiny(**(NO_DROPOUT | pretrain)), VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), noise
+    )
     rng = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3, generator=rng)
@@ -161,48 +235,3 @@ def random_batch(
         ids[row, end:] = 0
     noise = Noise.draw(seed + 1000, rows, length, num_slots(model.config, length))
     return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
-
-
-def electra_model(shape: EncoderShape, embeddings: Embeddings, encoder: Encoder) -> ElectraModel:
-    """`transformers`' network with these weights, named by hand."""
-    made = ElectraModel(
-        ElectraConfig(
-            vocab_size=shape.vocab_size,
-            embedding_size=shape.embedding_size,
-            hidden_size=shape.hidden_size,
-            num_hidden_layers=shape.num_hidden_layers,
-            num_attention_heads=shape.num_attention_heads,
-            intermediate_size=shape.intermediate_size,
-            max_position_embeddings=shape.max_position_embeddings,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            layer_norm_eps=shape.layer_norm_eps,
-        )
-    ).eval()
-    made.to(embeddings.word.weight.dtype)
-    theirs, ours = made.embeddings, embeddings
-    pairs = [
-        (theirs.word_embeddings, ours.word),
-        (theirs.position_embeddings, ours.position),
-        (theirs.token_type_embeddings, ours.token_type),
-        (theirs.LayerNorm, ours.norm),
-    ]
-    if encoder.project is not None:
-        pairs.append((made.embeddings_project, encoder.project))
-    for their, our in zip(made.encoder.layer, encoder.layers, strict=True):
-        pairs += [
-            (their.attention.self.query, our.query),
-            (their.attention.self.key, our.key),
-            (their.attention.self.value, our.value),
-            (their.attention.output.dense, our.attention_output),
-            (their.attention.output.LayerNorm, our.attention_norm),
-            (their.intermediate.dense, our.intermediate),
-            (their.output.dense, our.output),
-            (their.output.LayerNorm, our.output_norm),
-        ]
-    for into, of in pairs:
-        into.load_state_dict(of.state_dict(), strict=True)
-    assert sum(p.numel() for p in made.parameters()) == sum(
-        p.numel() for module in (embeddings, encoder) for p in module.parameters()
-    )
-    return made

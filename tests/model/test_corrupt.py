@@ -6,13 +6,11 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from model.masking import (
-    cumulative_of,
     forbid_tokens,
     mask_tokens,
     replace_tokens,
     sample_tokens,
 )
-from model.ordered import insertion_index
 
 MASK = 4
 
@@ -70,13 +68,6 @@ def test_the_ends_of_the_unit_interval_draw_tokens_that_are_possible(edge: float
     assert ((drawn >= 3) & (drawn < 200)).all()
 
 
-def test_sampling_is_done_in_fp32_and_carries_no_gradient():
-    logits = torch.full((4, 1000), 60_000.0, dtype=torch.float16, requires_grad=True)
-    drawn = sample_tokens(logits, draws(4, 2))
-    assert not drawn.requires_grad
-    assert len(drawn.unique()) > 1  # half precision noise would be lost in the logits
-
-
 def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
     logits = torch.randn(40, generator=rng(9))
     logits[7] = 20.0  # nearly sure, were it allowed
@@ -88,24 +79,6 @@ def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
     others = torch.arange(40) != 7
     expected = logits[others].double().softmax(0) * num_draws
     assert chisquare(counts[others].numpy(), expected.numpy()).pvalue > 1e-3
-
-
-def test_a_table_is_drawn_from_in_proportion_and_never_what_is_impossible():
-    counts = torch.tensor([0, 0, 5, 1, 0, 20, 3, 0, 11, 0])
-    cumulative = cumulative_of(counts)
-    drawn = insertion_index(cumulative, draws(50_000, 2)).flatten().bincount(minlength=10)
-    possible = counts > 0
-    assert drawn[~possible].sum() == 0
-    expected = counts[possible] / counts.sum() * 100_000
-    assert chisquare(drawn[possible].numpy(), expected.double().numpy()).pvalue > 1e-3
-    ends = insertion_index(cumulative, torch.tensor([0.0, 1 - 2.0**-53], dtype=torch.float64))
-    assert ends.tolist() == [2, 8]
-
-
-@pytest.mark.parametrize("wrong", [[0.0, 0.0], [0.5, -0.1], [1.0, float("nan")]])
-def test_a_table_without_probabilities_is_refused(wrong: list[float]):
-    with pytest.raises(ValueError, match=r"probabilities with minimum .* must be finite"):
-        cumulative_of(torch.tensor(wrong))
 
 
 # --- what the discriminator sees ------------------------------------------------------------------

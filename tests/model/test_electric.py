@@ -17,7 +17,7 @@ from model import vocabulary_head as log_probs_module
 from model.batch import Batch, Masked
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
-from model.vocabulary_head import gathered_log_probs, is_most_likely, token_losses
+from model.vocabulary_head import gathered_log_probs
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
 
 UNK = 1
@@ -186,21 +186,3 @@ def test_chunks_give_the_same_log_probabilities_and_gradients(monkeypatch: pytes
         torch.testing.assert_close(found, same, rtol=1e-5, atol=1e-6)
     assert max(seen) == 7
     assert len(seen) == 10  # five chunks, each once more for the backward pass
-
-
-def test_log_probabilities_of_bf16_logits_are_computed_in_fp32():
-    logits = torch.randn(40, 1000, generator=torch.Generator().manual_seed(1)).bfloat16()
-    targets = torch.randint(0, 1000, (40,), generator=torch.Generator().manual_seed(2))
-    found = token_losses(logits, targets)
-    assert found.dtype == torch.float32
-    expected = [
-        -log_softmax(row)[t] for row, t in zip(logits.double().numpy(), targets, strict=True)
-    ]
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
-
-
-def test_a_token_is_most_likely_where_argmax_finds_it():
-    logits = torch.randn(4, 6, 50, generator=torch.Generator().manual_seed(3))
-    targets = torch.randint(0, 50, (4, 6))
-    targets[:2] = logits[:2].argmax(-1)
-    assert (is_most_likely(logits, targets) == (logits.argmax(-1) == targets)).all()

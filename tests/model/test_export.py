@@ -1,6 +1,5 @@
 """The exported folders load in transformers alone and equal the model of any checkpoint."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from transformers import (
 )
 
 from electrify.cli import main
-from electrify.config.pretrain import PretrainConfig
 from model import export as example_module
+from model.batch import Batch
 from model.electra import ElectraPretrainer
 from model.export import (
     export_checkpoint,
@@ -39,8 +38,16 @@ from model.weights.names import (
     to_transformers,
     untie,
 )
-from tests.model.conftest import OBJECTIVES, SPECIAL, VARIANTS, VOCAB_SIZE
-from vocab.tokenizer import tokenizer_sha256
+from tests.model.conftest import (
+    OBJECTIVES,
+    SPECIAL,
+    VARIANTS,
+    make_config,
+    make_run,
+    random_batch,
+    random_model,
+    tiny,
+)
 
 # the folders of an export, and what the networks in them do
 WITH_GENERATOR = {"discriminator": "detects", "generator": "predicts"}
@@ -57,61 +64,46 @@ FOLDERS = dict.fromkeys(VARIANTS, WITH_GENERATOR) | {
 }
 
 
-def make(config, data, **options: object) -> ElectraPretrainer:
-    """A model with random weights everywhere, biases too, so that a lost one shows."""
-    options = config.pretrain.model_dump(mode="json") | options
-    pretrain = PretrainConfig.model_validate_json(json.dumps(options))
-    torch.manual_seed(5)
-    model = ElectraPretrainer(pretrain, data.vocab_size, data.special).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    return model
-
-
 def save(model: ElectraPretrainer, folder: Path) -> None:
     for network in exported_networks(model.config):
         to_transformers(model, network.folder).save_pretrained(folder / network.folder)
 
 
 @pytest.fixture
-def inputs(data) -> tuple[torch.Tensor, torch.Tensor]:
-    batch = data.batch(0, 3)
-    return batch.input_ids, batch.token_type_ids
+def batch() -> Batch:
+    return random_batch(random_model(), rows=3, length=32, padded=True)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_objective_equals_its_export(config, data, inputs, tmp_path, name):
-    folders = FOLDERS[name]
-    model = make(config, data, **VARIANTS[name])
-    save(model, tmp_path / "export")
-    assert {p.name for p in (tmp_path / "export").iterdir()} == folders.keys()
-    differences = verify(model, tmp_path / "export", *inputs)
-    assert differences.keys() == folders.keys()
-    # in double precision equal networks are equal, but for the rounding of summed tables
-    summed = model.config.weight_sharing == "gdes"
-    assert max(differences.values()) < (1e-6 if summed else 1e-10)
-    ids, types = inputs
+def test_every_network_is_that_of_transformers(batch, tmp_path, name):
+    """In double precision, with padding."""
+    model, folders = random_model(**VARIANTS[name]).double().eval(), FOLDERS[name]
+    save(model, tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == folders.keys()
+    ids, types = batch.input_ids, batch.token_type_ids
+    mask = (ids != 0).long()
     everywhere = torch.arange(ids.shape[1]).expand(len(ids), -1)
-    ours = {
-        ("discriminator", "detects"): lambda: model.discriminate(ids, types),
-        ("discriminator", "predicts"): lambda: model.predict(ids, types, everywhere),
-        ("generator", "predicts"): lambda: model.generate(ids, types, everywhere),
-        ("language_model", "predicts"): lambda: model.predict(ids, types, everywhere),
-    }
     for folder, head in folders.items():
         kind = ElectraForPreTraining if head == "detects" else ElectraForMaskedLM
-        theirs = kind.from_pretrained(tmp_path / "export" / folder)
-        with torch.no_grad():
-            logits = theirs(input_ids=ids, token_type_ids=types).logits
-            expected = ours[folder, head]()
-        assert (logits - expected).abs().max() < 1e-4 * expected.abs().max()
+        theirs = kind.from_pretrained(tmp_path / folder, dtype=torch.float64).eval()
         assert type(theirs).__name__ in theirs.config.architectures
+        expected = theirs(input_ids=ids, attention_mask=mask, token_type_ids=types).logits
+        if head == "detects":
+            found = model.discriminate(ids, types, mask)
+        elif folder == "generator":
+            found = model.generate(ids, types, everywhere, mask)
+        else:
+            found = model.predict(ids, types, everywhere, mask)
+        # sums of tables are rounded once more
+        limit = 1e-5 if model.config.weight_sharing == "gdes" else 1e-9
+        torch.testing.assert_close(found[mask > 0], expected[mask > 0], rtol=limit, atol=limit)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_nothing_is_lost_on_the_way_there_and_back(config, data, name):
+def test_nothing_is_lost_on_the_way_there_and_back(name):
     """Every weight has one name there; only towers and the baseline have none."""
-    model = make(config, data, **VARIANTS[name])
+    model = random_model(**VARIANTS[name]).eval()
     state = model_tensors(model)
     weights = untie(state, model.config)
     back = {}
@@ -141,39 +133,27 @@ def test_nothing_is_lost_on_the_way_there_and_back(config, data, name):
         ("language_head.norm.bias", "language_model", 0.01),
     ],
 )
-def test_a_difference_is_refused(config, data, inputs, tmp_path, part, folder, difference):
-    model = make(config, data, **VARIANTS["all-tokens-mlm"])
+def test_a_difference_is_refused(batch, tmp_path, part, folder, difference):
+    model = random_model(**VARIANTS["all-tokens-mlm"]).eval()
     save(model, tmp_path)
+    inputs = batch.input_ids, batch.token_type_ids
+    assert max(verify(model, tmp_path, *inputs).values()) < 1e-10
     with torch.no_grad():
         model.get_parameter(part)[0] += difference
     with pytest.raises(ValueError, match=f"exported {folder} differs from the trained one"):
         verify(model, tmp_path, *inputs)
 
 
-def test_only_a_detection_head_marks_an_example(config, data):
-    configs = {
-        name: make(config, data, objective=name, **OBJECTIVES[name]).config for name in OBJECTIVES
-    }
+def test_only_a_detection_head_marks_an_example(config):
+    configs = {name: tiny(objective=name, **OBJECTIVES[name]) for name in OBJECTIVES}
     marks = {name for name in OBJECTIVES if gives_probabilities(configs[name])}
     assert OBJECTIVES.keys() - marks == {"electric", "mlm", "replace-mlm"}
     assert read_example(config) is None
 
 
-def test_the_example_marks_the_replaced_word(config, data, tmp_path, monkeypatch):
-    save(make(config, data), tmp_path)
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "봄",
-        "##이",
-        "꽃",
-        "금리",
-        "##가",
-        "핀다",
-    ]
+def test_the_example_marks_the_replaced_word(tmp_path, monkeypatch):
+    save(random_model(), tmp_path)
+    words = [*SPECIAL, "봄", "##이", "꽃", "금리", "##가", "핀다"]
     tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -195,35 +175,20 @@ def test_the_example_marks_the_replaced_word(config, data, tmp_path, monkeypatch
 
 
 @pytest.fixture
-def run(config, tmp_path) -> Path:
-    """A run stopped before its end, with a vocabulary beside it."""
-    pieces = [*SPECIAL, *(f"w{n}" for n in range(VOCAB_SIZE - len(SPECIAL)))]
-    vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", SPECIAL["[CLS]"]), ("[SEP]", SPECIAL["[SEP]"])],
-    )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    tokens = dict(zip(names, SPECIAL, strict=True))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **tokens).save_pretrained(
-        tmp_path / "vocab"
-    )
-    (tmp_path / "vocab" / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    index = tmp_path / "shards" / "index.json"
-    index.write_text(index.read_text().replace("0" * 64, tokenizer_sha256(tmp_path / "vocab")))
-    partial = tmp_path / "pretrain.partial"
-    partial.mkdir()
-    Trainer(config, partial).run()
-    return tmp_path
+def run(tmp_path) -> Path:
+    """A run stopped before its end."""
+    folder = tmp_path / "run"
+    config = make_run(folder)
+    (folder / "pretrain.partial").mkdir()
+    Trainer(config, folder / "pretrain.partial").run()
+    return folder
 
 
-def test_the_encoder_is_that_of_the_checkpoint(run, config, tmp_path):
+def test_the_encoder_is_that_of_the_checkpoint(run, tmp_path):
     target = tmp_path / "exported"
     checkpoint = run / "pretrain.partial" / "checkpoint-8"
     export_checkpoint(checkpoint, target)
+    config = make_config(run)
     data = SequenceData.from_config(config, "train")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     load_model(checkpoint, model)
@@ -250,7 +215,7 @@ def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys):
     data = tmp_path / "data" / "CoLA"
     data.mkdir(parents=True)
     for name in ("train", "dev"):
-        rows = "".join(f"x\t{n % 2}\t\tw{n % 7} w{n % 5}\n" for n in range(12))
+        rows = "".join(f"x\t{n % 2}\t\t{'봄꽃서울'[n % 4]} 서울에서\n" for n in range(12))
         (data / f"{name}.tsv").write_text(rows)
     checkpoint = run / "pretrain" / "checkpoint-8"
     words = ["evaluate", "configs/demo.toml", "--model", str(checkpoint), "--data-dir", str(data)]

@@ -1,19 +1,12 @@
 """What generators put at the chosen positions follows their distribution."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from model.batch import Batch
 from model.objectives import run_objective
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
-from tests.model.formulas import (
-    generator_logits,
-    softmax,
-)
 
 
 def noise_of(kind: str) -> Tensor:
@@ -69,56 +62,3 @@ def test_the_ends_of_the_unit_interval_draw_possible_noise(draw: float, disallow
     batch.noise.samples.fill_(draw)
     sampled = run_objective(model, model.mask(batch)).sampled
     assert (table[sampled] > 0).all()
-
-
-@pytest.mark.parametrize("generator", ["learned", "uniform", "unigram"])
-@pytest.mark.parametrize("objective", ["electra", "electra-15", "all-tokens-mlm"])
-def test_what_may_not_be_correct_is_always_labelled_replaced(objective: str, generator: str):
-    noise = None if generator == "learned" else noise_of(generator)
-    model = random_model(
-        noise=noise, objective=objective, generator=generator, disallow_correct=True
-    )
-    if generator == "learned":
-        with torch.no_grad():  # the generator is as good as sure of one frequent token
-            model.generator_head.bias[9] = 30.0
-    batch = random_batch(model, rows=200)
-    batch.input_ids[batch.input_ids > 20] = 9
-    masked = model.mask(batch)
-    out = run_objective(model, masked)
-    chosen = masked.weights > 0
-    assert (out.sampled != masked.originals)[chosen].all()
-    assert (out.labels.gather(1, masked.positions)[chosen] == 1).all()
-    assert out.labels.sum() == chosen.sum()
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_a_learned_generator_is_sampled_from_its_softmax(temperature: float):
-    """All sequences are equal but for their draws, so their samples are of one distribution."""
-    model = random_model(sampling_temperature=temperature, mask_token_fraction=1.0)
-    batch = random_batch(model, rows=1, seed=2)
-    rows = batch.input_ids.expand(6_000, -1)
-    types = batch.token_type_ids.expand(6_000, -1)
-    one = model.mask(batch)
-    draws = torch.rand(
-        6_000,
-        one.positions.shape[1],
-        2,
-        dtype=torch.float64,
-        generator=torch.Generator().manual_seed(8),
-    )
-    noise = replace(
-        batch.noise,
-        positions=batch.noise.positions.expand(6_000, -1),
-        mask=batch.noise.mask.expand(6_000, -1),
-        samples=draws,
-    )
-    many = Batch(rows, types, noise, torch.zeros(6_000, dtype=torch.int64))
-    with torch.no_grad():
-        sampled = run_objective(model.eval(), model.mask(many), "generator").sampled
-    for n in range(sampled.shape[1]):
-        p = softmax(generator_logits(model, one)[0, n] / temperature)
-        counts = sampled[:, n].bincount(minlength=VOCAB_SIZE).numpy()
-        common = p * 6_000 >= 5
-        observed, expected = counts[common], p[common] / p[common].sum()
-        assert observed.sum() > 5_700
-        assert chisquare(observed, expected * observed.sum()).pvalue > 1e-3

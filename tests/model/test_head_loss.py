@@ -98,20 +98,6 @@ def test_samples_are_those_of_the_whole_softmax(options, chunk: int, alignment: 
     assert (found.sampled == targets()).any() != ("disallow_correct" in options)
 
 
-def test_a_hit_is_the_most_likely_token():
-    given = learned(torch.float32)
-    best = F.linear(*given).argmax(-1)
-    mixed = torch.where(torch.arange(7) % 2 == 0, best, targets())
-    found = head_loss(*given, mixed, weights())
-    assert torch.equal(found.hits, mixed == best)
-    assert 0 < found.hits.sum() < 21
-    # of two that are as likely both are; a little less is no hit
-    bias = torch.tensor([1.0, 0.9999, 0.0, 1.0])
-    states, table = torch.zeros(4, WIDTH), torch.zeros(4, WIDTH)
-    found = head_loss(states, table, bias, torch.arange(4), torch.ones(4))
-    assert found.hits.tolist() == [True, False, False, True]
-
-
 @pytest.mark.parametrize("options", OPTIONS)
 def test_without_gradients_the_figures_are_the_same_at_a_third_of_the_work(options, chunk: int):
     given = learned(torch.float32)

@@ -5,13 +5,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.masking import choose_positions, num_slots
-
-
-def options(**values: object) -> PretrainConfig:
-    """The small model's, with these in place."""
-    return PretrainConfig.model_validate(SIZE_PRESETS["small"] | values)
+from tests.model.conftest import preset
 
 
 def draws(*shape: int, seed: int = 0) -> Tensor:
@@ -35,16 +30,6 @@ def units_of(starts: list[bool], maskable: list[bool]) -> list[list[int]]:
     return units
 
 
-# --- how many slots -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unit", ["token", "word"])
-def test_bernoulli_slots_are_a_bound_that_never_passes_the_length(unit: str):
-    config = options(masking="bernoulli", mask_unit=unit)
-    assert 19.2 < num_slots(config, 128) < 128
-    assert num_slots(options(masking="bernoulli", mask_fraction=0.99, mask_unit=unit), 16) == 16
-
-
 # --- tokens ---------------------------------------------------------------------------------------
 
 
@@ -52,7 +37,7 @@ def test_bernoulli_slots_are_a_bound_that_never_passes_the_length(unit: str):
 def test_chosen_positions_are_maskable_and_uniform(masking: str):
     maskable = torch.ones(20_000, 16, dtype=torch.bool)
     maskable[:, [0, 5, 15]] = False
-    config = options(masking=masking, mask_fraction=0.3)
+    config = preset(masking=masking, mask_fraction=0.3)
     positions, weights = choose_positions(maskable, draws(20_000, 16), config)
     assert positions.shape == weights.shape == (20_000, num_slots(config, 16))
     counts = positions[weights > 0].bincount(minlength=16)
@@ -63,14 +48,14 @@ def test_chosen_positions_are_maskable_and_uniform(masking: str):
 @pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
 def test_slots_are_distinct_without_replacement(masking: str):
     positions, _ = choose_positions(
-        torch.ones(500, 64, dtype=torch.bool), draws(500, 64), options(masking=masking)
+        torch.ones(500, 64, dtype=torch.bool), draws(500, 64), preset(masking=masking)
     )
     assert (positions.sort(dim=1).values.diff(dim=1) > 0).all()
 
 
 def test_equal_draws_choose_the_first_tokens_on_every_device():
     maskable = torch.ones(1, 300, dtype=torch.bool)
-    positions, _ = choose_positions(maskable, torch.full((1, 300), 0.5), options())
+    positions, _ = choose_positions(maskable, torch.full((1, 300), 0.5), preset())
     assert positions[0].tolist() == list(range(46))
 
 
@@ -78,7 +63,7 @@ def test_equal_draws_choose_the_first_tokens_on_every_device():
 def test_the_originals_draw_hits_seven_percent_twice(length: int, share: float):
     maskable = torch.ones(4000, length, dtype=torch.bool)
     maskable[:, [0, length // 2, length - 1]] = False
-    config = options(masking="with-replacement")
+    config = preset(masking="with-replacement")
     positions, weights = choose_positions(maskable, draws(4000, length), config)
     assert weights.all()
     num_distinct = torch.zeros(4000, length).scatter(1, positions, 1.0).sum()
@@ -86,7 +71,7 @@ def test_the_originals_draw_hits_seven_percent_twice(length: int, share: float):
 
 
 def test_bernoulli_counts_are_binomial():
-    config = options(masking="bernoulli", mask_fraction=0.15)
+    config = preset(masking="bernoulli", mask_fraction=0.15)
     _, weights = choose_positions(
         torch.ones(20_000, 128, dtype=torch.bool), draws(20_000, 128, seed=1), config
     )
@@ -96,7 +81,7 @@ def test_bernoulli_counts_are_binomial():
 
 
 def test_what_passes_the_bernoulli_bound_is_left_out_at_random():
-    config = options(masking="bernoulli", mask_fraction=0.15)
+    config = preset(masking="bernoulli", mask_fraction=0.15)
     draw = draws(4000, 64, seed=2) * 0.15  # all are to be chosen
     positions, weights = choose_positions(torch.ones(4000, 64, dtype=torch.bool), draw, config)
     assert weights.all()
@@ -107,7 +92,7 @@ def test_what_passes_the_bernoulli_bound_is_left_out_at_random():
 def test_limits_bound_the_number_of_a_row(masking: str):
     limits = torch.tensor([1.0, 7.0, 100.0])
     _, weights = choose_positions(
-        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), options(masking=masking), limits
+        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), preset(masking=masking), limits
     )
     assert weights.sum(dim=1).tolist() == [1, 7, 19]
 
@@ -116,7 +101,7 @@ def test_limits_bound_the_number_of_a_row(masking: str):
 def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
     maskable = torch.zeros(2, 32, dtype=torch.bool)
     maskable[0, [3, 6]] = True
-    config = options(masking=masking, mask_fraction=0.5)
+    config = preset(masking=masking, mask_fraction=0.5)
     positions, weights = choose_positions(maskable, draws(2, 32), config)
     assert set(chosen_of(positions, weights)[0]) <= {3, 6}
     assert weights[1].sum() == 0
@@ -134,29 +119,6 @@ def random_units(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
     return maskable, draws(rows, length, seed=seed + 1) < 0.4
 
 
-@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
-def test_units_are_chosen_whole_and_within_the_budget(masking: str):
-    maskable, starts = random_units(400, 64, 3)
-    config = options(masking=masking, mask_unit="word", mask_fraction=0.2)
-    limits = torch.arange(400) % 13 + 4
-    positions, weights = choose_positions(maskable, draws(400, 64, seed=5), config, limits, starts)
-    found = chosen_of(positions, weights)
-    sizes = [len(row) for row in found]
-    assert all(len(set(row)) == len(row) for row in found)
-    for row, may, begins, limit in zip(
-        found, maskable.tolist(), starts.tolist(), limits.tolist(), strict=True
-    ):
-        units = units_of(begins, may)
-        taken = [unit for unit in units if set(unit) & set(row)]
-        if masking == "bernoulli":
-            assert sum(map(len, taken)) == len(row) <= num_slots(config, 64)
-        elif min(map(len, units)) <= limit:
-            assert sum(map(len, taken)) == len(row) <= limit
-    if masking == "fixed":
-        room = sum(limits.clamp(max=num_slots(config, 64)).tolist())
-        assert sum(sizes) > 0.97 * room
-
-
 def greedy(units: list[list[int]], draw: list[float], most: int) -> set[int]:
     """The rule as it reads: in order of the draws, what does not fit is passed over."""
     taken: set[int] = set()
@@ -169,7 +131,7 @@ def greedy(units: list[list[int]], draw: list[float], most: int) -> set[int]:
 def test_units_fill_the_slots_by_the_greedy_rule():
     maskable, starts = random_units(500, 40, 7)
     draw = draws(500, 40, seed=9)
-    config = options(mask_unit="word", mask_fraction=0.25)
+    config = preset(mask_unit="word", mask_fraction=0.25)
     positions, weights = choose_positions(maskable, draw, config, None, starts)
     slots = num_slots(config, 40)
     for row, found in enumerate(chosen_of(positions, weights)):
@@ -180,7 +142,7 @@ def test_units_fill_the_slots_by_the_greedy_rule():
 def test_every_unit_is_as_likely_to_come_first():
     starts = torch.tensor([True, False, True, False, True, False, False, True]).expand(20_000, -1)
     maskable = torch.ones(20_000, 8, dtype=torch.bool)
-    config = options(mask_unit="word", mask_fraction=0.5)
+    config = preset(mask_unit="word", mask_fraction=0.5)
     positions, weights = choose_positions(maskable, draws(20_000, 8, seed=4), config, None, starts)
     assert weights.any(dim=1).all()
     unit = (starts[0].cumsum(dim=0) - 1)[positions[:, 0]]
@@ -190,7 +152,7 @@ def test_every_unit_is_as_likely_to_come_first():
 def test_of_units_that_are_all_too_long_the_beginning_of_one_is_taken():
     starts = (torch.arange(12) % 6 == 0).expand(200, -1)
     maskable = torch.ones(200, 12, dtype=torch.bool)
-    config = options(mask_unit="word", mask_fraction=0.3)
+    config = preset(mask_unit="word", mask_fraction=0.3)
     positions, weights = choose_positions(
         maskable, draws(200, 12), config, torch.full((200,), 3), starts
     )
@@ -201,7 +163,7 @@ def test_of_units_that_are_all_too_long_the_beginning_of_one_is_taken():
 def test_bernoulli_draws_once_a_unit():
     starts = (torch.arange(30) % 3 == 0).expand(20_000, -1)
     maskable = torch.ones(20_000, 30, dtype=torch.bool)
-    config = options(masking="bernoulli", mask_unit="morpheme", mask_fraction=0.2)
+    config = preset(masking="bernoulli", mask_unit="morpheme", mask_fraction=0.2)
     draw = draws(20_000, 30, seed=6)
     positions, weights = choose_positions(maskable, draw, config, None, starts)
     counts = positions[weights > 0].bincount(minlength=30)

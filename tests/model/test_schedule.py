@@ -2,7 +2,7 @@
 
 import pytest
 
-from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
+from electrify.config.pretrain import PretrainConfig
 from model.schedule import (
     Phase,
     learning_rate,
@@ -12,10 +12,7 @@ from model.schedule import (
     stage_at,
     tokens_until,
 )
-
-
-def config_of(**options: object) -> PretrainConfig:
-    return PretrainConfig.model_validate(SIZE_PRESETS["small"] | options)
+from tests.model.conftest import preset
 
 
 def phase(length: int, fraction: float, **options: int) -> dict[str, object]:
@@ -26,7 +23,7 @@ CURRICULUM = (phase(16, 0.25, batch_size=32, micro_batch_size=8), phase(64, 1 / 
 
 
 def test_phases_take_their_fractions_and_the_rest_its_length():
-    config = config_of(
+    config = preset(
         num_steps=100, warmup_steps=5, batch_size=12, micro_batch_size=4, curriculum=CURRICULUM
     )
     assert phases_of(config, 128) == (
@@ -35,7 +32,7 @@ def test_phases_take_their_fractions_and_the_rest_its_length():
         Phase(first_step=25, num_steps=33, sequence_length=64, batch_size=12, micro_batch_size=4),
         Phase(first_step=58, num_steps=42, sequence_length=128, batch_size=12, micro_batch_size=4),
     )
-    alone = phases_of(config_of(num_steps=7, warmup_steps=5, batch_size=12), 512)
+    alone = phases_of(preset(num_steps=7, warmup_steps=5, batch_size=12), 512)
     assert alone == (Phase(0, 7, 512, 12, 12),)
 
 
@@ -47,9 +44,9 @@ def test_phases_cover_the_run_without_gap_or_overlap(num_steps: int, fractions):
     ends = [round(num_steps * sum(fractions[: n + 1])) for n in range(len(fractions))]
     if len({0, *ends, num_steps}) < len(fractions) + 2:  # some phase would be empty
         with pytest.raises(ValueError, match="a phase or the rest gets no step"):
-            config_of(**options)
+            preset(**options)
         return
-    config = config_of(**options)
+    config = preset(**options)
     phases = phases_of(config, 128)
     assert len(phases) == len(fractions) + 1
     assert all(p.num_steps >= 1 for p in phases)
@@ -58,7 +55,7 @@ def test_phases_cover_the_run_without_gap_or_overlap(num_steps: int, fractions):
 
 
 def test_counts_equal_those_of_a_walk_over_the_steps():
-    config = config_of(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
+    config = preset(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
     phases = phases_of(config, 128)
     tokens = sequences = 0
     for step in range(40):
@@ -86,18 +83,13 @@ def test_counts_equal_those_of_a_walk_over_the_steps():
     ],
 )
 def test_warmup_and_decay_apply_together(step: int, expected: float):
-    assert learning_rate(step, config_of()) == pytest.approx(expected, rel=1e-9)
-
-
-def test_without_warmup_the_first_rate_is_the_peak():
-    assert learning_rate(0, config_of(warmup_steps=0)) == 5e-4
+    assert learning_rate(step, preset()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_short_decay_leaves_the_rate_at_its_peak_until_then():
     """So runs of other lengths are the same until the first of them decays."""
     longer, shorter = (
-        config_of(num_steps=n, warmup_steps=10, decay_fraction=f)
-        for n, f in ((100, 0.2), (60, 0.5))
+        preset(num_steps=n, warmup_steps=10, decay_fraction=f) for n, f in ((100, 0.2), (60, 0.5))
     )
     rates = [learning_rate(step, longer) / 5e-4 for step in range(101)]
     assert rates[10:80] == [1.0] * 70
@@ -107,23 +99,16 @@ def test_a_short_decay_leaves_the_rate_at_its_peak_until_then():
 
 def two_stage(**options: object) -> PretrainConfig:
     changed = {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}
-    return config_of(objective="electra-two-stage", **(changed | options))
+    return preset(objective="electra-two-stage", **(changed | options))
 
 
 def test_each_stage_has_the_schedule_of_a_run_of_its_own():
     config = two_stage(num_steps=50, warmup_steps=10, generator_steps_fraction=0.6)
     assert config.generator_steps == 30
-    first, second = (config_of(num_steps=n, warmup_steps=10) for n in (30, 20))
+    first, second = (preset(num_steps=n, warmup_steps=10) for n in (30, 20))
     for step in range(50):
         alone = learning_rate(step, first) if step < 30 else learning_rate(step - 30, second)
         assert learning_rate(step, config) == alone
         assert stage_at(config, step) == ("generator" if step < 30 else "discriminator")
     assert learning_rate(30, config) == learning_rate(50, config) == 0
-    assert {stage_at(config_of(num_steps=50, warmup_steps=0), s) for s in range(50)} == {"joint"}
-
-
-def test_a_stage_shorter_than_the_warmup_warms_up_over_all_its_steps():
-    config = two_stage(num_steps=12, warmup_steps=8)
-    rates = [learning_rate(step, config) / 5e-4 for step in range(12)]
-    one_stage = [(1 - t / 6) * t / 6 for t in range(6)]
-    assert rates == pytest.approx(one_stage * 2)
+    assert {stage_at(preset(num_steps=50, warmup_steps=0), s) for s in range(50)} == {"joint"}

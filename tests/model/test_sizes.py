@@ -10,7 +10,7 @@ from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.watch.flops import parameter_counts
-from tests.model.conftest import VARIANTS
+from tests.model.conftest import VARIANTS, preset
 
 BERT_VOCAB = 30_522
 SIZES = ("small", "small++", "base", "large")
@@ -69,10 +69,6 @@ def test_a_size_is_the_papers_in_every_field(column: int):
     assert set(SIZE_PRESETS[SIZES[column]]) <= set(TABLE_6)
 
 
-def config_of(size: str, **options: object) -> PretrainConfig:
-    return PretrainConfig.model_validate(SIZE_PRESETS[size] | options)
-
-
 def on_meta(config: PretrainConfig) -> ElectraPretrainer:
     with torch.device("meta"):
         return ElectraPretrainer(config, BERT_VOCAB, SpecialTokens(0, 2, 3, 4))
@@ -85,7 +81,7 @@ def count(*modules: nn.Module | None) -> int:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_parameters_equal_transformers(size: str):
-    config = config_of(size)
+    config = preset(size)
     common = {
         "vocab_size": BERT_VOCAB,
         "embedding_size": config.embedding_size,
@@ -124,7 +120,7 @@ DEPTH = {"half as deep": {"generator_layers_fraction": 0.5}}
 
 @pytest.mark.parametrize("name", [*VARIANTS, *DEPTH])
 def test_counts_are_those_of_the_model(name: str):
-    config = config_of("small", **(VARIANTS | DEPTH)[name])
+    config = preset("small", **(VARIANTS | DEPTH)[name])
     model, counted = on_meta(config), parameter_counts(config, BERT_VOCAB)
     assert counted["trained"] == count(model)
     assert counted["discriminator"] == count(

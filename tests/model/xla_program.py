@@ -42,7 +42,6 @@ class Task:
     """What a process is to do."""
 
     runs: Sequence[Run] = ()
-    refused: Sequence[RunConfig] = ()
 
 
 def compilations() -> int:
@@ -110,21 +109,11 @@ def train(run: Run) -> dict[str, object]:
     return {"notes": notes, "fallbacks": fallbacks()}
 
 
-def refusal(config: RunConfig) -> str:
-    """What a run is refused with."""
-    try:
-        Trainer(config, Path(config.output_dir))
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
 def main() -> None:
     task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
     pretrain_module.read_unit_starts = unit_starts  # type: ignore[assignment]
     device = resolve_device("xla")  # before the first backward pass, of any device: torch counts
     found: dict[str, object] = {"device": describe(device), "devices": num_devices(device)}
-    found["refused"] = [refusal(config) for config in task.refused]
     path = Path(f"{sys.argv[1]}.json")
     path.write_text(json.dumps(found | {"runs": [train(run) for run in task.runs]}))
 

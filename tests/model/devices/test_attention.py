@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-from electrify.config.pretrain import SIZE_PRESETS
 from model.devices import attention
 from model.devices.attention import (
     BACKENDS,
@@ -21,14 +19,10 @@ from model.devices.attention import (
     fastest,
     works_of,
 )
-from tests.model.conftest import make_config
+from tests.model.conftest import preset
 
 CPU = torch.device("cpu")
 WORK = AttentionWork((6, 2, 16, 8), 0.0, None, 3)
-
-
-def small(**options: object):
-    return make_config(Path("unused"), **(SIZE_PRESETS["small"] | options)).pretrain
 
 
 @pytest.fixture
@@ -54,15 +48,15 @@ def flags() -> Iterator[Callable[[], dict[str, bool]]]:
 
 
 def test_the_work_is_that_of_both_networks():
-    main, generator = works_of(small(), 128, 128, packed=True)
+    main, generator = works_of(preset(), 128, 128, packed=True)
     assert main == AttentionWork((128, 4, 128, 64), 0.1, None, 12)
     assert generator == AttentionWork((128, 1, 128, 64), 0.1, None, 12)
-    assert works_of(small(objective="mlm"), 128, 128, packed=True) == [main]
+    assert works_of(preset(objective="mlm"), 128, 128, packed=True) == [main]
 
 
 def test_masks_are_those_of_the_model():
     def masks(packed: bool, **options: object) -> list[object]:
-        return [work.mask_shape for work in works_of(small(**options), 8, 32, packed)]
+        return [work.mask_shape for work in works_of(preset(**options), 8, 32, packed)]
 
     assert masks(False) == [(8, 1, 1, 32)] * 2
     assert masks(True, attention="document") == [(8, 1, 32, 32)] * 2

@@ -1,7 +1,6 @@
 """A checkpoint holds all that a run goes on from, or is passed over, or is refused."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from model.train.checkpoint import (
     model_tensors,
     newest_sound,
     optimizer_tensors,
-    restore_model,
     run_identity,
     save_checkpoint,
     write_checkpoint,
@@ -147,16 +145,6 @@ def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
     assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-4", "checkpoint-8"]
 
 
-def test_without_a_sound_one_nothing_is_changed(config, data, saved):
-    folder = saved[2]
-    for path in checkpoints(folder):
-        _flip(path / "model.safetensors")
-    model, optimizers = make(config, data, 2)
-    before = everything(model, optimizers)
-    assert load_latest(folder, model, optimizers) == 0
-    assert_equal(before, everything(model, optimizers))
-
-
 def test_the_newest_are_kept_and_those_after_this_one_go(saved):
     """Those after it were damaged: kept, they would push out the sound ones."""
     model, optimizers, folder = saved
@@ -166,14 +154,6 @@ def test_the_newest_are_kept_and_those_after_this_one_go(saved):
     for step in (20, 100):
         save_checkpoint(folder, step, model, optimizers, keep=2)
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-20", "checkpoint-100"]
-
-
-def test_an_unfinished_save_is_ignored_and_replaced(saved):
-    model, optimizers, folder = saved
-    shutil.copytree(folder / "checkpoint-8", folder / "checkpoint-12.tmp")
-    assert load_latest(folder, model, optimizers) == 8
-    save_checkpoint(folder, 12, model, optimizers, keep=2)
-    assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-12", "checkpoint-8"]
 
 
 def test_a_model_of_another_form_is_refused_and_stays_as_it_is(config, data, saved):
@@ -206,14 +186,6 @@ def test_a_checkpoint_of_another_run_is_refused(config, data, tmp_path, part, va
         load_latest(tmp_path / "run", model, optimizers, identity=identity | {part: value})
 
 
-def test_what_decided_nothing_in_an_earlier_checkpoint_is_no_difference(config, data, tmp_path):
-    model, optimizers = make(config, data, 1)
-    identity = run_identity(config)
-    earlier = identity | {"options": identity["options"] | {"device": "cuda"}}
-    save_checkpoint(tmp_path / "run", 4, model, optimizers, keep=1, identity=earlier)
-    assert load_latest(tmp_path / "run", model, optimizers, identity=identity) == 4
-
-
 def test_a_run_is_what_decides_its_result(config):
     identity = run_identity(config)
     for options in ({"learning_rate": 1e-3}, {"num_steps": 13}, {"objective": "electra-15"}):
@@ -224,23 +196,6 @@ def test_a_run_is_what_decides_its_result(config):
     index = Path(config.output_dir) / "shards" / "index.json"
     index.write_text(index.read_text() + "\n")
     assert run_identity(config) != identity
-
-
-def test_the_first_of_several_processes_writes(saved, monkeypatch):
-    model, optimizers, folder = saved
-    monkeypatch.setenv("RANK", "1")
-    save_checkpoint(folder, 12, model, optimizers, keep=2)
-    assert [path.name for path in checkpoints(folder)] == ["checkpoint-4", "checkpoint-8"]
-    assert load_latest(folder, model, optimizers) == 8
-
-
-def test_restoring_copies(model):
-    """A model does not go on living in the tensors that were given, which may be a mapped file."""
-    tensors = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
-    restore_model(model, tensors, "here")
-    for tensor in tensors.values():
-        tensor.fill_(7)
-    assert not any((parameter == 7).any() for parameter in model.parameters())
 
 
 def _write(folder, moments=None):

@@ -1,49 +1,53 @@
-"""Batches as the model takes them: each from its step alone, however many processes share it."""
+"""Batches as the model takes them: each from its step alone, however many processes share it.
 
+And the loader, which reads them ahead and leaves no thread behind however the loop ends.
+"""
+
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from electrify.config.run import RunConfig
-from model.batch import Batch
-from model.train.data import SequenceData, StepData, noise_key, noise_probabilities, open_shards
-from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, write_tiny_shards
+from electrify.system.progress import Stopped
+from model.batch import Batch, Noise, map_tensors
+from model.train.data import (
+    HostBatch,
+    Loader,
+    SequenceData,
+    StepData,
+    noise_key,
+    noise_probabilities,
+    open_shards,
+)
+from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_encoding, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import tokenizer_sha256
 
 CPU = torch.device("cpu")
-FIELDS = ("input_ids", "token_type_ids", "languages")
-NOISE = ("positions", "mask", "samples")
-
-
-def with_encoding(config: RunConfig, **encode: object) -> RunConfig:
-    return config.model_copy(update={"encode": config.encode.model_copy(update=encode)})
 
 
 def data_of(config: RunConfig, packing: str) -> SequenceData:
     return SequenceData.from_config(with_encoding(config, packing=packing), "train")
 
 
-def tensors(batch: Batch) -> dict[str, torch.Tensor]:
-    found = {name: getattr(batch, name) for name in FIELDS}
-    return found | {name: getattr(batch.noise, name) for name in NOISE}
-
-
 def assert_same(batch: Batch, other: Batch) -> None:
-    for name, tensor in tensors(batch).items():
-        assert torch.equal(tensor, tensors(other)[name]), name
+    for tensor, expected in zip(batch.tensors(), other.tensors(), strict=True):
+        assert tensor.dtype == expected.dtype
+        assert torch.equal(tensor.cpu(), expected)
     assert batch.packed == other.packed
 
 
-def joined(batches: list[Batch]) -> dict[str, torch.Tensor]:
-    parts = [tensors(batch) for batch in batches]
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
-# --- one sequence ---------------------------------------------------------------------------------
+def joined(batches: list[Batch]) -> list[torch.Tensor]:
+    """The ids first, the draws of samples fifth."""
+    parts = zip(*(batch.tensors() for batch in batches), strict=True)
+    return [torch.cat(part) for part in parts]
 
 
 @pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
@@ -98,12 +102,10 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
     for step in range(10):
         count, length, micro = (12, 16, 3) if step < 3 else (6, 32, 2)
         whole = SequenceData.from_config(config, "train", length)
-        expected = tensors(whole.batch(seen, count, noise_key(config.seed, step)))
+        expected = whole.batch(seen, count, noise_key(config.seed, step)).tensors()
         batches = data.host_batch(step).micro_batches(CPU)
         assert [len(batch.input_ids) for batch in batches] == [micro] * (count // micro)
-        found = joined(batches)
-        for name, tensor in expected.items():
-            assert torch.equal(found[name], tensor), name
+        assert all(map(torch.equal, joined(batches), expected))
         seen += count
     assert [phase.first_step for phase in data.phases] == [0, 3, 5]
 
@@ -112,10 +114,10 @@ def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: P
     data = step_data(make_config(folder, num_steps=40))
     steps = [joined(data.host_batch(step).micro_batches(CPU)) for step in range(40)]
     assert data.last.num_sequences >= 160
-    rows = torch.cat([step["input_ids"] for step in steps])
+    rows = torch.cat([step[0] for step in steps])
     keys = {tuple(row) for row in rows.tolist()}
     assert len(keys) > 150  # a few are alike in these documents
-    draws = torch.cat([step["samples"].flatten() for step in steps])
+    draws = torch.cat([step[4].flatten() for step in steps])
     assert len(draws.unique()) == len(draws)
 
 
@@ -130,11 +132,11 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
     for step in (0, 2, 3, 9):
         whole = joined(alone.host_batch(step).micro_batches(CPU))
         parts = [joined(data.host_batch(step).micro_batches(CPU)) for data in ranks]
-        for name, tensor in whole.items():
+        for number, tensor in enumerate(whole):
             together = torch.empty_like(tensor)
             for rank, part in enumerate(parts):
-                together[rank::num_ranks] = part[name]
-            assert torch.equal(together, tensor), name
+                together[rank::num_ranks] = part[number]
+            assert torch.equal(together, tensor)
 
 
 @pytest.mark.parametrize(
@@ -199,9 +201,6 @@ def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     torch.testing.assert_close(table, found, rtol=0.05, atol=1e-4)
 
 
-# --- the run --------------------------------------------------------------------------------------
-
-
 def test_a_vocabulary_edited_after_encoding_is_an_error(config: RunConfig):
     folder = Path(config.output_dir)
     vocab = folder / "vocab"
@@ -213,3 +212,137 @@ def test_a_vocabulary_edited_after_encoding_is_an_error(config: RunConfig):
     (vocab / "tokenizer.json").write_text("[]")
     with pytest.raises(ValueError, match=r"not the tokenizer that the shards .* made with"):
         SequenceData.from_config(config, "train")
+
+
+# --- a batch as it is read ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+@pytest.mark.parametrize(("rows", "length", "slots"), [(1, 1, 1), (3, 7, 2), (5, 16, 3)])
+@pytest.mark.parametrize("num_ranks", [1, 3])
+def test_a_batch_comes_out_as_it_was_read(rows, length, slots, num_ranks, dtype):
+    """Also of odd sizes, where what follows must still begin at a multiple of its width."""
+    rng = np.random.default_rng(rows)
+    ids = rng.integers(0, np.iinfo(dtype).max, (rows, length), dtype, endpoint=True)
+    types = rng.integers(0, 2, (rows, length), np.uint8)
+    languages = rng.integers(0, 4, rows)
+    noise = Noise.draw(3, rows * num_ranks, length, slots)
+    noise = map_tensors(noise, lambda draws: draws[::num_ranks])
+    batch = HostBatch.of(ids, types, languages, noise, packed=False).to(CPU)
+    wide = [torch.from_numpy(array.astype(np.int64)) for array in (ids, types, languages)]
+    assert_same(batch, Batch(wide[0], wide[1], noise, wide[2], packed=False))
+
+
+# --- the loader -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    def threads() -> list[str]:
+        return [t.name for t in threading.enumerate() if t.name.startswith("loader")]
+
+    assert not threads()
+    yield
+    assert not threads()
+
+
+class Source:
+    """Batches whose every id is the number of the step; tells what was asked for, and where."""
+
+    def __init__(self, before: Callable[[int], object] = lambda step: None) -> None:
+        self.before, self.asked = before, list[int]()
+        self.threads = set[str]()
+
+    def host_batch(self, step: int) -> HostBatch:
+        self.asked.append(step)
+        self.threads.add(threading.current_thread().name)
+        self.before(step)
+        ids, types = np.full((2, 8), step, np.uint16), np.zeros((2, 8), np.uint8)
+        return HostBatch.of(ids, types, np.zeros(2, np.int64), Noise.draw(step, 2, 8, 1), True)
+
+
+def taken(loader: Loader, step: int) -> int:
+    [batch] = loader.take(step)
+    return int(batch.input_ids[0, 0])
+
+
+@pytest.mark.parametrize(("rank", "num_ranks"), [(0, 1), (1, 2)])
+@pytest.mark.parametrize("first", [0, 5, 8])
+def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank, num_ranks):
+    config = make_config(folder, **(CURRICULUM | {"micro_batch_size": 3}))
+    data = step_data(config, rank, num_ranks)
+    with Loader(data, CPU, first, 10) as loader:
+        found = [loader.take(step) for step in range(first, 10)]
+    for step, batches in enumerate(found, first):
+        expected = data.host_batch(step).micro_batches(CPU)
+        assert len(batches) == len(expected)
+        for batch, other in zip(batches, expected, strict=True):
+            assert_same(batch, other)
+
+
+def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_end():
+    source = Source()
+    with Loader(source, CPU, 4, 20) as loader:
+        for step in range(4, 20):
+            time.sleep(0.002)  # it has time to go too far
+            assert max(source.asked, default=0) <= step + 1
+            assert taken(loader, step) == step
+    assert source.asked == list(range(4, 20))
+    [thread] = source.threads
+    assert thread.startswith("loader")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "xla"])
+def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str):
+    """CUDA breaks off the capture of a graph when another thread allocates."""
+    moved: list[tuple[int, str]] = []
+
+    class Read(SimpleNamespace):
+        def micro_batches(self, device: torch.device) -> list[tuple[int, str]]:
+            moved.append((self.step, threading.current_thread().name))
+            return [(self.step, device.type)]
+
+    source = SimpleNamespace(host_batch=lambda step: Read(step=step))
+    with Loader(source, torch.device(kind), 0, 4) as loader:
+        for step in range(4):
+            assert loader.take(step) == [(step, kind)]
+    assert [step for step, _ in moved] == [0, 1, 2, 3]
+    assert all(name.startswith("loader") == (kind == "xla") for _, name in moved)
+
+
+def test_an_error_of_the_thread_is_raised_in_the_loop_at_its_step():
+    def fail(step: int) -> None:
+        if step == 3:
+            raise ValueError(f"shard of step {step} is damaged")
+
+    with Loader(Source(fail), CPU, 0, 10) as loader:
+        for step in range(3):
+            assert taken(loader, step) == step
+        with pytest.raises(ValueError, match="shard of step 3 is damaged"):
+            loader.take(3)
+
+
+@pytest.mark.parametrize("error", [Stopped("saved"), KeyboardInterrupt(), ValueError("loss")])
+def test_a_loop_that_breaks_off_leaves_no_thread(error):
+    source = Source(lambda step: time.sleep(0.01))
+    with pytest.raises(type(error)), Loader(source, CPU, 0, 1000) as loader:  # noqa: PT012
+        loader.take(0)
+        raise error
+    read = len(source.asked)
+    time.sleep(0.03)
+    assert len(source.asked) == read <= 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="copies pinned memory to a GPU")
+def test_batches_on_a_gpu_are_those_of_the_host_however_far_the_host_runs_ahead(folder):
+    data = step_data(make_config(folder, num_steps=50))
+    work = torch.rand(4096, 4096, device="cuda")
+    found = []
+    with Loader(data, torch.device("cuda"), 0, 50) as loader:
+        for step in range(50):
+            found += loader.take(step)
+            work = (work @ work).clamp(0, 1)  # the copies queue up behind it
+    expected = [batch for step in range(50) for batch in data.host_batch(step).micro_batches(CPU)]
+    for batch, other in zip(found, expected, strict=True):
+        assert batch.input_ids.is_cuda
+        assert_same(batch, other)

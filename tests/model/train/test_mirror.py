@@ -11,7 +11,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 from torch import nn
 
 from electrify.stage.folder import Stage, input_digest
-from electrify.stage.plan import checkpoint_step
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
 from model.pretrain import Trainer
@@ -29,16 +28,9 @@ LOSSES = ("generator_loss", "rtd_loss", "rtd_auc", "gradient_norm")
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 
 
-@pytest.fixture(params=["folder", "memory"])
-def url(request, tmp_path: Path) -> str:
-    """An address without anything in it yet; gs:// takes the same path (test_remote_run.py)."""
-    if request.param == "folder":
-        return str(tmp_path / "mounted" / "run")
-    return f"memory://{uuid4().hex}/run"
-
-
 @pytest.fixture
-def memory() -> str:
+def url() -> str:
+    """An address without anything in it yet."""
     return f"memory://{uuid4().hex}/run"
 
 
@@ -79,57 +71,25 @@ def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
     assert (tmp_path / "there" / "metrics.jsonl").read_text() == '{"step": 12}\n'
 
 
-def test_what_comes_after_the_one_saved_goes(tmp_path, url):
-    """It could not be read, or the run would have gone on from it."""
-    save(tmp_path / "here", url, 4, 8, 12)
-    save(tmp_path / "other", url, 6)
-    assert sorted(mirrored_steps(Folder(url))) == [6]
-    save(tmp_path / "other", url, 6, 10, keep=1)
-    assert sorted(mirrored_steps(Folder(url))) == [10]
-    assert resumed(tmp_path / "there", url) == 10
-
-
-def test_some_stay_for_learning_curves(tmp_path, url):
-    """Of each 10 steps the first checkpoint, here and there, beside the newest two."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    for step in range(4, 40, 4):
-        path = save_checkpoint(folder, step, model_of(step), [], 2, 10, identity=IDENTITY)
-        upload_checkpoint(path, url, 2, 10)
-    kept = [12, 20, 32, 36]
-    assert [checkpoint_step(path) for path in checkpoints(folder)] == kept
-    assert sorted(mirrored_steps(Folder(url))) == kept
-
-
-def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, memory):
-    save(tmp_path / "here", memory, 4, 8)
+def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, url):
+    save(tmp_path / "here", url, 4, 8)
     save_checkpoint(tmp_path / "here", 12, model_of(12), [], 2, identity=IDENTITY)
     (tmp_path / "here" / "metrics.jsonl").write_text("mine")
-    assert resumed(tmp_path / "here", memory) == 12
+    assert resumed(tmp_path / "here", url) == 12
     assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"
-
-
-def test_a_damaged_local_one_is_replaced_from_there(tmp_path, memory):
-    save(tmp_path / "here", memory, 4, 8)
+    # but for one that is damaged, which is replaced together with the metrics
+    (tmp_path / "here" / "checkpoint-12" / "model.safetensors").write_bytes(b"torn")
     (tmp_path / "here" / "checkpoint-8" / "model.safetensors").write_bytes(b"torn")
-    assert resumed(tmp_path / "here", memory) == 8
+    assert resumed(tmp_path / "here", url) == 8
     assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 8}\n'
 
 
-def test_a_machine_that_was_overtaken_takes_the_metrics_too(tmp_path, memory):
-    """Else those between its own last checkpoint and the newest would be missing for good."""
-    save(tmp_path / "here", memory, 4)
-    save(tmp_path / "other", memory, 8, 12)
-    assert resumed(tmp_path / "here", memory) == 12
-    assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 12}\n'
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
-def test_a_damaged_one_there_is_passed_over(tmp_path, memory, name, caplog):
-    save(tmp_path / "here", memory, 4, 8)
-    with fsspec.open(f"{memory}/checkpoint-8/{name}", "wb") as file:
+def test_a_damaged_one_there_is_passed_over(tmp_path, url, name, caplog):
+    save(tmp_path / "here", url, 4, 8)
+    with fsspec.open(f"{url}/checkpoint-8/{name}", "wb") as file:
         file.write(b"torn")
-    assert resumed(tmp_path / "there", memory) == 4
+    assert resumed(tmp_path / "there", url) == 4
     assert "checkpoint-8 in memory" in caplog.text
     assert "damaged" in caplog.text
     assert sorted(p.name for p in (tmp_path / "there").iterdir()) == [
@@ -138,7 +98,7 @@ def test_a_damaged_one_there_is_passed_over(tmp_path, memory, name, caplog):
     ]
 
 
-def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, memory, caplog, monkeypatch):
+def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, url, caplog, monkeypatch):
     """Neither of a new step nor in place of the one of that step before."""
     original, allowed = MemoryFileSystem.put_file, 0
 
@@ -149,31 +109,28 @@ def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, memory, caplo
             raise OSError("the line is cut")  # what may pass is tried again: test_remote_run.py
         return original(self, source, target, **options)
 
-    save(tmp_path / "here", memory, 4, 8)
+    save(tmp_path / "here", url, 4, 8)
     monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
     for number in range(5):  # files of a checkpoint with metrics
         for step in (8, 12):
             allowed = number
-            save(tmp_path / "here", memory, step)
+            save(tmp_path / "here", url, step)
             assert "the line is cut" in caplog.text
-            assert whole_steps(mirrored_steps(Folder(memory))) == [4]
+            assert whole_steps(mirrored_steps(Folder(url))) == [4]
     assert [p.name for p in checkpoints(tmp_path / "here")] == ["checkpoint-8", "checkpoint-12"]
-    assert resumed(tmp_path / "there", memory) == 4
+    assert resumed(tmp_path / "there", url) == 4
     allowed = 5
-    save(tmp_path / "here", memory, 16)
-    assert sorted(mirrored_steps(Folder(memory))) == [
-        4,
-        16,
-    ]
+    save(tmp_path / "here", url, 16)
+    assert sorted(mirrored_steps(Folder(url))) == [4, 16]
 
 
-def test_the_checkpoints_of_another_run_are_refused(tmp_path, memory):
-    save(tmp_path / "here", memory, 4)
+def test_the_checkpoints_of_another_run_are_refused(tmp_path, url):
+    save(tmp_path / "here", url, 4)
     other = {"objective": "mlm", "options": {"seed": 7}}
     (tmp_path / "there").mkdir()
     words = r"checkpoint-4 is of another run: its objective is 'electra', this run's is 'mlm'"
     with pytest.raises(ValueError, match=words):
-        fetch_checkpoint(tmp_path / "there", memory, other)
+        fetch_checkpoint(tmp_path / "there", url, other)
     assert checkpoints(tmp_path / "there") == []
 
 
@@ -185,9 +142,9 @@ def test_the_runs_own_folder_is_no_mirror(tmp_path):
                 fetch_checkpoint(tmp_path / "pretrain.partial", address)
 
 
-def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, memory):
+def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url):
     """Weights to the bit, and every figure of the steps before."""
-    pretrain = config.pretrain.model_copy(update={"checkpoint_dir": memory})
+    pretrain = config.pretrain.model_copy(update={"checkpoint_dir": url})
     config = config.model_copy(update={"pretrain": pretrain})
     ends = []
     for name in ("first", "second"):
@@ -196,8 +153,8 @@ def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, mem
         lines = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
         figures = [{k: v for k, v in m.items() if k in ("kind", "step", *LOSSES)} for m in lines]
         ends.append((checkpoints(tmp_path / name)[-1], figures))
-        assert whole_steps(mirrored_steps(Folder(memory))) == [12, 8]
-        Folder(memory).remove_folder("checkpoint-12")  # as if the machine had died before
+        assert whole_steps(mirrored_steps(Folder(url))) == [12, 8]
+        Folder(url).remove_folder("checkpoint-12")  # as if the machine had died before
     (first, figures), (second, other_figures) = ends
     for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
         assert (first / file).read_bytes() == (second / file).read_bytes()
@@ -206,7 +163,7 @@ def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, mem
     assert [p.name for p in checkpoints(second.parent)] == ["checkpoint-8", "checkpoint-12"]
 
 
-def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory, monkeypatch):
+def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, url, monkeypatch):
     with pytest.raises(ValueError, match=r"pretrain\.checkpoint_dir = 'gopher9://a' cannot be op"):
         fetch_checkpoint(tmp_path, "gopher9://a")
 
@@ -215,7 +172,7 @@ def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, memory
 
     monkeypatch.setattr(MemoryFileSystem, "find", find)
     with pytest.raises(ValueError, match=r"checkpoint_dir = .*PermissionError: not yours"):
-        fetch_checkpoint(tmp_path, memory)
+        fetch_checkpoint(tmp_path, url)
 
 
 # --- inputs at an address -------------------------------------------------------------------------
@@ -255,25 +212,15 @@ def test_a_fresh_machine_gets_its_inputs(tmp_path, url):
     assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(INPUTS)
 
 
-def test_inputs_that_are_there_stay(tmp_path, memory):
-    make_inputs(tmp_path / "run")
-    copy_to(memory, tmp_path / "run")
-    own = tmp_path / "machine" / "shards"
-    own.mkdir(parents=True)
-    fetch_inputs(tmp_path / "machine", memory)
-    assert list(own.iterdir()) == []
-    assert (tmp_path / "machine" / "vocab" / "manifest.json").exists()
-
-
 @pytest.mark.parametrize("lost", ["shards/manifest.json", "shards/train/ko/tokens-0.npy"])
-def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, memory, lost: str):
+def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, url, lost: str):
     make_inputs(tmp_path / "run")
-    copy_to(memory, tmp_path / "run")
-    files, root = fsspec.core.url_to_fs(memory)
+    copy_to(url, tmp_path / "run")
+    files, root = fsspec.core.url_to_fs(url)
     files.rm_file(f"{root}/{lost}")
     with pytest.raises(ValueError, match=r"inputs_dir = .*: shards/ cannot be copied from there"):
-        fetch_inputs(tmp_path / "machine", memory)
+        fetch_inputs(tmp_path / "machine", url)
     assert [p.name for p in (tmp_path / "machine").iterdir()] == ["vocab"]
     files.pipe_file(f"{root}/{lost}", b"cut")
     with pytest.raises(ValueError, match="cannot be copied"):
-        fetch_inputs(tmp_path / "machine", memory)
+        fetch_inputs(tmp_path / "machine", url)

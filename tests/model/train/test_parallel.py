@@ -16,31 +16,24 @@ import torch
 from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, read_manifest
-from electrify.stage.plan import output_dir
 from electrify.stage.run import run_stage
 from model.devices.device import resolve_device
 from model.objectives import run_objective
 from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
-from model.train.data import StepData, open_shards
 from model.train.processes import (
-    ALONE,
     Ranks,
     bare,
-    processes,
     run_together,
-    synchronised,
     trains_in_parts,
-    wrap,
 )
-from tests.model.conftest import make_config, write_tiny_shards
+from tests.model.conftest import NO_DROPOUT, make_config, with_encoding, write_tiny_shards
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parents[1].joinpath("ranks_program.py")
 SAVED, NUM_STEPS = 8, 12
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 SHORT = NO_DROPOUT | {
     "num_steps": NUM_STEPS,
     "batch_size": 8,
@@ -61,9 +54,7 @@ CASES: dict[str, dict[str, object]] = {
 
 def with_padding(folder: Path, **pretrain: object) -> RunConfig:
     """Sequences end with sentences: each process has another number of tokens."""
-    config = make_config(folder, **(SHORT | pretrain))
-    encode = config.encode.model_copy(update={"packing": "sentence"})
-    return config.model_copy(update={"encode": encode})
+    return with_encoding(make_config(folder, **(SHORT | pretrain)), packing="sentence")
 
 
 def launch(
@@ -138,19 +129,6 @@ def test_several_processes_train_as_one(launched, alone, name: str):
 
 
 @pytest.mark.slow
-def test_processes_have_different_numbers_of_tokens(launched):
-    """Else the tests above would not tell a mean of means from the mean."""
-    config = launched.configs["electra"]
-    shards = open_shards(output_dir(config) / "shards", ["train"])
-    data = [StepData(config, shards, rank, 2) for rank in range(2)]
-    tokens = [
-        int((d.host_batch(0).micro_batches(CPU)[0].input_ids != d.last.special.pad).sum())
-        for d in data
-    ]
-    assert tokens[0] != tokens[1]
-
-
-@pytest.mark.slow
 def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
     saved = launched.folder / "together" / "two-stage" / f"checkpoint-{SAVED}"
     shutil.copytree(saved, tmp_path / saved.name)
@@ -193,22 +171,6 @@ def test_the_error_of_one_process_ends_all(tmp_path):
 
 
 # --- one process ----------------------------------------------------------------------------------
-
-
-def test_without_torchrun_there_is_one_process(config, model, monkeypatch):
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with processes(config.pretrain) as ranks:
-        assert ranks == ALONE
-        assert not torch.distributed.is_initialized()
-    assert wrap(model, config.pretrain, ALONE, torch.device("cpu")) is model
-    assert bare(model) is model
-    with synchronised(model, last=False):
-        pass
-    tensors = [torch.ones(2)]
-    ALONE.collect(tensors)
-    assert tensors[0].tolist() == [1, 1]
-    assert [ALONE.any_of(True), ALONE.any_of(False)] == [True, False]
-    assert ALONE.gather(tensors[0], dim=0).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from electrify.config.pretrain import PretrainConfig
 from model.batch import Batch
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
@@ -28,9 +26,9 @@ from tests.model.conftest import (
     NO_DROPOUT,
     OBJECTIVES,
     VOCAB_SIZE,
-    make_config,
     random_batch,
     random_model,
+    tiny,
 )
 from tests.model.tape import TapeRecorder
 from tests.model.train.test_train_step import cut
@@ -125,16 +123,6 @@ def test_replays_do_what_steps_do_with_every_option(options: dict[str, object]):
     for number in range(6):
         twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=8), [3, 1, 4]))
     twins.assert_equal()
-
-
-def test_another_length_is_another_recording():
-    recorder = TapeRecorder()
-    twins = Twins(recorder)
-    for number in range(12):
-        form = {"rows": 6, "length": 16} if number < 5 else {"rows": 3, "length": 24}
-        twins.run(number, [batch_of(twins.plain, number, **form)])
-        twins.assert_equal()
-    assert (recorder.num_recorded, recorder.num_warm) == (2, 2 * WARM_UPS)
 
 
 def test_a_recording_goes_on_after_validation_and_a_new_window():
@@ -260,21 +248,6 @@ def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
     twins.assert_equal(1e-5)
 
 
-@pytest.mark.slow
-@COMPILER
-@pytest.mark.parametrize(
-    ("objective", "precision"),
-    [("electra", "bf16"), ("electra-adversarial", "fp32"), ("all-tokens-mlm", "fp32")],
-)
-def test_with_its_backward_pass_traced_a_step_is_the_same(objective: str, precision: str, compiles):
-    compiles("aot_eager")
-    options = OBJECTIVES[objective] | NO_DROPOUT | {"precision": precision}
-    twins = Twins(objective=objective, compile="on", **options)
-    for number in (4, 5, 6, 7):
-        twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=6), [3, 3]))
-    twins.assert_equal(1e-5 if precision == "fp32" else 2e-3)
-
-
 @pytest.fixture
 def alone_in_a_group() -> Iterator[None]:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -283,9 +256,8 @@ def alone_in_a_group() -> Iterator[None]:
 
 
 @COMPILER
-@pytest.mark.parametrize("objective", ["electra", "all-tokens-mlm"])
 def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gradients_end(
-    objective: str, compiles, alone_in_a_group, monkeypatch
+    compiles, alone_in_a_group, monkeypatch
 ):
     """Else no gradient would be there to be exchanged before the backward pass has ended."""
     cuts: list[int] = []
@@ -300,7 +272,7 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
     monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
     counters, weights = compiles("aot_eager"), []
     for parts_of in (None, lambda model: replay.compile_parts(model, Ranks(0, 2))[0]):
-        bare = random_model(objective=objective, num_hidden_layers=1, **NO_DROPOUT)
+        bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
         parts = parts_of(model) if parts_of else AS_WRITTEN
@@ -358,38 +330,25 @@ def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
 # --- which runs -----------------------------------------------------------------------------------
 
 
-def options(**pretrain: object) -> PretrainConfig:
-    return make_config(Path("unused"), **pretrain).pretrain
-
-
 def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
-    two = Ranks(0, 2)
-    auto = options()
-    for device, ranks, compiled, recorded in (
-        (CUDA, ALONE, True, True),
-        (CUDA, two, True, False),
-        (CPU, ALONE, False, False),
-        (CPU, two, False, False),
+    two, xla = Ranks(0, 2), torch.device("xla")
+    for options, device, ranks, compiled, recorded in (
+        ({}, CUDA, ALONE, True, True),
+        ({}, CUDA, two, True, False),
+        ({}, CPU, ALONE, False, False),
+        ({}, CPU, two, False, False),
+        ({}, xla, ALONE, False, False),
+        ({"compile": "off", "cuda_graph": "off"}, CUDA, ALONE, False, False),
+        ({"compile": "off"}, CUDA, ALONE, False, True),
+        ({"compile": "on"}, CPU, ALONE, True, False),
     ):
-        assert is_compiled(auto, device) == compiled
-        assert is_recorded(auto, device, ranks) == recorded
-    off = options(compile="off", cuda_graph="off")
-    assert not is_compiled(off, CUDA)
-    assert not is_recorded(off, CUDA, ALONE)
-    assert is_recorded(options(compile="off"), CUDA, ALONE)
-    assert is_compiled(options(compile="on"), CPU)
-
-
-def test_what_cannot_be_is_refused():
-    two, graph = Ranks(0, 2), options(cuda_graph="on")
-    with pytest.raises(ValueError, match=r'cuda_graph = "on" with 1 process\(es\) on cpu'):
-        is_recorded(graph, CPU, ALONE)
-    with pytest.raises(ValueError, match=r'cuda_graph = "on" with 2 process\(es\) on cuda'):
-        is_recorded(graph, CUDA, two)
-    with pytest.raises(ValueError, match='compile = "on" with device = "xla"'):
-        is_compiled(options(compile="on"), torch.device("xla"))
-    assert not is_compiled(options(), torch.device("xla"))
-    assert not is_recorded(options(), torch.device("xla"), ALONE)
+        assert is_compiled(tiny(**options), device) == compiled
+        assert is_recorded(tiny(**options), device, ranks) == recorded
+    for device, ranks, words in ((CPU, ALONE, "on cpu"), (CUDA, two, "2 process")):
+        with pytest.raises(ValueError, match=rf'cuda_graph = "on" .*{words}'):
+            is_recorded(tiny(cuda_graph="on"), device, ranks)
+    with pytest.raises(ValueError, match='device = "xla"'):
+        is_compiled(tiny(compile="on"), xla)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")

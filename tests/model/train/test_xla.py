@@ -23,7 +23,13 @@ from model import pretrain as pretrain_module
 from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
 from model.watch.flops import flops_per_token
-from tests.model.conftest import NO_DROPOUT, VOCAB_SIZE, make_config, write_tiny_shards
+from tests.model.conftest import (
+    NO_DROPOUT,
+    VOCAB_SIZE,
+    make_config,
+    with_encoding,
+    write_tiny_shards,
+)
 from tests.model.trained import Trained
 from tests.model.xla_program import Run, Task, unit_starts
 
@@ -115,12 +121,6 @@ def on(device: str, folder: Path, **pretrain: object) -> RunConfig:
     return make_config(folder, **(pretrain | {"device": device}))
 
 
-def with_padding(config: RunConfig) -> RunConfig:
-    """Sequences end with sentences."""
-    encode = config.encode.model_copy(update={"packing": "sentence"})
-    return config.model_copy(update={"encode": encode})
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with shards."""
@@ -134,7 +134,7 @@ def on_cpu(folder: Path) -> dict[str, Trained]:
     """Runs by this process, whose torch is the same."""
     configs = {"plain": on("cpu", folder, **PLAIN), "bf16": on("cpu", folder, **BF16)}
     configs |= {name: on("cpu", folder, **(SHORT | options)) for name, options in CASES.items()}
-    configs["padded"] = with_padding(on("cpu", folder, **PADDED))
+    configs["padded"] = with_encoding(on("cpu", folder, **PADDED), packing="sentence")
     trained = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pretrain_module, "read_unit_starts", unit_starts)
@@ -184,16 +184,13 @@ def programs(folder: Path) -> list[str]:
 def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
     """What one process of four devices found."""
     saved = folder / "one" / "dropout" / "checkpoint-4"
+    padded = with_encoding(on("xla", folder, **PADDED), packing="sentence")
     runs = [
         Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
-        Run(with_padding(on("xla", folder, **PADDED)), folder / "four" / "padded"),
+        Run(padded, folder / "four" / "padded"),
         Run(on("xla", folder, **WITH_DROPOUT), folder / "four" / "dropout", saved),
     ]
-    refused = [
-        on("xla", folder, **(PLAIN | {"batch_size": 6})),
-        on("xla", folder, **(PLAIN | {"batch_size": 12, "micro_batch_size": 6})),
-    ]
-    return found_by(Task(runs, refused=refused), folder / "four", devices=4)
+    return found_by(Task(runs), folder / "four", devices=4)
 
 
 # --- a run on XLA is the run on the CPU -----------------------------------------------------------
@@ -322,13 +319,6 @@ def test_padding_and_a_batch_that_is_not_full_count_for_nothing(folder, four_dev
     Trained.read(folder / "four" / "padded").check_equal(on_cpu["padded"])
 
 
-def test_a_batch_that_the_devices_cannot_share_is_refused(four_devices):
-    whole, part = four_devices["refused"]
-    assert "pretrain.batch_size = 6 must divide by the devices (XLA on the CPU, 4" in whole
-    assert "set 4 or 8" in whole
-    assert "pretrain.micro_batch_size = 6 must divide" in part
-
-
 # --- stopping and going on ------------------------------------------------------------------------
 
 
@@ -354,25 +344,3 @@ def test_a_run_of_the_cpu_goes_on_on_xla(folder, one_device, on_cpu):
     found = Trained.read(folder / "one" / "from cpu")
     found.check_equal(on_cpu["plain"].after(SAVED))
     assert found.records[0]["step"] > SAVED
-
-
-# --- where there is no TPU ------------------------------------------------------------------------
-
-
-def command(folder: Path, device: str) -> subprocess.CompletedProcess[str]:
-    """`electrify pretrain` on this machine as it is."""
-    config = folder / "config.toml"
-    config.write_text(
-        f'name = "none"\noutput_dir = "{folder}"\n[clean]\nsources = [{{ kind = "text", '
-        f'language = "ko", path = "none.txt" }}]\n[pretrain]\nsize = "small"\n'
-        f'device = "{device}"\n'
-    )
-    environment = {k: v for k, v in os.environ.items() if k != "PJRT_DEVICE"}
-    return subprocess.run(
-        [sys.executable, "-m", "electrify", "pretrain", str(config)],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )

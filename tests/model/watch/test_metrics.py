@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,19 +11,10 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from model.batch import Counts, Outputs, Term
-from model.objectives import run_objective
 from model.watch.metrics import MetricsWindow, area_under_roc
-from tests.model.conftest import random_batch, random_model
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
-
-
-@dataclass(frozen=True)
-class Full(Outputs):
-    """Outputs with all that may be watched."""
-
-    sample_hits: Tensor | None = None
 
 
 def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[str, float]:
@@ -33,7 +24,7 @@ def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[
     return window.read()
 
 
-def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int = 4) -> Full:
+def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int = 4) -> Outputs:
     """Random figures with padding and unused slots."""
     rng = torch.Generator().manual_seed(seed)
     size = len(languages)
@@ -53,7 +44,7 @@ def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int =
         "discriminator": Term((bce * tokens).sum(), "tokens", WEIGHTS["discriminator"]),
     }
     hidden = weights * (rand(size, slots) < 0.8)
-    return Full(
+    return Outputs(
         terms,
         counts,
         torch.tensor(languages),
@@ -78,7 +69,7 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def plain_figures(outputs: list[Full], language: int | None = None) -> dict[str, float]:
+def plain_figures(outputs: list[Outputs], language: int | None = None) -> dict[str, float]:
     """Every figure by a loop over rows, slots and tokens."""
     slots: dict[str, list[float]] = {}
     tokens: list[tuple[float, bool, float]] = []  # logit, replaced, loss
@@ -134,27 +125,6 @@ def test_figures_equal_those_of_a_plain_loop():
     assert found["rtd_loss"] == pytest.approx(found["discriminator_loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
-@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "all-tokens-mlm", "mlm"])
-def test_to_read_a_token_that_is_shown_is_no_guess(objective: str, masking: str):
-    """A network that copies what it is shown, and knows nothing else, guesses nothing right."""
-    model = random_model(objective=objective, masking=masking, mask_token_fraction=0.6)
-    masked = model.mask(random_batch(model, rows=20, padded=True))
-    with torch.no_grad():
-        outputs = run_objective(model, masked)
-    copied = masked.masked_ids.gather(1, masked.positions) == masked.originals
-    assert (copied & (masked.weights > 0)).any()
-    hits = {
-        name: copied
-        for name in ("generator_hits", "language_hits")
-        if getattr(outputs, name) is not None
-    }
-    assert hits
-    figures = batch_metrics([replace(outputs, **hits)], ["ko"])
-    named = [figures[name.replace("_hits", "_accuracy")] for name in hits]
-    assert named == [0.0] * len(hits)
-
-
 def test_sums_of_micro_batches_processes_and_one_batch_agree():
     """One window over all, two windows summed, and one resumed between the batches."""
     whole, first, second = (MetricsWindow(LANGUAGES) for _ in range(3))
@@ -169,9 +139,9 @@ def test_sums_of_micro_batches_processes_and_one_batch_agree():
 
     resumed = MetricsWindow(LANGUAGES)
     resumed.add(BATCHES[:1])
-    state = {name: tensor.clone() for name, tensor in resumed.state().items()}
+    state = {name: tensor.clone() for name, tensor in resumed.state_dict().items()}
     resumed = MetricsWindow(LANGUAGES)
-    resumed.load_state(state)
+    resumed.load_state_dict(state)
     later = [replace(o, terms={"discriminator": o.terms["discriminator"]}) for o in BATCHES[1:]]
     resumed.add(later)  # as in the second of two stages, where the generator is trained no more
     steps = MetricsWindow(LANGUAGES)

@@ -4,12 +4,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
-from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest
 from electrify.stage.plan import evaluate_stage
@@ -17,29 +15,10 @@ from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
 from model.weights.card import add_sections
-from tests.vocab.shard_files import write_shards
-from vocab.tokenizer import build_tokenizer, save_tokenizer, special_token_ids, tokenizer_sha256
+from tests.model.conftest import PIECES, make_run
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-PIECES = [*SPECIAL, *"봄꽃산물강", "공원", "##이", "##에", "##을", "오면", "."]
-DOMAIN = [*PIECES, "공원에", "꽃이", "산책"]
-TEXTS = ["봄이 오면 공원에 꽃이 .", "산에 봄이 오면 꽃이 .", "강물을 봄에 .", "공원에 꽃을 ."]
-PRETRAIN = {
-    "num_hidden_layers": 2,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_attention_heads": 2,
-    "embedding_size": 16,
-    "generator_hidden_fraction": 0.5,
-    "max_position_embeddings": 24,
-    "num_steps": 6,
-    "warmup_steps": 1,
-    "batch_size": 4,
-    "learning_rate": 1e-3,
-    "device": "cpu",
-    "valid_every_steps": 3,
-    "num_valid_batches": 1,
-}
+DOMAIN = [*PIECES, "서울에", "##시에", "산"]
+SHORT = {"num_steps": 6, "warmup_steps": 1, "valid_every_steps": 3, "num_valid_batches": 1}
 REPORT = {
     "sources": [
         {"language": "ko", "source": "wikipedia", "documents_in": 12345, "documents_kept": 10000},
@@ -53,43 +32,15 @@ REPORT = {
 }
 
 
-def make_run(folder: Path, pieces: Sequence[str] = PIECES, **options: object) -> RunConfig:
+def cleaned_run(folder: Path, pieces: Sequence[str] = PIECES, **options: object) -> RunConfig:
     """A config whose run folder is finished up to its shards."""
-    source = {"kind": "text", "language": "ko", "path": "none.txt", "licence": "CC BY-SA 4.0"}
-    config = parse_config(
-        {
-            "name": "tiny",
-            "output_dir": str(folder),
-            "clean": {"sources": [source]},
-            "encode": {"sequence_length": 16},
-            "pretrain": PRETRAIN | options,
-        }
-    )
-    tokenizer = build_tokenizer(pieces, lowercase=False)
+    config = make_run(folder, pieces, **(SHORT | options))
 
     def clean(target: Path) -> dict[str, int]:
         (target / "report.json").write_text(json.dumps(REPORT))
         return {}
 
-    def vocab(target: Path) -> dict[str, int]:
-        save_tokenizer(tokenizer, target, lowercase=False)
-        return {}
-
-    def shards(target: Path) -> dict[str, int]:
-        rng = np.random.default_rng(0)
-        documents = {}
-        for split, count in (("train", 200), ("valid", 40)):
-            texts = [" ".join(rng.choice(TEXTS, 4)) for _ in range(count)]
-            documents[split, "ko"] = [
-                [*tokenizer.encode(text, add_special_tokens=False).ids, 3] for text in texts
-            ]
-        sha256 = tokenizer_sha256(folder / "vocab")
-        write_shards(target, documents, len(pieces), sha256, special_token_ids(tokenizer))
-        return {}
-
     run_stage(Stage("clean", folder / "clean", {}), clean)
-    run_stage(Stage("train-vocab", folder / "vocab", {}), vocab)
-    run_stage(Stage("encode", folder / "shards", {}), shards)
     return config
 
 
@@ -108,7 +59,7 @@ OBJECTIVES = {
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     words = OBJECTIVES[objective]
-    config = make_run(tmp_path / "run", objective=objective)
+    config = cleaned_run(tmp_path / "run", objective=objective)
     pretrain(config)
     export(config)
     texts = cards(config)
@@ -121,7 +72,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
         assert f"| Objective | {words}" in text
         assert f"{summary['flops_paper']:.2e} (the paper's convention)" in text
         assert f"6 steps of 4 sequences, {summary['tokens']:,} tokens" in text
-        assert "- Trained on sequences of at most 16 tokens. Positions 16 to 23 were" in text
+        assert "- Trained on sequences of at most 32 tokens. Positions 32 to 39 were" in text
         assert "| ko | wikipedia | 12,345 | 10,000 |" in text
         assert "Licences named in the config: CC BY-SA 4.0." in text
         assert "| near_duplicate | 2,001 |\n| too_short | 345 |" in text
@@ -135,10 +86,10 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
 
 def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     phases = [{"sequence_length": 20, "steps_fraction": 0.5, "batch_size": 8}]
-    config = make_run(tmp_path / "run", curriculum=phases)
+    config = cleaned_run(tmp_path / "run", curriculum=phases)
     pretrain(config)
     export(config)
-    words = "| 3 steps of 8 sequences of 20, then 3 steps of 4 sequences of 16, 672 tokens |"
+    words = "| 3 steps of 8 sequences of 20, then 3 steps of 4 sequences of 32, 864 tokens |"
     assert words in cards(config)["discriminator"]
     before, folder = cards(config), tmp_path / "run" / "export"
     digest = input_digest(folder, "export")
@@ -161,12 +112,12 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
 def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     """Two runs, the second from the first's export, with a longer vocabulary; with no training the
     second would know what the first did."""
-    first = make_run(tmp_path / "first")
+    first = cleaned_run(tmp_path / "first")
     pretrain(first)
     export(first)
     source = tmp_path / "first" / "export"
     options = {"initial_model": str(source), "learning_rate": 1e-9, "hidden_dropout_prob": 0.0}
-    second = make_run(tmp_path / "second", DOMAIN, **options)
+    second = cleaned_run(tmp_path / "second", DOMAIN, **options)
     pretrain(second)
     export(second)
     made = tmp_path / "second" / "export"
@@ -178,9 +129,9 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
         before, after = (m.get_input_embeddings().weight for m in (old, new))
         assert after.shape == (len(DOMAIN), 16)
         torch.testing.assert_close(after[: len(PIECES)], before, rtol=0, atol=1e-6)
-        parts = [PIECES.index("공원"), PIECES.index("##에")]
+        parts = [PIECES.index("서울"), PIECES.index("##에")]
         mean = before[parts].mean(0)
-        torch.testing.assert_close(after[DOMAIN.index("공원에")], mean, rtol=0, atol=1e-6)
+        torch.testing.assert_close(after[DOMAIN.index("서울에")], mean, rtol=0, atol=1e-6)
         ids = torch.tensor([[2, 5, 11, 14, 6, 3]])
         with torch.no_grad():
             one, two = old(input_ids=ids).logits, new(input_ids=ids).logits
@@ -189,6 +140,6 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
             one, two[..., kept] if kind == "generator" else two, rtol=0, atol=1e-4
         )
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
-    assert "공원에" in tokenizer.tokenize("봄이 공원에")
+    assert "서울에" in tokenizer.tokenize("봄 서울에")
     assert f"| Trained on from | `{source}` |" in cards(second)["discriminator"]
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]

@@ -1,116 +1,37 @@
 """Continued pretraining: what an earlier model knew is there, under the new run's ids."""
 
-import atexit
 import logging
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraModel
 
-from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage, fingerprint
+from electrify.stage.folder import fingerprint
 from electrify.stage.plan import pretrain_stage
-from electrify.stage.run import run_stage
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import model_tensors, run_identity, save_checkpoint
 from model.train.data import SequenceData
 from model.weights import initial as initial_source
-from model.weights.initial import cut, load_initial
+from model.weights.initial import load_initial
 from model.weights.names import exported_networks, to_transformers, untie
-from tests.model.conftest import EQUAL, VARIANTS
-from tests.vocab.shard_files import write_shards
-from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
+from tests.model.conftest import EQUAL, PIECES, VARIANTS, make_run
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = [
-    *SPECIAL,
-    "서",
-    "울",
-    "서울",
-    "##시",
-    "##울",
-    "##에서",
-    "##서",
-    "##에",
-    "봄",
-    "꽃",
-    "[unused0]",
-]
 # another order, one piece gone, and new ones: of two parts, continuing, unspellable, special
 EXTENDED = [
     *("[UNK]", "[PAD]", "[MASK]", "[SEP]", "[CLS]"),
     *("꽃", "서울시", "봄", "##에서울", "金", "##서", "##시", "서", "울", "서울", "##에", "##울"),
     *("##울시에서", "[NEW]", "[unused0]", "##金시"),
 ]
-ARCHITECTURE = {
-    "num_hidden_layers": 2,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_attention_heads": 2,
-    "embedding_size": 16,
-    "generator_hidden_fraction": 0.5,
-    "max_position_embeddings": 24,
-}
-TRAINING = {"num_steps": 4, "warmup_steps": 1, "batch_size": 2, "learning_rate": 1e-3}
 
 
 @pytest.fixture(autouse=True)
 def quick_manifests(monkeypatch) -> None:
     """Without a process of git for each of the many run folders."""
     monkeypatch.setattr("electrify.stage.folder.git_commit", lambda: None)
-
-
-def make_run(folder: Path, pieces: Sequence[str] = PIECES, **options: object) -> RunConfig:
-    """A config whose run folder has a vocabulary and shards of it."""
-    config = parse_config(
-        {
-            "name": "run",
-            "seed": 7,
-            "output_dir": str(folder),
-            "clean": {"sources": [{"kind": "text", "language": "ko", "path": "none.txt"}]},
-            "encode": {"sequence_length": 16},
-            "pretrain": ARCHITECTURE | TRAINING | options,
-        }
-    )
-    if not folder.exists():
-        shutil.copytree(_inputs(tuple(pieces)), folder)
-    return config
-
-
-@cache
-def _inputs(pieces: tuple[str, ...]) -> Path:
-    """`vocab/` and `shards/`, made once."""
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder)
-    ids = {token: pieces.index(token) for token in SPECIAL}
-
-    def vocab(target: Path) -> dict[str, int]:
-        save_tokenizer(build_tokenizer(pieces, lowercase=False), target, lowercase=False)
-        return {}
-
-    def shards(target: Path) -> dict[str, int]:
-        rng = np.random.default_rng(0)
-        words = [n for n, piece in enumerate(pieces) if piece not in SPECIAL]
-        documents = {
-            (split, "ko"): [[*rng.choice(words, 20), ids["[SEP]"]] for _ in range(30)]
-            for split in ("train", "valid")
-        }
-        sha256 = tokenizer_sha256(folder / "vocab")
-        write_shards(target, documents, len(pieces), sha256, ids)
-        return {}
-
-    run_stage(Stage("train-vocab", folder / "vocab", {}), vocab)
-    run_stage(Stage("encode", folder / "shards", {}), shards)
-    return folder
 
 
 def make_model(config: RunConfig, seed: int) -> ElectraPretrainer:
@@ -332,31 +253,10 @@ def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path, caplog):
             torch.testing.assert_close(after[name][EXTENDED.index(piece)], mean, rtol=0, atol=1e-6)
 
 
-def test_pieces_are_cut_as_wordpiece_cuts_words():
-    """`tokenizers` is the reference; a continuing piece is what follows a letter of its own."""
-    alphabet = "abc"
-    rng = np.random.default_rng(0)
-    strings = ["".join(rng.choice(list(alphabet), n)) for n in rng.integers(1, 5, 60)]
-    pieces = ["[UNK]", "Z", *dict.fromkeys([*strings[:20], *(f"##{s}" for s in strings[20:40])])]
-    ids = {piece: index for index, piece in enumerate(pieces)}
-    model = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
-    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-
-    def reference(word: str) -> list[int]:
-        found = model.encode(word).ids
-        return [] if found == [0] else found
-
-    words = ["".join(rng.choice(list(alphabet), n)) for n in rng.integers(1, 9, 300)]
-    for word in words:
-        assert cut(word, ids) == reference(word)
-        assert cut(f"##{word}", ids) == reference(f"Z{word}")[1:]
-    assert 0 < sum(not reference(word) for word in words) < 300
-
-
-@pytest.mark.parametrize("num_positions", [20, 40])
+@pytest.mark.parametrize("num_positions", [36, 48])
 def test_positions_are_copied_as_far_as_they_go(tmp_path, earlier, saved, num_positions):
     model, fresh = start(tmp_path / "run", saved, max_position_embeddings=num_positions)
-    name, both = "embeddings.position.weight", min(24, num_positions)
+    name, both = "embeddings.position.weight", min(40, num_positions)
     after = weights_of(model)[name]
     assert torch.equal(after[:both], weights_of(earlier)[name][:both])
     assert torch.equal(after[both:], fresh[name][both:])
@@ -386,7 +286,7 @@ def _write(folder: Path, kind: type, **options: object) -> Path:
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "intermediate_size": 64,
-        "max_position_embeddings": 24,
+        "max_position_embeddings": 40,
     }
     kind(ElectraConfig(**sizes | options)).save_pretrained(folder)
     (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES))
