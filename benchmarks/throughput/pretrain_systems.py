@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from model.batch import Noise, SpecialTokens
-from model.devices.attention import any_backend
 from model.devices.device import synchronize
 from model.electra import ElectraPretrainer
 from model.masking import num_slots
@@ -163,8 +162,7 @@ def make_peer(config: PretrainConfig, pool: Pool, device: torch.device, compiled
         place = number % len(ids)
         rows = ids[place].to(device, non_blocking=True)
         kinds = types[place].to(device, non_blocking=True)
-        with any_backend():  # not the one that ours has chosen
-            peer_step(called, optimizer, rows, kinds, config, pool.special, number)
+        peer_step(called, optimizer, rows, kinds, config, pool.special, number)
 
     name = COMPILED_PEER if compiled else PEER
     return Variant(name, step, list(peer.parameters()), device, started)

@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 Result = TypeVar("Result")
-_WARM_UPS = 3
 # graphs whose recording broke off: the allocator may still ask them what is theirs
 _BROKEN: list[torch.cuda.CUDAGraph] = []
 
@@ -101,31 +100,3 @@ def _watched(work: Callable[[], Result]) -> tuple[Result, str | None]:
     # CUDAFunctions.cpp: "called a synchronizing CUDA operation"
     found = [str(of.message) for of in caught if "called a synchronizing" in str(of.message)]
     return result, found[0].splitlines()[0] if found else None
-
-
-def replayed_seconds(
-    work: Callable[[], object], device: torch.device, calls: int = 10, repeats: int = 5
-) -> float:
-    """Least seconds of one call on a GPU, the host's share left out: a graph of so many calls."""
-    recorder = CudaRecorder(device)
-    for _ in range(_WARM_UPS):
-        recorder.warm(work)
-
-    def several() -> None:
-        for _ in range(calls):
-            work()
-
-    replay = recorder.record(several)
-    replay()
-    found: list[float] = []
-    for _ in range(repeats):
-        start, end = (
-            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-            for _ in range(2)
-        )
-        start.record()
-        replay()
-        end.record()
-        end.synchronize()
-        found.append(start.elapsed_time(end) / 1000 / calls)
-    return min(found)

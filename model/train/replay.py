@@ -11,14 +11,6 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.progress import log, warn
 from model.batch import Batch, Outputs, map_tensors
-from model.devices.attention import (
-    AttentionWork,
-    backend_seconds,
-    enable,
-    fastest,
-    in_words,
-    works_of,
-)
 from model.devices.cuda_graph import CudaRecorder, Recorder
 from model.devices.device import precision_of
 from model.schedule import Stage
@@ -139,9 +131,6 @@ class FastStep:
         self._recorder = recorder
         if recorder is None and is_recorded(config, device, ranks):
             self._recorder = CudaRecorder(device)
-        self._works: list[AttentionWork] = []
-        self._backend: str | None = None  # of attention
-        self._attention = ""  # why that one
         self._failures: list[str] = []  # as the log has them
         self._form: Form = ()
         self._num_done = 0  # steps of this form
@@ -163,8 +152,6 @@ class FastStep:
         form: Form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
         if form != self._form:
             self._begin(form, batches)
-        if self._replay is None:
-            enable(self._backend)  # of this run, whatever another one has enabled meanwhile
         if self._recorder is not None:
             _copy(batches, self._inputs)
             batches = self._inputs
@@ -182,12 +169,11 @@ class FastStep:
         return result
 
     def how(self) -> str:
-        """`bf16, compiled, a CUDA graph, attention by cudnn (...)`: what has been chosen so far."""
+        """`bf16, compiled, a CUDA graph`: what has been chosen so far, and what failed."""
         told = [
             precision_of(self._config, self._device),
             "compiled" if self.is_compiled else "as written",
             "a CUDA graph" if self.is_recorded else "",
-            self._attention,
             *self._failures,
         ]
         return ", ".join(filter(None, told))
@@ -201,13 +187,6 @@ class FastStep:
         if self._recorder is not None:
             self._inputs = [map_tensors(batch, _own) for batch in batches]
         rows, length = batches[0].input_ids.shape
-        works = works_of(self._config, rows, length, batches[0].packed)
-        precision = precision_of(self._config, self._device)
-        if self._device.type == "cuda" and works != self._works:
-            dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-            seconds = backend_seconds(works, self._device, dtype)
-            self._works, self._backend = works, fastest(seconds)
-            self._attention = in_words(self._backend, seconds)
         log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
 
     def _run(self, batches: Sequence[Batch], step: Step) -> Result:
