@@ -3,30 +3,13 @@
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 Result = TypeVar("Result")
 # graphs whose recording broke off: the allocator may still ask them what is theirs
 _BROKEN: list[torch.cuda.CUDAGraph] = []
-
-
-class Recorder(Protocol):
-    num_bytes: int  # of memory that the last recording keeps for itself
-
-    def warm(self, work: Callable[[], Result]) -> Result:
-        """Do the work where it will be recorded; a few times, so that what is made once is."""
-        ...
-
-    def record(self, work: Callable[[], object]) -> Callable[[], None]:
-        """Call `work` once without doing what it asks of the device; what then does all of that.
-
-        Every number that the host computes in `work` stays as it was then. Only what tensors hold
-        may differ: those that are read must stay where they are, those that are made are made at
-        the same place each time. Raises what forbids the recording, and nothing is done then.
-        """
-        ...
 
 
 class CudaRecorder:
@@ -40,10 +23,10 @@ class CudaRecorder:
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._wait: str | None = None  # the first of the last warm-up
-        self.num_bytes = 0
+        self.num_bytes = 0  # of memory that the last recording keeps for itself
 
     def warm(self, work: Callable[[], Result]) -> Result:
-        """Do the work on the stream of the recording.
+        """Do the work on the stream of the recording, a few times before it is recorded.
 
         What is made at first use, such as handles, plans and the nodes that gather gradients,
         belongs to the stream that it is first used on.
@@ -58,7 +41,13 @@ class CudaRecorder:
         return result
 
     def record(self, work: Callable[[], object]) -> Callable[[], None]:
-        """One graph of all kernels and copies of `work`, with memory of its own."""
+        """Call `work` once without doing what it asks of the device; what then does all of that.
+
+        It is one graph of all kernels and copies, with memory of its own. Every number that the
+        host computes in `work` stays as it was then. Only what tensors hold may differ: those that
+        are read must stay where they are, those that are made are made at the same place each
+        time. Raises what forbids the recording, and nothing is done then.
+        """
         if self._wait is not None:  # tried, it would break off and leave more to repair
             raise RuntimeError(f"the host waits for the device: {self._wait}")
         torch.cuda.empty_cache()

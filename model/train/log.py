@@ -86,12 +86,11 @@ class MetricsFile:
         self,
         folder: Path,
         step: int,
-        facts: RunFacts | None = None,
+        facts: RunFacts,
         wandb_project: str | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
         self._path, self._boards = folder / METRICS, list[Board]()
-        self._alarms: Alarms | None = None
         self.last_seconds = 0.0
         if wandb_project is not None:
             import_wandb(wandb_project)  # every process refuses, or the others would wait
@@ -101,8 +100,7 @@ class MetricsFile:
         write_text(self._path, "".join(f"{line}\n" for line, _ in kept))
         records = [record for _, record in kept]
         self.last_seconds = max((float(record["seconds"]) for record in records), default=0.0)
-        if facts is not None:
-            self._alarms = Alarms(facts, records)
+        self._alarms = Alarms(facts, records)
         self._boards = open_boards(folder, step, wandb_project, config or {})
 
     def write(self, kind: str, place: Mapping[str, Any], figures: Mapping[str, float]) -> None:
@@ -118,7 +116,7 @@ class MetricsFile:
         drawn = {name: value for name, value in figures.items() if name not in _NOT_DRAWN}
         for board in self._boards:
             board.scalars(kind, place["step"], drawn)
-        for alarm in self._alarms.add(record) if self._alarms is not None else []:
+        for alarm in self._alarms.add(record):
             self._append({"kind": "alarm", **place, **alarm.record()})
             (warn if alarm.state == "raised" else log)(f"step {place['step']:,}: {alarm}")
             for board in self._boards:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.progress import log, warn
 from model.batch import Batch, Outputs, map_tensors
-from model.devices.cuda_graph import CudaRecorder, Recorder
+from model.devices.cuda_graph import CudaRecorder
 from model.devices.device import precision_of
 from model.schedule import Stage
 from model.train.optim import AdamW
@@ -118,7 +118,7 @@ class FastStep:
         device: torch.device,
         window: MetricsWindow,
         ranks: Ranks = ALONE,
-        recorder: Recorder | None = None,
+        recorder: CudaRecorder | None = None,
     ) -> None:
         """`recorder` in place of the one that config and device ask for."""
         self._model, self._optimizers, self._config = model, optimizers, config
@@ -225,7 +225,7 @@ class FastStep:
         warn(f"steps run {why}")
         self._failures.append(why)
 
-    def _record(self, recorder: Recorder, stages: Sequence[Stage]) -> None:
+    def _record(self, recorder: CudaRecorder, stages: Sequence[Stage]) -> None:
         def work() -> None:
             outputs, norm = update(
                 self._model,

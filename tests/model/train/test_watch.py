@@ -74,7 +74,7 @@ def test_figures_are_written_for_programs(tmp_path):
         "ko/rtd_auc": 0.75,
         "zh-Hant/rtd_auc": math.inf,
     }
-    MetricsFile(tmp_path, 0).write("valid", place(4), figures)
+    MetricsFile(tmp_path, 0, FACTS).write("valid", place(4), figures)
     assert records(tmp_path) == [
         {
             "kind": "valid",
@@ -166,7 +166,7 @@ def test_weights_and_biases_not_installed_is_told_at_the_start(tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setenv("RANK", rank)
     with pytest.raises(ValueError, match=r"wandb_project = 'korean'.*pip install wandb"):
-        MetricsFile(tmp_path, 0, wandb_project="korean")
+        MetricsFile(tmp_path, 0, FACTS, wandb_project="korean")
 
 
 def test_tensorboard_has_every_figure(tmp_path, monkeypatch):
