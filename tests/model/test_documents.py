@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.batch import document_blocks, document_mask, document_positions
+from model.batch import Batch, Noise, document_blocks
+from model.masking import num_slots
+from tests.model.conftest import random_model
 from vocab.shards.pack import PackedSequences, Packing
 from vocab.shards.stream import Shard, TokenStream
 
@@ -80,10 +82,26 @@ def random_rows(number: int, length: int, seed: int) -> list[Row]:
     return rows
 
 
-def test_blocks_of_random_rows_are_their_documents():
-    rows = random_rows(500, 32, seed=0)
-    blocks = document_blocks(*tensors_of(rows), SEP)
-    assert blocks.tolist() == [numbered(row.documents) for row in rows]
+@torch.no_grad()
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_packed_documents_are_computed_as_separate_sequences(objective: str):
+    model = random_model(attention="document", objective=objective)
+    rows = random_rows(12, 24, seed=0)
+    ids, types, tokens = tensors_of(rows)
+    noise = Noise.draw(1, len(ids), 24, num_slots(model.config, 24))
+    languages = torch.zeros(len(ids), dtype=torch.int64)
+    masked = model.mask(Batch(ids, types, noise, languages, bool(tokens.all())))
+    placed = masked.attention_mask, masked.position_ids
+    detected = model.discriminate(ids, types, *placed)
+    states = model.generator_states(ids, types, *placed)
+    for number, row in enumerate(rows):
+        for document in set(row.documents) - {-1}:
+            at = [place for place, of in enumerate(row.documents) if of == document]
+            alone = ids[number, at][None], types[number, at][None]
+            expected = model.discriminate(*alone)[0]
+            torch.testing.assert_close(detected[number, at], expected, rtol=1e-4, atol=1e-4)
+            expected = model.generator_states(*alone)[0]
+            torch.testing.assert_close(states[number, at], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
@@ -106,21 +124,3 @@ def test_blocks_are_the_documents_of_what_the_shards_pack(packing: Packing):
         assert numbered(list(own)) == numbered(list(by_block))
         num_documents.append(len(set(own)))
     assert (max(num_documents) > 1) == (packing == "full")
-
-
-def test_positions_begin_at_0_in_each_block():
-    rows = random_rows(200, 32, seed=1)
-    positions = document_positions(document_blocks(*tensors_of(rows), SEP))
-    for row, found in zip(rows, positions.tolist(), strict=True):
-        first = [row.documents.index(document) for document in row.documents]
-        assert found == [place - start for place, start in enumerate(first)]
-
-
-def test_the_mask_lets_each_token_see_its_own_document_and_none_see_nothing():
-    rows = random_rows(100, 24, seed=2)
-    ids, types, tokens = tensors_of(rows)
-    mask = document_mask(document_blocks(ids, types, tokens, SEP), tokens)
-    assert mask.shape == (100, 1, 24, 24)
-    for row, found in zip(rows, mask[:, 0].tolist(), strict=True):
-        assert found == [[a == b for b in row.documents] for a in row.documents]
-    assert mask.any(dim=-1).all()

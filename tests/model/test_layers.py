@@ -1,13 +1,12 @@
-"""Layers compute what `transformers`' do, and packed documents what they would alone."""
+"""Layers compute what `transformers`' do; their initial weights; padding changes nothing."""
 
 import math
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from model.batch import Batch, Noise
+from model.batch import Batch, Noise, SpecialTokens
 from model.electra import ElectraPretrainer
 from model.layers import (
     DiscriminatorHead,
@@ -17,9 +16,10 @@ from model.layers import (
     TwoTowers,
     attend,
     initialise,
+    sinusoids,
 )
 from model.masking import num_slots
-from tests.model.conftest import random_batch, random_model
+from tests.model.conftest import preset, random_batch, random_model
 
 CLS, SEP = 2, 3
 
@@ -106,30 +106,6 @@ def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
     torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0, atol=0.06)
 
 
-# --- tables that are differences from others ------------------------------------------------------
-
-
-def test_tables_with_a_base_are_their_sums_and_leave_the_base_alone():
-    shape = shape_of()
-    base, differences, sums = Embeddings(shape), Embeddings(shape), Embeddings(shape)
-    randomise(base, 1)
-    randomise(differences, 2)
-    sums.load_state_dict(differences.state_dict())  # its own LayerNorm
-    with torch.no_grad():
-        for table, added in zip(sums.tables(), base.tables(), strict=True):
-            table.weight.add_(added.weight)
-    ids = torch.randint(0, 40, (2, 9), generator=torch.Generator().manual_seed(3))
-    types = ids % 2
-    found = differences(ids, types, base=base)
-    torch.testing.assert_close(found, sums(ids, types))
-    factors = torch.randn(found.shape, generator=torch.Generator().manual_seed(4))
-    (found * factors).sum().backward()
-    (sums(ids, types) * factors).sum().backward()
-    assert all(parameter.grad is None for parameter in base.parameters())
-    for mine, whole in zip(differences.parameters(), sums.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, whole.grad)
-
-
 # --- initial weights ------------------------------------------------------------------------------
 
 
@@ -155,54 +131,66 @@ def test_initial_weights_are_the_originals():
                 assert parameter.std().item() == pytest.approx(0.0176, rel=0.1), name
 
 
-# --- documents that are attended to by themselves -------------------------------------------------
+def initialised(initialization: str, **options: object) -> ElectraPretrainer:
+    sizes = {"num_hidden_layers": 2, "embedding_size": 64, "objective": "mlm"}
+    config = preset(initialization=initialization, **(sizes | options))
+    torch.manual_seed(0)
+    return ElectraPretrainer(config, 500, SpecialTokens(0, 2, 3, 4)).eval()
 
 
-def packed_rows() -> tuple[Tensor, Tensor, list[list[int]]]:
-    """Rows of three documents, the second of which the row's own [SEP] cuts: ids, types, documents.
+@torch.no_grad()
+def attention_by_distance(model: ElectraPretrainer) -> torch.Tensor:
+    """The first layer's mean attention at each distance, over heads, of random words."""
+    ids = torch.randint(5, 500, (16, 64), generator=torch.Generator().manual_seed(1))
+    embedded = model.embeddings(ids, torch.zeros_like(ids), None)
+    hidden = model.discriminator.project(embedded)
+    layer = model.discriminator.layers[0]
+    split = (*ids.shape, layer.num_heads, -1)
+    query, key = (part(hidden).reshape(split).transpose(1, 2) for part in (layer.query, layer.key))
+    weights = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1).mean((0, 1))
+    distance = (torch.arange(64)[:, None] - torch.arange(64)).abs()
+    return torch.stack([weights[distance == d].mean() for d in range(32)])
 
-    Each document's [SEP] is its last token; the row's own [SEP] is of the document before it.
-    """
-    first = [10, 11, 12, SEP]
-    second = [20, 21, 22, 23, 24, 25, SEP]
-    third = [30, 31, 32, 33, 34]
-    ids = [CLS, *first, *second[:3], SEP, *second[3:], *third, SEP]
-    types = [0] * 9 + [1] * (len(ids) - 9)
-    documents = [0] * 5 + [1] * 8 + [2] * 6
-    whole = [40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55]
-    other = [CLS, *whole[:7], SEP, *whole[7:], SEP]
-    assert len(ids) == len(documents) == len(other) == 19
-    return (
-        torch.tensor([ids, other]),
-        torch.tensor([types, [0] * 9 + [1] * 10]),
-        [documents, [0] * 19],
-    )
+
+def test_neighbours_are_attended_to_more_than_what_is_far():
+    near = attention_by_distance(initialised("mimetic"))
+    assert near[1] > 2 * near[16:].mean()
+    assert near[1] > near[4] > near[16:].mean()
+    flat = attention_by_distance(initialised("paper"))
+    assert flat[1] < 1.2 * flat[16:].mean()
+
+
+@pytest.mark.parametrize("shape", [(128, 96), (10, 7)])
+def test_sinusoids_are_alike_by_their_distance_alone(shape):
+    waves = sinusoids(*shape)
+    assert waves.shape == shape
+    if shape[1] % 2 == 0:
+        assert waves.square().mean(1) == pytest.approx(1.0, rel=1e-5)
+        products = waves @ waves.T
+        for distance in (1, 5):
+            assert torch.diagonal(products, distance).std() < 1e-3
+        assert torch.diagonal(products, 1).mean() > torch.diagonal(products, 5).mean()
+
+
+def test_every_objective_can_begin_so():
+    for options in (
+        {"objective": "electra"},
+        {"objective": "electric"},
+        {"objective": "electra", "weight_sharing": "gdes"},
+    ):
+        model = initialised("mimetic", **options)
+        for layer in (m for m in model.modules() if hasattr(m, "attention_output")):
+            torch.testing.assert_close(layer.key.weight, layer.query.weight)
+    tables = model.embeddings.tables()  # differences from the generator's
+    assert all(not table.weight.any() for table in tables)
+
+
+# --- padding --------------------------------------------------------------------------------------
 
 
 def batch_of(model: ElectraPretrainer, ids: Tensor, types: Tensor, packed: bool = True) -> Batch:
     noise = Noise.draw(1, len(ids), ids.shape[1], num_slots(model.config, ids.shape[1]))
     return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
-
-
-@pytest.mark.parametrize("padding", [0, 4])
-@pytest.mark.parametrize("objective", ["electra", "electric"])
-def test_packed_documents_are_computed_as_separate_sequences(objective: str, padding: int):
-    model = random_model(attention="document", objective=objective)
-    ids, types, documents = packed_rows()
-    ids, types = F.pad(ids, (0, padding)), F.pad(types, (0, padding))
-    masked = model.mask(batch_of(model, ids, types, packed=not padding))
-    placed = masked.attention_mask, masked.position_ids
-    with torch.no_grad():
-        detected = model.discriminate(ids, types, *placed)
-        states = model.generator_states(ids, types, *placed)
-        for row, numbers in enumerate(documents):
-            for number in set(numbers):
-                at = [place for place, of in enumerate(numbers) if of == number]
-                alone = ids[row, at][None], types[row, at][None]
-                expected = model.discriminate(*alone)[0]
-                torch.testing.assert_close(detected[row, at], expected, rtol=1e-4, atol=1e-4)
-                expected = model.generator_states(*alone)[0]
-                torch.testing.assert_close(states[row, at], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("attention", ["sequence", "document"])

@@ -139,16 +139,6 @@ def test_units_fill_the_slots_by_the_greedy_rule():
         assert set(found) == greedy(units, draw[row].tolist(), slots)
 
 
-def test_every_unit_is_as_likely_to_come_first():
-    starts = torch.tensor([True, False, True, False, True, False, False, True]).expand(20_000, -1)
-    maskable = torch.ones(20_000, 8, dtype=torch.bool)
-    config = preset(mask_unit="word", mask_fraction=0.5)
-    positions, weights = choose_positions(maskable, draws(20_000, 8, seed=4), config, None, starts)
-    assert weights.any(dim=1).all()
-    unit = (starts[0].cumsum(dim=0) - 1)[positions[:, 0]]
-    assert chisquare(unit.bincount(minlength=4).numpy()).pvalue > 1e-3
-
-
 def test_of_units_that_are_all_too_long_the_beginning_of_one_is_taken():
     starts = (torch.arange(12) % 6 == 0).expand(200, -1)
     maskable = torch.ones(200, 12, dtype=torch.bool)

@@ -36,24 +36,6 @@ def test_phases_take_their_fractions_and_the_rest_its_length():
     assert alone == (Phase(0, 7, 512, 12, 12),)
 
 
-@pytest.mark.parametrize("num_steps", [3, 4, 7, 10, 99, 1_000_003])
-@pytest.mark.parametrize("fractions", [(0.3, 0.3), (0.1, 0.2, 0.4), (0.05,), (0.9, 0.05)])
-def test_phases_cover_the_run_without_gap_or_overlap(num_steps: int, fractions):
-    curriculum = tuple(phase(16, fraction) for fraction in fractions)
-    options = {"num_steps": num_steps, "warmup_steps": 0, "curriculum": curriculum}
-    ends = [round(num_steps * sum(fractions[: n + 1])) for n in range(len(fractions))]
-    if len({0, *ends, num_steps}) < len(fractions) + 2:  # some phase would be empty
-        with pytest.raises(ValueError, match="a phase or the rest gets no step"):
-            preset(**options)
-        return
-    config = preset(**options)
-    phases = phases_of(config, 128)
-    assert len(phases) == len(fractions) + 1
-    assert all(p.num_steps >= 1 for p in phases)
-    assert [p.first_step for p in phases] == [0, *(p.end for p in phases[:-1])]
-    assert phases[-1].end == num_steps
-
-
 def test_counts_equal_those_of_a_walk_over_the_steps():
     config = preset(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
     phases = phases_of(config, 128)

@@ -56,13 +56,6 @@ def test_auto_does_not_touch_torch_xla_where_it_is_not_installed(monkeypatch):
     assert resolve_device("auto").type == "cpu"
 
 
-def test_auto_does_not_touch_torch_xla_where_pjrt_is_told_otherwise(monkeypatch):
-    installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
-    monkeypatch.setitem(sys.modules, "torch_xla", None)
-    monkeypatch.setenv("PJRT_DEVICE", "CPU")
-    assert resolve_device("auto").type == "cpu"
-
-
 def test_auto_takes_a_tpu(monkeypatch):
     tpu = torch.device("xla")
     monkeypatch.setattr(module, "_xla", lambda: SimpleNamespace(device=tpu))

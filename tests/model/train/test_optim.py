@@ -218,20 +218,3 @@ def test_a_generator_with_a_rate_of_its_own_moves_as_fast_as_that():
     for name, moved in moves[3e-3].items():
         ratio = 3e-3 / config.learning_rate if name.startswith("generator") else 1.0
         torch.testing.assert_close(moved, moves[None][name] * ratio, rtol=2e-2, atol=1e-6)
-
-
-def test_decoupled_optimizers_move_shared_embeddings_with_moments_of_their_own():
-    model, config = pretrainer("decoupled")
-    generator, main = make_optimizers(model, config)
-    table = model.embeddings.word.weight
-    for number, optimizer in enumerate((generator, main)):
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        for parameter in model.parameters():
-            parameter.grad = torch.full_like(parameter, number + 1.0)
-        set_learning_rate(optimizer, 0.1)
-        optimizer.step()
-        mine = {id(p) for p in optimizer.parameters()}
-        for name, parameter in model.named_parameters():
-            assert torch.equal(parameter, before[name]) != (id(parameter) in mine), name
-    moments = [float(o.state[table]["exp_avg"][0, 0]) for o in (generator, main)]
-    assert moments == pytest.approx([0.1, 0.2])

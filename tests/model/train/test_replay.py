@@ -230,8 +230,12 @@ def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
 COMPILER = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
+# electra-15 and mlm have no function that none of these has
+COMPILED = OBJECTIVES.keys() - {"electra", "electra-15", "mlm"}
+
+
 @COMPILER
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", sorted(COMPILED))
 def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
     """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
     counters = compiles("eager")

@@ -120,19 +120,6 @@ def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str
 # --- the update -----------------------------------------------------------------------------------
 
 
-def test_gradients_of_all_networks_are_clipped_together():
-    model = model_of("electra")
-    batch = random_batch(model)
-    norm = step_of(model, [batch]).item()
-    whole = gradients_of(model)
-    limit = norm / 4
-    clipped = model_of("electra", max_gradient_norm=limit)
-    assert step_of(clipped, [batch]).item() == pytest.approx(norm, rel=1e-6)  # before clipping
-    expected = {name: gradient * limit / norm for name, gradient in whole.items()}
-    assert_equal(gradients_of(clipped), expected, 1e-5)
-    assert flat(gradients_of(clipped)).norm().item() == pytest.approx(limit, rel=1e-4)
-
-
 def test_the_weights_move_by_the_step_s_rate():
     """The original's first update from zero moments: m = 0.1 g, v = 0.001 g^2, then decay."""
     options = {"adam_epsilon": 1e-8, "weight_decay": 0.02}
