@@ -50,8 +50,7 @@ from model.train.log import RunLog
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks, bare, check_shares, processes, run_together, wrap
-from model.train.replay import FastStep
-from model.train.step import Step
+from model.train.step import FastStep, Step
 from model.watch.alarms import broken_state
 from model.watch.flops import parameter_counts
 from model.watch.states import Probe, state_figures

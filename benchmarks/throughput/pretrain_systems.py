@@ -18,8 +18,7 @@ from model.electra import ElectraPretrainer
 from model.masking import num_slots
 from model.train.data import HostBatch, noise_key
 from model.train.optim import make_optimizers
-from model.train.replay import WARM_UPS, FastStep
-from model.train.step import Step
+from model.train.step import WARM_UPS, FastStep, Step
 from model.watch.metrics import MetricsWindow
 from vocab.shards.files import token_dtype
 

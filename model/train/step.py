@@ -1,19 +1,29 @@
-"""One update: mask, generate, sample, discriminate, weigh, backward, update."""
+"""One update: mask, generate, sample, discriminate, weigh, backward, update.
 
+`train_step` is the update as it is written. `FastStep` is what a run calls: the same as fast as
+device and options allow, compiled, and recorded as one CUDA graph.
+"""
+
+import copy
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import Batch, Counts, Masked, Outputs
-from model.devices.device import autocast, seed_dropout
+from electrify.system.progress import log, warn
+from model.batch import Batch, Counts, Masked, Outputs, map_tensors
+from model.devices.cuda_graph import CudaRecorder
+from model.devices.device import autocast, precision_of, seed_dropout
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
 from model.schedule import Stage, learning_rate, stage_at
 from model.train.optim import AdamW, clip, set_learning_rate
 from model.train.processes import ALONE, Ranks, bare, synchronised
+from model.watch.metrics import AddSums, MetricsWindow, add_sums_of
 
 
 @dataclass(frozen=True)
@@ -134,3 +144,241 @@ def _joined(generator: Outputs, discriminator: Outputs) -> Outputs:
         generator_losses=generator.generator_losses,
         generator_hits=generator.generator_hits,
     )
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
+_RECOMPILE_LIMIT = 64
+
+
+def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
+    """Whether a run's steps are compiled; "auto": on CUDA.
+
+    On the CPU matrix products take nearly all of a step, and compiling gains nothing. XLA compiles
+    whatever it runs by itself.
+    """
+    if config.compile == "on" and device.type == "xla":
+        raise ValueError(
+            'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
+            '"auto"'
+        )
+    if config.compile == "auto":
+        return device.type == "cuda"
+    return config.compile == "on"
+
+
+def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
+    """Whether a run's steps become CUDA graphs; "auto": on CUDA, in one process.
+
+    Several processes exchange gradients and counts inside a step, which nobody has recorded yet.
+    """
+    possible = device.type == "cuda" and ranks.num_ranks == 1
+    if config.cuda_graph == "on" and not possible:
+        raise ValueError(
+            f'pretrain.cuda_graph = "on" with {ranks.num_ranks} process(es) on {device.type}: it '
+            'needs CUDA and one process; set it to "auto"'
+        )
+    return config.cuda_graph != "off" and possible
+
+
+def compile_parts(
+    model: nn.Module, ranks: Ranks, backend: str = "inductor"
+) -> tuple[Parts, AddSums]:
+    """All parts without a graph break, anew for each shape and stage; and the sums of figures.
+
+    Compilation happens at the first call and in the first backward pass. With several processes the
+    network inside DDP is compiled, since DDP's own forward is Python that cannot be; torch cuts it
+    where DDP's buckets end, so that gradients are exchanged during the backward pass. The optimiser
+    needs no compiler: it is one pass over everything.
+    """
+    import torch._dynamo
+
+    limit = torch._dynamo.config.recompile_limit
+    torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
+
+    def compiled(function: Function) -> Function:
+        made = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
+        return cast(Function, made)
+
+    if ranks.num_ranks > 1:
+        bare(model).compile(fullgraph=True, dynamic=False, backend=backend)
+        return Parts(compiled(mask), loss_of), compiled(add_sums_of)
+    return Parts(compiled(mask), compiled(loss_of)), compiled(add_sums_of)
+
+
+def undo_compilation(model: nn.Module) -> None:
+    bare(model)._compiled_call_impl = None
+
+
+WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
+_MOST_LETTERS = 240  # of an error's message in the log
+Result = tuple[list[Outputs], Tensor]
+Form = tuple[object, ...]
+
+
+class FastStep:
+    """The updates of one run; a call does one and counts its figures in `window`.
+
+    Steps of one form, the same shapes and stages, share compiled code and a recording; the next
+    form (a phase of the curriculum, the second of two stages) makes its own and drops these. What
+    cannot be compiled or recorded runs without, from the same state, and one line of the log says
+    why; with "on" in place of "auto" that is a `ValueError`.
+
+    Outputs and norm of a recorded step lie where those of the next one will: read them before it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizers: Sequence[AdamW],
+        config: PretrainConfig,
+        device: torch.device,
+        window: MetricsWindow,
+        ranks: Ranks = ALONE,
+        recorder: CudaRecorder | None = None,
+    ) -> None:
+        """`recorder` in place of the one that config and device ask for."""
+        self._model, self._optimizers, self._config = model, optimizers, config
+        self._device, self._window, self._ranks = device, window, ranks
+        self._parts: Parts = AS_WRITTEN
+        self._add_sums: AddSums = add_sums_of
+        self.is_compiled = is_compiled(config, device)
+        if self.is_compiled:
+            self._parts, self._add_sums = compile_parts(model, ranks)
+        self._recorder = recorder
+        if recorder is None and is_recorded(config, device, ranks):
+            self._recorder = CudaRecorder(device)
+        self._failures: list[str] = []  # as the log has them
+        self._form: Form = ()
+        self._num_done = 0  # steps of this form
+        self._inputs: list[Batch] = []  # what a recording reads
+        self._replay: Callable[[], None] | None = None
+        self._result: Result | None = None  # of the recording
+
+    @property
+    def is_recorded(self) -> bool:
+        return self._recorder is not None
+
+    @property
+    def recorded_bytes(self) -> int:
+        return self._recorder.num_bytes if self._recorder is not None else 0
+
+    def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
+        """`train_step`, on batches that lie on the device."""
+        stages = stages_of(self._config, step.number)
+        form: Form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
+        if form != self._form:
+            self._begin(form, batches)
+        if self._recorder is not None:
+            _copy(batches, self._inputs)
+            batches = self._inputs
+            if self._replay is None and self._num_done == WARM_UPS:
+                self._record(self._recorder, stages)
+        if self._replay is not None:
+            assert self._result is not None
+            prepare(self._optimizers, self._config, step)
+            self._replay()
+            result = self._result
+        else:
+            result = self._run(batches, step)
+        self._window.keep(result[0])
+        self._num_done += 1
+        return result
+
+    def how(self) -> str:
+        """`bf16, compiled, a CUDA graph`: what has been chosen so far, and what failed."""
+        told = [
+            precision_of(self._config, self._device),
+            "compiled" if self.is_compiled else "as written",
+            "a CUDA graph" if self.is_recorded else "",
+            *self._failures,
+        ]
+        return ", ".join(filter(None, told))
+
+    def uncompiled(self) -> AbstractContextManager[object]:
+        """Around passes of other forms, such as validation's, that would not pay for compiling."""
+        return torch.compiler.set_stance("force_eager") if self.is_compiled else nullcontext()
+
+    def _begin(self, form: Form, batches: Sequence[Batch]) -> None:
+        self._form, self._num_done, self._replay, self._result = form, 0, None, None
+        if self._recorder is not None:
+            self._inputs = [map_tensors(batch, _own) for batch in batches]
+        rows, length = batches[0].input_ids.shape
+        log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
+
+    def _run(self, batches: Sequence[Batch], step: Step) -> Result:
+        def work() -> Result:
+            outputs, norm = train_step(
+                self._model, self._optimizers, batches, self._config, step, self._parts
+            )
+            self._window.count(outputs, self._add_sums)
+            return outputs, norm
+
+        def run() -> Result:
+            return work() if self._recorder is None else self._recorder.warm(work)
+
+        if not self.is_compiled or self._num_done:
+            return run()
+        changed: list[Any] = [self._model, *self._optimizers, self._window]
+        before = copy.deepcopy([part.state_dict() for part in changed])
+        try:
+            return run()
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler raises; what is not its own comes again
+            reason = _reason(error)
+            if self._config.compile == "on":
+                raise ValueError(
+                    f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
+                ) from error
+            self._fall_back(f"without torch.compile, which failed: {reason}")
+        for part, state in zip(changed, before, strict=True):
+            part.load_state_dict(state)
+        undo_compilation(self._model)
+        self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
+        return run()
+
+    def _fall_back(self, why: str) -> None:
+        warn(f"steps run {why}")
+        self._failures.append(why)
+
+    def _record(self, recorder: CudaRecorder, stages: Sequence[Stage]) -> None:
+        def work() -> None:
+            outputs, norm = update(
+                self._model,
+                self._optimizers,
+                self._inputs,
+                self._config,
+                stages,
+                self._ranks,
+                self._parts,
+            )
+            self._window.count(outputs, self._add_sums)
+            self._result = outputs, norm
+
+        try:
+            self._replay = recorder.record(work)
+        except Exception as error:  # of CUDA, of its libraries, of memory that there is not
+            reason = _reason(error)
+            if self._config.cuda_graph == "on":
+                raise ValueError(
+                    f"a step cannot become a CUDA graph ({reason}); set pretrain.cuda_graph to "
+                    '"auto"'
+                ) from error
+            self._fall_back(f"without a CUDA graph, which failed: {reason}")
+            self._recorder = self._result = None
+
+
+def _copy(source: Sequence[Batch], target: Sequence[Batch]) -> None:
+    for one, other in zip(source, target, strict=True):
+        for of, into in zip(one.tensors(), other.tensors(), strict=True):
+            into.copy_(of, non_blocking=True)
+
+
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _reason(error: BaseException) -> str:
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words[:_MOST_LETTERS]}" if words else type(error).__name__

@@ -17,7 +17,7 @@ from electrify.system.progress import Stopped, setup_logging
 from model.batch import Counts
 from model.pretrain import Trainer
 from model.train.processes import Ranks, processes, run_together
-from model.train.replay import FastStep
+from model.train.step import FastStep
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__

@@ -14,7 +14,7 @@ from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
-from model.train.replay import FastStep
+from model.train.step import FastStep
 from tests.model.conftest import make_config
 
 

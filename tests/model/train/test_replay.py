@@ -16,11 +16,20 @@ from torch.utils._pytree import tree_leaves
 from model.batch import Batch
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
-from model.train import replay
+from model.train import step as step_module
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
-from model.train.replay import WARM_UPS, FastStep, compile_parts, is_compiled, is_recorded
-from model.train.step import AS_WRITTEN, Parts, Step, train_step
+from model.train.step import (
+    AS_WRITTEN,
+    WARM_UPS,
+    FastStep,
+    Parts,
+    Step,
+    compile_parts,
+    is_compiled,
+    is_recorded,
+    train_step,
+)
 from model.watch.metrics import MetricsWindow, add_sums_of
 from tests.model.conftest import (
     NO_DROPOUT,
@@ -217,7 +226,7 @@ def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
     import torch._dynamo
 
     def choose(backend: str) -> Counters:
-        monkeypatch.setattr(replay, "compile_parts", partial(compile_parts, backend=backend))
+        monkeypatch.setattr(step_module, "compile_parts", partial(compile_parts, backend=backend))
         return torch._dynamo.utils.counters
 
     torch._dynamo.reset()
@@ -275,7 +284,7 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
     monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
     monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
     counters, weights = compiles("aot_eager"), []
-    for parts_of in (None, lambda model: replay.compile_parts(model, Ranks(0, 2))[0]):
+    for parts_of in (None, lambda model: step_module.compile_parts(model, Ranks(0, 2))[0]):
         bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
@@ -311,7 +320,7 @@ def broken_parts(after: int) -> Parts:
 def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypatch, caplog):
     """Though the generator was updated before the discriminator's pass failed."""
     parts = broken_parts(1), add_sums_of
-    monkeypatch.setattr(replay, "compile_parts", lambda model, ranks: parts)
+    monkeypatch.setattr(step_module, "compile_parts", lambda model, ranks: parts)
     options = {"updates": "decoupled", "optimizer": "bias-corrected"}
     twins = Twins(recorder, compile="auto", **options)
     twins.step.is_compiled, twins.step._parts = True, parts[0]
@@ -325,7 +334,7 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypat
 
 
 def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
-    monkeypatch.setattr(replay, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    monkeypatch.setattr(step_module, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
     twins = Twins(compile="on")
     with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
         twins.run(1, [batch_of(twins.plain, 1)])
