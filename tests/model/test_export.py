@@ -27,16 +27,11 @@ from model.export import (
     verify,
 )
 from model.pretrain import Trainer
-from model.train.checkpoint import load_model, model_tensors
+from model.train.checkpoint import load_model
 from model.train.data import SequenceData
 from model.weights.names import (
     exported_networks,
-    name_pairs,
-    renamed,
-    tie,
-    to_our_names,
     to_transformers,
-    untie,
 )
 from tests.model.conftest import (
     OBJECTIVES,
@@ -98,31 +93,6 @@ def test_every_network_is_that_of_transformers(batch, tmp_path, name):
         # sums of tables are rounded once more
         limit = 1e-5 if model.config.weight_sharing == "gdes" else 1e-9
         torch.testing.assert_close(found[mask > 0], expected[mask > 0], rtol=limit, atol=limit)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_nothing_is_lost_on_the_way_there_and_back(name):
-    """Every weight has one name there; only towers and the baseline have none."""
-    model = random_model(**VARIANTS[name]).eval()
-    state = model_tensors(model)
-    weights = untie(state, model.config)
-    back = {}
-    for network in exported_networks(model.config):
-        depth = to_transformers(model, network.folder).config.num_hidden_layers
-        pairs = name_pairs(network, depth)
-        back |= to_our_names(renamed(weights, pairs), pairs)
-    left = {name.split(".")[0] for name in weights.keys() - back.keys()}
-    expected = {
-        "electra-adversarial": {"baseline"},
-        "adversarial all": {"baseline"},
-        "electric": {"generator", "generator_head", "generator_embeddings"},
-        "electric none": {"generator", "generator_head", "generator_embeddings"},
-    }
-    assert left == expected.get(name, set())
-    again = tie(weights | back, model.config)
-    assert again.keys() == state.keys()
-    for key, tensor in state.items():
-        torch.testing.assert_close(again[key], tensor, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
