@@ -8,7 +8,6 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from model.electra import ElectraPretrainer
 from model.train import checkpoint as checkpoint_module
@@ -26,15 +25,13 @@ from model.train.checkpoint import (
 )
 from model.train.log import _read_lines
 from model.train.optim import AdamW, make_optimizers, set_learning_rate
+from tests.model.conftest import make_config
 
 STEPS = (4, 8)
 
 
 def changed(config: RunConfig, **options: object) -> RunConfig:
-    """The config with other options of pretraining."""
-    options = config.pretrain.model_dump(mode="json") | options
-    pretrain = PretrainConfig.model_validate_json(json.dumps(options))
-    return config.model_copy(update={"pretrain": pretrain})
+    return make_config(Path(config.output_dir), **options)
 
 
 def make(config: RunConfig, data, seed: int):
@@ -204,16 +201,10 @@ def _write(folder, moments=None):
     return model
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"step": Infinity}',
-        '{"step": "7"}',
-        '{"identity": []}',
-        '{"identity": {"options": 3}}',
-        "[]",
-    ],
-)
+OTHER_FORMS = ['{"step": Infinity}', '{"step": "7"}', '{"identity": []}', "[]"]
+
+
+@pytest.mark.parametrize("text", [*OTHER_FORMS, '{"identity": {"options": 3}}'])
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
     model = _write(tmp_path)
     path = tmp_path / "checkpoint-7" / "state.json"
