@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from electrify.page.page import Page
-from electrify.page.text import format_number, printable
+from electrify.page.page import Page, format_number, printable
 from electrify.stage.folder import remove_torn, write_json, write_text
 from electrify.stage.lock import stage_lock
 

@@ -4,9 +4,11 @@ A page collects its parts; `page.html` is their markup, and escapes every text.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from numbers import Integral, Real
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -17,20 +19,59 @@ from markupsafe import Markup
 from electrify.page.plots import (
     MARKER_SIGNS,
     bar_svg,
-    has_matplotlib,
     line_style,
     line_svg,
     scatter_svg,
     series_color,
 )
-from electrify.page.text import format_number, is_numeric, printable
 from electrify.stage.folder import write_text
 
-MAX_TABLE_POINTS = 20  # of each series, where a plot cannot be drawn
-_NO_MATPLOTLIB = "Plots need matplotlib: python -m pip install matplotlib. Its points instead:"
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
+# What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
+# the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
+# a text that a page quotes must not change how the page reads.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+_NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
 Point = TypeVar("Point", tuple[float, float], tuple[float, float, str])
 Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
+
+
+def printable(text: str) -> str:
+    """Text with U+FFFD for what cannot be shown, or would reorder the text around it."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def format_number(value: object) -> str:
+    """A value for a reader: 1,234,567, 0.7312, 12.5, 3.1e-08; None is a dash, a bool yes or no."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if not isinstance(value, Real):
+        return str(value)
+    number = float(value)
+    if not math.isfinite(number):
+        return str(number)
+    if abs(number) >= 1e12 or 0 < abs(number) < 1e-4:
+        return f"{number:.3g}"
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
+
+
+def is_numeric(column: Sequence[object]) -> bool:
+    """Whether all cells with a value are numbers, or text such as '12 %' or '0.7 ± 0.1'."""
+    cells = [cell for cell in column if cell is not None and cell not in ("", "–")]
+    return bool(cells) and all(
+        bool(_NUMBER_TEXT.fullmatch(cell))
+        if isinstance(cell, str)
+        else isinstance(cell, Real) and not isinstance(cell, bool)
+        for cell in cells
+    )
 
 
 class Page:
@@ -134,22 +175,17 @@ class Page:
 
         `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
         """
-        drawn = {name: points for name, points in series.items() if _num_drawn(points, log_x)}
+        drawn = {name: points for name, points in series.items() if _drawn(points, log_x)}
         if not drawn:
-            self.paragraph(f"{title}: nothing to plot.")
-        elif has_matplotlib():
-            clean = {printable(name): points for name, points in drawn.items()}
-            shades = {
-                printable(name): [b for b in band if all(map(math.isfinite, b))]
-                for name, band in (bands or {}).items()
-            }
-            labels = printable(x_label), printable(y_label)
-            svg = line_svg(clean, *labels, log_y, self._prefix(), log_x=log_x, bands=shades)
-            self._plot(title, svg, _line_keys(drawn))
-        else:
-            rows = [(n, x, y) for n, points in drawn.items() for x, y in _thinned(points)]
-            self.paragraph(f"{title}. {_NO_MATPLOTLIB}")
-            self.table(["series", x_label, y_label], rows)
+            return self.paragraph(f"{title}: nothing to plot.")
+        clean = {printable(name): points for name, points in drawn.items()}
+        shades = {
+            printable(name): [b for b in band if all(map(math.isfinite, b))]
+            for name, band in (bands or {}).items()
+        }
+        labels = printable(x_label), printable(y_label)
+        svg = line_svg(clean, *labels, log_y, self._prefix(), log_x=log_x, bands=shades)
+        self._add("plot", title=title, svg=svg, keys=_line_keys(drawn))
 
     def scatter_plot(
         self,
@@ -170,23 +206,15 @@ class Page:
         curves = {name: _drawn(line, log_x) for name, line in (lines or {}).items()}
         curves = {name: line for name, line in curves.items() if line}
         if not drawn:
-            self.paragraph(f"{title}: nothing to plot.")
-        elif has_matplotlib():
-            marks = {
-                printable(name): [(x, y, printable(label)) for x, y, label in series]
-                for name, series in drawn.items()
-            }
-            behind = {printable(name): line for name, line in curves.items()}
-            labels = printable(x_label), printable(y_label)
-            self._plot(
-                title,
-                scatter_svg(marks, behind, *labels, log_x, self._prefix()),
-                _point_keys(list(drawn), list(curves)),
-            )
-        else:
-            rows = [(n, label, x, y) for n, marks in drawn.items() for x, y, label in marks]
-            self.paragraph(f"{title}. {_NO_MATPLOTLIB}")
-            self.table(["series", "", x_label, y_label], rows)
+            return self.paragraph(f"{title}: nothing to plot.")
+        marks = {
+            printable(name): [(x, y, printable(label)) for x, y, label in series]
+            for name, series in drawn.items()
+        }
+        behind = {printable(name): line for name, line in curves.items()}
+        labels = printable(x_label), printable(y_label)
+        svg = scatter_svg(marks, behind, *labels, log_x, self._prefix())
+        self._add("plot", title=title, svg=svg, keys=_point_keys(list(drawn), list(curves)))
 
     def bar_plot(
         self,
@@ -204,17 +232,13 @@ class Page:
             if len(values) != len(labels):
                 raise ValueError(f"{title}: {len(values)} values of {name!r}, {len(labels)} labels")
         if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
-            self.paragraph(f"{title}: nothing to plot.")
-        elif has_matplotlib():
-            clean = {printable(name): values for name, values in series.items()}
-            spread = {printable(name): values for name, values in (errors or {}).items()}
-            shown = [printable(label) for label in labels]
-            svg = bar_svg(shown, clean, printable(y_label), spread, self._prefix())
-            self._plot(title, svg, _line_keys(series if len(series) > 1 else ()))
-        else:
-            self.paragraph(f"{title} ({y_label}). {_NO_MATPLOTLIB}")
-            columns = list(zip(labels, *series.values(), strict=True))
-            self.table(["", *series], columns)
+            return self.paragraph(f"{title}: nothing to plot.")
+        clean = {printable(name): values for name, values in series.items()}
+        spread = {printable(name): values for name, values in (errors or {}).items()}
+        shown = [printable(label) for label in labels]
+        svg = bar_svg(shown, clean, printable(y_label), spread, self._prefix())
+        keys = _line_keys(series if len(series) > 1 else ())
+        self._add("plot", title=title, svg=svg, keys=keys)
 
     def text(self) -> str:
         """The page as HTML."""
@@ -232,10 +256,6 @@ class Page:
     def _prefix(self) -> str:
         self._num_plots += 1
         return f"plot{self._num_plots}-"
-
-    def _plot(self, title: str, svg: str, keys: Sequence[Key]) -> None:
-        # the legend is HTML: it wraps on a phone, and its width is known for every script
-        self._add("plot", title=title, svg=svg, keys=keys)
 
 
 def _finalize(value: object) -> object:
@@ -280,15 +300,3 @@ def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
 def _drawn(points: Sequence[Point], log_x: bool) -> list[Point]:
     """The points that a plot can show."""
     return [p for p in points if all(map(math.isfinite, p[:2])) and (p[0] > 0 or not log_x)]
-
-
-def _num_drawn(points: Sequence[tuple[float, float]], log_x: bool) -> int:
-    return sum(math.isfinite(y) and (x > 0 or not log_x) for x, y in points)
-
-
-def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most `MAX_TABLE_POINTS` of the points, evenly, first and last among them."""
-    if len(points) <= MAX_TABLE_POINTS:
-        return list(points)
-    step = (len(points) - 1) / (MAX_TABLE_POINTS - 1)
-    return [points[round(i * step)] for i in range(MAX_TABLE_POINTS)]

@@ -10,10 +10,10 @@ import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import BytesIO
+from html import escape
+from io import StringIO
 from itertools import product
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,6 @@ LINE_STYLES = ("solid", "dashed", "dotted")  # the next one for each round of co
 INK = "#010203"  # stands for the page's own text colour
 WIDTH = 403.2  # in points: 10 point text is still read when a phone shows 350 pixels of it
 FONT = 10.0
-_SVG = "{http://www.w3.org/2000/svg}"
-_HREF = "{http://www.w3.org/1999/xlink}href"
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text, not outlines
     "svg.hashsalt": "electrify",  # the same plot has the same ids
@@ -77,15 +75,6 @@ _DIRECTIONS = (
 _EM = 0.58  # width of a letter as a share of its size; capitals are wider
 _MARK = 4.0  # half the side of a mark, in points
 _STROKE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "alpha": 0.5, "shrinkB": 3}
-
-
-def has_matplotlib() -> bool:
-    """Whether plots can be drawn here."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def series_color(index: int) -> str:
@@ -144,47 +133,24 @@ def new_figure(
 
 def svg_text(figure: "Figure", prefix: str, label: str) -> str:
     """The figure as an SVG element for an HTML page, ids prefixed, nothing fetched by it."""
-    buffer = BytesIO()
+    buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    root = ElementTree.fromstring(buffer.getvalue())
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag.rsplit("}", 1)[-1] in ("metadata", "style"):
-                parent.remove(child)
-    used = {m for e in root.iter() for v in e.attrib.values() for m in re.findall(r"#(\w+)", v)}
-    colors = {color: series_color(i) for i, color in enumerate(PALETTE)} | {INK: "currentColor"}
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(_SVG)
-        attributes = dict(element.attrib)
-        element.attrib.clear()
-        for name, value in attributes.items():
-            if name == "id" and value not in used:
-                continue
-            element.set(*_page_attribute(name, value, prefix, colors))
-    for name in ("width", "height", "version"):
-        root.attrib.pop(name, None)
-    root.set("role", "img")
-    root.set("aria-label", label)
-    title = ElementTree.Element("title")
-    title.text = label
-    root.insert(0, title)
-    return ElementTree.tostring(root, encoding="unicode")
+    svg = buffer.getvalue()[buffer.getvalue().index("<svg ") :].strip()
+    svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
+    svg = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0], prefix), svg)
+    text = escape(label)
+    opening = f'<svg role="img" aria-label="{text}" '
+    return svg.replace("<svg ", opening, 1).replace(">", f"><title>{text}</title>", 1)
 
 
-def _page_attribute(
-    name: str, value: str, prefix: str, colors: Mapping[str, str]
-) -> tuple[str, str]:
-    if name == "id":
-        return "id", prefix + value
-    if name == _HREF:
-        return "href", "#" + prefix + value.removeprefix("#")
-    if name == "style":
-        # the page's family, not matplotlib's
-        value = re.sub(r"font-family:[^;]*;", "", value)
-        value = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", value)
-        for color, variable in colors.items():
-            value = value.replace(color, variable)
-    return name, value.replace("url(#", f"url(#{prefix}")
+def _page_tag(tag: str, prefix: str) -> str:
+    # what is referred to has a hash for an id, the others have a name and a number
+    tag = re.sub(r' id="[^"]*_[^"]*"| xmlns(:xlink)?="[^"]*"|(?<= )xlink:', "", tag)
+    tag = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}", tag)
+    tag = re.sub(r"font-family:[^;\"]*;?", "", tag)  # the page's, not matplotlib's
+    for index, color in enumerate(PALETTE):
+        tag = tag.replace(color, series_color(index))
+    return tag.replace(INK, "currentColor")
 
 
 def label_points(axes: "Axes", marks: Sequence[tuple[float, float, str]]) -> None:

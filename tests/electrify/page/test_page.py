@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from electrify.page.page import MAX_TABLE_POINTS, Page
+from electrify.page.page import Page, format_number, printable
 from electrify.page.plots import (
     PALETTE,
     _envelope,
@@ -17,7 +17,6 @@ from electrify.page.plots import (
     num_columns,
     tick_text,
 )
-from electrify.page.text import format_number, printable
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
 
@@ -61,11 +60,6 @@ def full_page(text: str = "말뭉치") -> Page:
     page.tokens(text, [(text, 0.5, True), ("나", 0.0, False)])
     page.code(text, text)
     return page
-
-
-@pytest.fixture
-def no_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # so that importing it fails
 
 
 def test_hostile_text_stays_text():
@@ -228,22 +222,6 @@ def test_a_long_curve_keeps_its_extremes_and_little_else():
     assert kept == sorted(kept)
     assert min(y for _, y in kept) == 1
     assert _envelope(points[:800]) == points[:800]
-
-
-def test_without_matplotlib_plots_are_tables_of_their_points(no_matplotlib):
-    page = Page("p")
-    points = [(float(step), step / 1000) for step in range(1000)]
-    page.line_plot("손실", {"train": points}, "step", "loss")
-    page.bar_plot("제거", ["중복"], {"문서": [1234]}, "문서 수", {"문서": [1.0]})
-    page.scatter_plot("점", {"paper": [(1e17, 70.5, "모델")]}, "FLOPs", "score")
-    text = page.text()
-    assert "<svg" not in text
-    assert text.count("python -m pip install matplotlib") == 3
-    assert "<td class=short>모델</td><td class=num>100,000,000,000,000,000</td>" not in text
-    assert "<td class=num>1e+17</td><td class=num>70.5</td>" in text
-    assert text.count("<td class=short>train</td>") == MAX_TABLE_POINTS
-    assert "<td class=num>0.999</td>" in text  # the last point
-    assert "<td class=num>1,234</td>" in text
 
 
 def test_numbers_stand_to_the_right_and_text_to_the_left():
