@@ -20,7 +20,6 @@ from electrify.stage.remote import (
     open_address,
     open_run,
     pull,
-    pull_figures,
     push_report,
     push_rewritten,
 )
@@ -44,7 +43,6 @@ def run(parsed: Namespace) -> None:
         _update_cards(config)
     else:
         log("evaluate: the config names no suites and no tasks")
-    pull_figures(folder)
     page = report([folder], None, _folder_of_data(config.evaluate.data_dir))
     push_report(folder)
     example = read_example(config)
@@ -202,7 +200,6 @@ def leakage(parsed: Namespace) -> None:
 
     config = _load(parsed)
     pull(Path(config.output_dir), "clean")
-    pull_figures(Path(config.output_dir))  # results name the tasks
     with tempfile.TemporaryDirectory() as items:
         write_items(config, Path(items))
         find_leaks(config, parsed.beam_options, parsed.overwrite, Path(items))
@@ -287,11 +284,7 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
 
 def _run_folder(name: str) -> Path:
     """A run's folder as the user names it; of an address the local one, with what is small."""
-    if not is_address(name):
-        return Path(name)
-    folder = open_address(name.rstrip("/"))
-    pull_figures(folder)
-    return folder
+    return open_address(name.rstrip("/")) if is_address(name) else Path(name)
 
 
 def _folder_of_data(name: str | None) -> Path | None:
@@ -307,6 +300,5 @@ def _update_cards(config: RunConfig) -> None:
     from benchmarks.pages.card_tables import card_sections
     from model.weights.card import add_sections
 
-    pull_figures(folder)
     add_sections(config, card_sections(folder))
     push_rewritten(folder / "export")

@@ -34,7 +34,7 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
 from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from electrify.config.runners import runner_name
+from electrify.config.names import runner_name
 from electrify.system.machine import num_cpus
 from electrify.system.progress import Progress, log, warn
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from electrify.config.names import runner_name
 from electrify.config.run import RunConfig
-from electrify.config.runners import runner_name
 
 _HERE = (
     *("local", "BundleBasedDirectRunner", "DirectRunner", "FnApiRunner", "InteractiveRunner"),

@@ -4,8 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from electrify.config.languages import check_language
-from electrify.config.runners import runner_name
+from electrify.config.names import check_language, runner_name
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import check_texts
 

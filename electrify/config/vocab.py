@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from electrify.config.languages import check_language
+from electrify.config.names import check_language
 from electrify.config.section import Count, Fraction, Section
 
 Pretokenizer = Literal["kiwi", "whitespace"]

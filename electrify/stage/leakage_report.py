@@ -1,17 +1,25 @@
 """What `electrify leakage` finds, as it stands in its report.json and touched-<task>.jsonl."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from electrify.stage.report_file import REPORT, ReportPart, naming_damage, read_report_file
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+REPORT = "report.json"
 LEAKAGE = "leakage"  # the stage's folder
 MISSING = "missing.json"  # in a folder of items: the tasks of which there are no data
 # "touched": decontamination would remove it from the corpus; "possible": as likely chance
 Strength = Literal["touched", "possible"]
 # the whole text as sentences of its own or within one, with small edits, or a long part of it
 Kind = Literal["whole", "contained", "near", "ngram"]
+
+
+class ReportPart(BaseModel):
+    """A table of a report."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class TouchedLine(ReportPart):
@@ -103,7 +111,9 @@ def touched_path(folder: Path, task: str) -> Path:
 
 def read_report(folder: Path) -> LeakageReport:
     """Of a finished stage folder; `ValueError` if the file is damaged or of another format."""
-    return read_report_file(folder, LeakageReport, "leakage")
+    path = folder / REPORT
+    with _naming_damage(path):
+        return LeakageReport.model_validate_json(path.read_text(encoding="utf-8"))
 
 
 def read_touched(folder: Path, task: str) -> Iterator[TouchedLine]:
@@ -111,7 +121,7 @@ def read_touched(folder: Path, task: str) -> Iterator[TouchedLine]:
     path = touched_path(folder, task)
     if not path.exists():
         return
-    with naming_damage(path, "leakage"), path.open(encoding="utf-8") as file:
+    with _naming_damage(path), path.open(encoding="utf-8") as file:
         for line in file:
             yield TouchedLine.model_validate_json(line)
 
@@ -126,3 +136,16 @@ def check_touched(folder: Path, task: TaskLeakage, lines: Sequence[TouchedLine])
                 f"found, {REPORT} counts {split.touched + split.possible}; remove {folder}, run "
                 "again: electrify leakage CONFIG"
             )
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """`ValueError` names a file that cannot be read or is of another format, and what is wrong."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        what = f"{first['loc']}: {first['msg']}" if first else str(error)
+        raise ValueError(
+            f"{path} is damaged ({what}); remove {path.parent}, run again: electrify leakage CONFIG"
+        ) from None

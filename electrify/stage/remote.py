@@ -1,7 +1,7 @@
 """A run whose `output_dir` is an address: stages work in a local folder, and are kept there.
 
-The local folder is a copy in part: of a stage that stands at the address alone it has the manifest,
-then what is small, and all of it once a stage reads it (`SPARSE`). A manifest tells the checksums
+The local folder is a copy in part: of a stage that stands at the address alone it has the manifest
+and what is small, and all of it once a stage reads it (`SPARSE`). A manifest tells the checksums
 of its stage's files, and a file has its name here only when it has that checksum. There a stage's
 manifest is the last of its files to go up and the first to be removed.
 """
@@ -132,7 +132,7 @@ def open_address(address: str, break_lock: bool = False) -> Path:
         log(f"{address}: work is done in {folder}")
         if remote := _remote_run(folder):
             remote.break_lock = break_lock
-        pull_manifests(folder)
+        fetch(folder)
     return folder
 
 
@@ -149,8 +149,9 @@ _of_process = lru_cache(_RemoteRun)
 # --- from the address -----------------------------------------------------------------------------
 
 
-def pull_manifests(run: Path) -> None:
-    """Take over what is finished at the run's address and not here, or was made otherwise there.
+def fetch(run: Path) -> None:
+    """Take over what is finished at the run's address and not here, or was made otherwise there:
+    manifests, figures and texts.
 
     `ValueError` where a stage was made otherwise on both sides.
     """
@@ -168,6 +169,9 @@ def pull_manifests(run: Path) -> None:
     for path in run.glob(f"*/{MANIFEST}"):
         if path.parent.name not in stages:
             (run / _STATE / path.parent.name).unlink(missing_ok=True)
+    with remote.explained("read"):
+        for marker in sorted(run.glob(f"*/{SPARSE}")):
+            _pull_files(remote.place, marker.parent, marker.parent.name, with_data=False)
 
 
 def pull(run: Path, *stages: str) -> None:
@@ -180,15 +184,6 @@ def pull(run: Path, *stages: str) -> None:
                 _pull_files(remote.place, run / stage, stage)
                 (run / stage / SPARSE).unlink()
                 log(f"{stage}: copied from {remote.place.url(stage)}")
-
-
-def pull_figures(run: Path) -> None:
-    """Copy what is small of all stages: figures, results, reports, but no data and weights."""
-    if (remote := _remote_run(run)) is None:
-        return
-    with remote.explained("read"):
-        for marker in sorted(run.glob(f"*/{SPARSE}")):
-            _pull_files(remote.place, marker.parent, marker.parent.name, with_data=False)
 
 
 def pull_partial(stage: Stage) -> None:

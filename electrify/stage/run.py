@@ -19,9 +19,8 @@ from electrify.stage.folder import (
 )
 from electrify.stage.lock import recover, stage_lock
 from electrify.stage.remote import (
+    fetch,
     pull,
-    pull_figures,
-    pull_manifests,
     pull_partial,
     push,
     push_partial,
@@ -51,12 +50,11 @@ def run_stage(
         push(stage.folder)
         return False
     with stage_lock(stage.folder), remote_lock(stage.folder):
-        pull_manifests(stage.folder.parent)
+        fetch(stage.folder.parent)
         if _is_done(stage, overwrite):  # by the holder of the lock before
             return False
         log(f"{stage.name}: {status(stage).reason}")
         pull(stage.folder.parent, *(folder.name for folder in stage.reads.values()))
-        pull_figures(stage.folder.parent)  # which the stage may look up
         for verb, folder in stage.reads.items():
             check_files(folder, verb)
         if not is_whole(stage):

@@ -29,6 +29,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json, write_text
 from electrify.stage.leakage_report import (
     MISSING,
+    REPORT,
     Chance,
     HoldingDocument,
     Kind,
@@ -40,7 +41,6 @@ from electrify.stage.leakage_report import (
     touched_path,
 )
 from electrify.stage.plan import leakage_stage
-from electrify.stage.report_file import REPORT
 from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log

@@ -5,7 +5,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 
 from electrify.cli import main
 from electrify.config.load import parse_config
-from electrify.config.runners import RUNNERS
+from electrify.config.names import RUNNERS
 from pipeline import worker_files
 from pipeline.worker_files import check_worker_files
 

@@ -17,6 +17,7 @@ from electrify.stage.folder import Stage, write_json, write_text
 from electrify.stage.leakage_report import (
     LEAKAGE,
     MISSING,
+    REPORT,
     Chance,
     HoldingDocument,
     LeakageReport,
@@ -27,7 +28,6 @@ from electrify.stage.leakage_report import (
     read_touched,
     touched_path,
 )
-from electrify.stage.report_file import REPORT
 from electrify.stage.run import run_stage
 from tests.benchmarks.conftest import make_result, put_predictions
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from electrify.config.languages import check_language
+from electrify.config.names import check_language
 
 
 @pytest.mark.parametrize("code", ["ko", "en", "zh", "ceb"])

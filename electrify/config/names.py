@@ -1,0 +1,83 @@
+"""Names that a config may hold: codes of languages, and Beam's runners.
+
+A code has two letters (ISO 639-1), or three where a language has no shorter one.
+"""
+
+from electrify.system.outcome import nearest
+
+_ENGLISH_NAMES = {
+    "arabic": "ar",
+    "chinese": "zh",
+    "english": "en",
+    "french": "fr",
+    "german": "de",
+    "hindi": "hi",
+    "japanese": "ja",
+    "korean": "ko",
+    "russian": "ru",
+    "spanish": "es",
+    "vietnamese": "vi",
+}
+
+
+def check_language(code: str) -> str:
+    """The code itself; `ValueError` for one that is no language, with what may have been meant."""
+    # here: pretraining alone needs no list of languages, nor the package that has it
+    from langcodes import Language
+    from langcodes.tag_parser import LanguageTagError
+
+    try:
+        language = Language.get(code)
+    except LanguageTagError:
+        language = None
+    if language is None or language.language is None or not language.is_valid():
+        meant = _ENGLISH_NAMES.get(code.lower())
+        if len(code) == 2 and code.isascii():  # a country's, such as jp: what is spoken there
+            spoken = Language.make(territory=code.upper()).maximize().language
+            meant = None if spoken == "en" else spoken  # which it also is for no country's
+        raise ValueError(
+            f"{code!r} is no language code; "
+            + (f"did you mean {meant!r}? " if meant else "")
+            + "Write the ISO 639 code, such as ko, en, ja, zh, ceb"
+        )
+    if code == "kr":  # Kanuri has it, but who writes it means Korean
+        raise ValueError("'kr' is a country; did you mean 'ko'? Kanuri is written 'knc' here")
+    if str(language) != code or code != language.language:
+        raise ValueError(f"{code!r} is written {language.language!r} here (ISO 639, no region)")
+    return code
+
+
+# those of apache_beam's StandardOptions
+RUNNERS = (
+    "BundleBasedDirectRunner",
+    "DataflowRunner",
+    "DirectRunner",
+    "FlinkRunner",
+    "FnApiRunner",
+    "InteractiveRunner",
+    "KafkaStreamsRunner",
+    "PortableRunner",
+    "PrismRunner",
+    "SparkRunner",
+    "SwitchingDirectRunner",
+    "TestDataflowRunner",
+    "TestDirectRunner",
+)
+_BY_NAME = {"local": "local"} | {
+    key: name for name in RUNNERS for key in (name.lower(), name.lower().removesuffix("runner"))
+}
+
+
+def runner_name(name: str) -> str:
+    """A runner as Beam writes it; a class with its module stays as it is.
+
+    `ValueError` for another name, with the nearest.
+    """
+    if name.lower() in _BY_NAME:
+        return _BY_NAME[name.lower()]
+    if "." in name:
+        return name
+    raise ValueError(
+        f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} A runner of your own is "
+        "written with its module"
+    )
