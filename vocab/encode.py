@@ -32,6 +32,7 @@ from electrify.stage.run import run_stage
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, list_row_groups, read_columns
 from pipeline.runner import make_pipeline, run_pipeline
+from vocab.counts.beam import check_written
 from vocab.sentences import punctuated_spans, sentence_spans
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
@@ -138,10 +139,8 @@ class EncodeRowGroup(beam.DoFn):
         options = self._options
         found: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
         columns = ("text", "language", "source")
-        for position, batch in enumerate(read_columns(group, columns)):
+        for batch in read_columns(group, columns):
             texts, languages, sources = (batch.column(name).to_pylist() for name in columns)
-            if position == 0:
-                encoder.check(texts)
             cut = [
                 cut_sentences(text, language, options.sentences)
                 for text, language in zip(texts, languages, strict=True)
@@ -220,7 +219,7 @@ def join_parts(
     nothing.
     """
     paths = [_part_path(parts, number) for number in range(len(groups))]
-    _check_whole(parts, groups, paths)
+    check_written(paths, "ids of row groups")
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
     passes = [(number, path) for number in range(1, num_passes + 1) for path in paths]
@@ -240,21 +239,6 @@ def join_parts(
                     counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))
             progress.update()
     return {key: writer.close() for key, writer in writers.items()}, counts
-
-
-def _check_whole(parts: Path, groups: Sequence[RowGroup], paths: Sequence[Path]) -> None:
-    missing = [
-        f"{Path(group.path).name} row group {group.number}"
-        for group, path in zip(groups, paths, strict=True)
-        if not path.exists()
-    ]
-    if missing:
-        raise ValueError(
-            f"the ids of {len(missing)} of {len(groups)} row groups are not in {parts}: "
-            f"{', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}. Workers wrote "
-            "elsewhere; give an output_dir that every worker and this process see, or set "
-            "clean.runner to local"
-        )
 
 
 def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: float) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,24 @@ from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory
 from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups, read_group
-from vocab.compare import check_extendable, find_span_files, load_reference, read_spans
-from vocab.counts.table import read_batches
-from vocab.counts.words import language_totals, weighted
+from vocab.counts.words import language_totals, read_batches, weighted
 from vocab.pretokenize import Cuts, WordRules, mask_words_of
-from vocab.report import SampleText, compare, report_page, sample_report, vocab_report
+from vocab.report import (
+    SampleText,
+    compare,
+    find_span_files,
+    read_spans,
+    report_page,
+    sample_report,
+    vocab_report,
+)
 from vocab.shards.mask_units import write_mask_units
-from vocab.tokenizer import build_tokenizer, save_tokenizer
+from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
 from vocab.wordpiece.learn import (
     SPECIAL_TOKENS,
     Training,
     Vocabulary,
     hangul_syllables,
-    log_vocabulary,
     train_wordpiece,
 )
 
@@ -101,7 +106,6 @@ def learn_vocabulary(
     log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")
     weighted_batches = weighted(batches, options.temperature, totals[0])
     vocabulary = train_wordpiece(weighted_batches, training)
-    log_vocabulary(vocabulary)
     special = options.additional_special_tokens
     tokenizer = build_tokenizer(vocabulary.pieces, options.lowercase, options.split_digits, special)
     save_tokenizer(tokenizer, folder, options.lowercase, special)
@@ -204,15 +208,10 @@ def _log_report(report: Mapping[str, Any]) -> None:
 
 
 def _counts(learnt: Learnt) -> dict[str, Any]:
-    vocabulary = learnt.vocabulary
+    figures = asdict(learnt.vocabulary)
     return {
-        "num_pieces": len(vocabulary.pieces),
-        "num_characters": vocabulary.num_characters,
-        "num_characters_seen": vocabulary.num_characters_seen,
-        "num_training_words": vocabulary.num_words,
-        "min_word_count": vocabulary.min_word_count,
-        "num_pruned": vocabulary.num_pruned,
-        "num_pruned_for_crossing": vocabulary.num_pruned_for_crossing,
+        "num_pieces": len(figures.pop("pieces")),
+        **figures,
         "num_words": dict(learnt.num_words),
         "num_distinct_words": dict(learnt.num_distinct),
     }

@@ -47,9 +47,17 @@ from model.weights.names import (
     to_our_names,
     untie,
 )
-from vocab.compare import read_pieces
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import CLS, MASK, PAD, SEP, TOKENIZER_FILE, is_special, tokenizer_sha256
+from vocab.tokenizer import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    TOKENIZER_FILE,
+    is_special,
+    read_pieces,
+    tokenizer_sha256,
+)
 from vocab.wordpiece.segment import is_continuing, surface
 
 _transformers: Any = transformers_logging  # which is untyped

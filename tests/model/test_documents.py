@@ -11,8 +11,8 @@ from torch import Tensor
 from model.batch import Batch, Noise, document_blocks
 from model.masking import num_slots
 from tests.model.conftest import random_model
+from vocab.shards.files import Shard, TokenStream
 from vocab.shards.pack import PackedSequences, Packing
-from vocab.shards.stream import Shard, TokenStream
 
 PAD, CLS, SEP = 0, 2, 3
 

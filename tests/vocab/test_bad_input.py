@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words
 from vocab.encode import encode
-from vocab.normalizer import normalizer
-from vocab.pretokenize import pre_tokenizer
+from vocab.pretokenize import normalizer, pre_tokenizer
 from vocab.shards.files import TokenShards
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, load_tokenizer

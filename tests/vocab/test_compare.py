@@ -5,15 +5,14 @@ import json
 import pytest
 
 from electrify.config.vocab import VocabConfig
-from vocab.compare import (
+from vocab.report import find_span_files, read_spans, span_report
+from vocab.tokenizer import (
+    build_tokenizer,
     check_extendable,
-    find_span_files,
     load_reference,
     read_pieces,
-    read_spans,
-    span_report,
+    save_tokenizer,
 )
-from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.train import training_of
 from vocab.wordpiece.learn import SPECIAL_TOKENS
 

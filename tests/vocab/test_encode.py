@@ -43,7 +43,6 @@ def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed)
     for _ in range(2):  # new words, then known ones
         found = [np.frombuffer(ids, np.uint16).tolist() for ids in encoder.encode(listed)]
         assert found == [whole(tokenizer, text) for text in listed]
-    encoder.check(listed)
 
 
 @settings(max_examples=300, deadline=None)
@@ -75,11 +74,11 @@ def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
         assert ids == whole(tokenizer, text)
 
 
-def test_a_tokenizer_that_looks_across_spaces_is_refused():
+def test_a_tokenizer_with_other_steps_is_refused():
     odd = build_tokenizer(PIECES, lowercase=False)
     odd.pre_tokenizer = pre_tokenizers.Split("a b", "removed")
-    with pytest.raises(ValueError, match=r"does not treat each word by itself.*'a b c'"):
-        WordEncoder(odd).check(["a b c"])
+    with pytest.raises(ValueError, match="train-vocab"):
+        WordEncoder(odd)
 
 
 def test_documents_without_tokens_are_counted_not_written(tmp_path):
@@ -128,7 +127,6 @@ def test_row_groups_that_left_no_ids_are_named(make_run, documents, monkeypatch)
         return process(self, element) if element[0] not in (1, 4) else None
 
     monkeypatch.setattr(EncodeRowGroup, "process", elsewhere)
-    named = r"ids of 2 of \d+ row groups .*: documents-00000\.parquet row group 1, documents-0000"
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=r"ids .* 2 of \d+ files .*000001\.npz"):
         encode(config, [], overwrite=False)
     assert not (Path(config.output_dir) / "shards").exists()

@@ -6,10 +6,16 @@ import pytest
 
 from tests.vocab.conftest import batches_of
 from tests.vocab.shard_files import write_shards
-from vocab.compare import is_lowercase, load_reference, read_pieces, read_spans
-from vocab.report import report_page, vocab_report
+from vocab.report import read_spans, report_page, vocab_report
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
+from vocab.tokenizer import (
+    build_tokenizer,
+    is_lowercase,
+    load_reference,
+    load_tokenizer,
+    read_pieces,
+    save_tokenizer,
+)
 from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 SPECIAL = {token: number for number, token in enumerate(SPECIAL_TOKENS)}

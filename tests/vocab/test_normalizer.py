@@ -9,8 +9,7 @@ from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 from pipeline.rules.hangul import normalise_hangul
-from vocab.normalizer import normalizer
-from vocab.pretokenize import pre_tokenizer
+from vocab.pretokenize import normalizer, pre_tokenizer
 from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.wordpiece.learn import SPECIAL_TOKENS
 

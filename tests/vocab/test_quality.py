@@ -4,10 +4,10 @@ import math
 import pytest
 
 from tests.vocab.conftest import batches_of, count_words
-from vocab.compare import SpanText
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.report import (
     SampleText,
+    SpanText,
     WordFigures,
     compare,
     report_page,

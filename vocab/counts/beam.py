@@ -22,7 +22,7 @@ from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, list_row_groups, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline
 from vocab.counts.counter import WordCounter, sum_counts
-from vocab.counts.table import COUNT_SCHEMA
+from vocab.counts.words import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core
@@ -69,17 +69,22 @@ def write_word_counts(
     )
     run_pipeline(pipeline)
     paths = [scratch / _shard_name(shard) for shard in shards]
-    if missing := [path.name for path in paths if not path.exists()]:
-        raise ValueError(
-            f"{len(missing)} of {len(paths)} files of counts are not in {scratch}, such as "
-            f"{missing[0]}: workers wrote elsewhere; give an output_dir that every worker and "
-            "this process see, or set clean.runner to local"
-        )
+    check_written(paths, "counts of words")
     with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
         for path in paths:  # one at a time: never all words in memory
             if len(table := pq.read_table(path)):
                 writer.write_table(table)
     shutil.rmtree(scratch)
+
+
+def check_written(paths: Sequence[Path], what: str) -> None:
+    """`ValueError` if files that workers have written are not where this process reads them."""
+    if missing := [path for path in paths if not path.exists()]:
+        raise ValueError(
+            f"{what}: {len(missing)} of {len(paths)} files are not in {missing[0].parent}, such as "
+            f"{missing[0].name}. Workers wrote elsewhere; give an output_dir that every worker and "
+            "this process see, or set clean.runner to local"
+        )
 
 
 def count_row_group(

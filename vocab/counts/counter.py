@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocab.normalizer import normalizer
-from vocab.pretokenize import MAX_WORD_CHARACTERS, PlainWords, pre_tokenizer
+from vocab.pretokenize import MAX_WORD_CHARACTERS, PlainWords, normalizer, pre_tokenizer
 
 COUNTED = pa.schema([("word", pa.string()), ("count", pa.int64())])
 _JOINED = 512  # strings normalised as one text

@@ -10,37 +10,80 @@ start is a sentence start too. The index holds the SHA-256 of each file.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
-from typing import Annotated, Any
+from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from electrify.stage.folder import file_sha256, write_json
 from electrify.storage.files import inner_path, read_json, save_array
 from electrify.system.progress import Progress
-from vocab.shards.stream import Int64s, Shard, Tokens, TokenStream
 from vocab.wordpiece.learn import SPECIAL_TOKENS
 
 FORMAT_VERSION = 2
 INDEX = "index.json"
 SPLITS = ("train", "valid")
 
+Tokens: TypeAlias = NDArray[np.unsignedinteger[Any]]  # uint16 or uint32
+Int64s: TypeAlias = NDArray[np.int64]
 
-@dataclass(frozen=True)
-class ShardEntry:
-    """One shard's files, as the index lists them."""
 
-    tokens: str  # file names, inside <split>/<language>/
+def _inner(name: str) -> str:
+    inner_path(Path("shards"), name)
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_inner)]  # of a file or folder
+_Count = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)  # what is written beside is let through
+
+
+class Checksums(_Part):
+    tokens: str
     offsets: str
     sentences: str
-    num_documents: int
-    num_sentences: int
-    num_tokens: int
-    sha256: dict[str, str] = field(compare=False)  # of each file
+
+
+class ShardEntry(_Part):
+    """One shard's files, as the index lists them."""
+
+    tokens: _Name  # inside <split>/<language>/
+    offsets: _Name
+    sentences: _Name
+    num_documents: _Count
+    num_sentences: _Count
+    num_tokens: _Count
+    sha256: Checksums
+
+
+class _Language(_Part):
+    shards: list[ShardEntry]
+
+
+class _Index(_Part):
+    dtype: str
+    vocab_size: Annotated[int, Field(ge=1, lt=2**32)]
+    tokenizer_sha256: str
+    special_token_ids: dict[str, _Count]
+    splits: dict[_Name, dict[_Name, _Language]]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if missing := [split for split in SPLITS if split not in self.splits]:
+            raise ValueError(f"it has no split {missing[0]!r}")
+        if missing := [token for token in SPECIAL_TOKENS if token not in self.special_token_ids]:
+            raise ValueError(f"it has no id of {missing[0]}")
+        if self.dtype != token_dtype(self.vocab_size).name:
+            raise ValueError(f"dtype {self.dtype} does not fit vocab_size {self.vocab_size}")
+        return self
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -111,7 +154,9 @@ class ShardWriter:
                 num_documents=len(arrays["offsets"]) - 1,
                 num_sentences=len(arrays["sentences"]) - 1,
                 num_tokens=self._num_tokens,
-                sha256={kind: file_sha256(self._folder / name) for kind, name in names.items()},
+                sha256=Checksums(
+                    **{kind: file_sha256(self._folder / name) for kind, name in names.items()}
+                ),
             )
         )
         self._parts, self._starts, self._sentences, self._num_tokens = [], [], [], 0
@@ -136,7 +181,7 @@ def write_index(
             "num_sentences": sum(shard.num_sentences for shard in shards),
             "num_tokens": sum(shard.num_tokens for shard in shards),
             **(counts or {}).get((split, language), {}),
-            "shards": [asdict(shard) for shard in shards],
+            "shards": [shard.model_dump() for shard in shards],
         }
     index = {
         "format_version": FORMAT_VERSION,
@@ -153,78 +198,131 @@ def write_index(
 AGAIN = "make the shards again: electrify encode CONFIG --overwrite"
 
 
-def _inner(name: str) -> str:
-    inner_path(Path("shards"), name)
-    return name
-
-
-_Name = Annotated[str, AfterValidator(_inner)]  # of a file or folder
-_Count = Annotated[int, Field(ge=0, lt=2**62)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)  # what is written beside, counts, is let through
-
-
-class _Files(_Part):
-    tokens: str
-    offsets: str
-    sentences: str
-
-
-class _Shard(_Part):
-    tokens: _Name
-    offsets: _Name
-    sentences: _Name
-    num_documents: _Count
-    num_sentences: _Count
-    num_tokens: _Count
-    sha256: _Files
-
-
-class _Language(_Part):
-    shards: list[_Shard]
-
-
-class _Index(_Part):
-    dtype: str
-    vocab_size: Annotated[int, Field(ge=1, lt=2**32)]
-    tokenizer_sha256: str
-    special_token_ids: dict[str, _Count]
-    splits: dict[_Name, dict[_Name, _Language]]
-
-
 def read_index(folder: Path) -> dict[str, Any]:
     """The index as it was written; `ValueError` if it is missing, damaged or of another format."""
     path = folder / INDEX
     try:
         index: dict[str, Any] = read_json(path)
-        found = index["format_version"]
+        version = index["format_version"]
+        if version == FORMAT_VERSION:
+            _Index.model_validate(index)
+            return index
     except FileNotFoundError:
         raise ValueError(f"no {path}; run first: electrify encode CONFIG") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({error!r}); {AGAIN}") from None
-    if found != FORMAT_VERSION:
-        raise ValueError(f"{path} has format_version {found}, not {FORMAT_VERSION}; {AGAIN}")
-    try:
-        checked = _Index.model_validate(index)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ValueError(f"{path} is damaged ({where}: {first['msg']}); {AGAIN}") from None
-    if missing := [split for split in SPLITS if split not in checked.splits]:
-        raise ValueError(f"{path} is damaged (it has no split {missing[0]!r}); {AGAIN}")
-    if missing := [token for token in SPECIAL_TOKENS if token not in checked.special_token_ids]:
-        raise ValueError(f"{path} is damaged (it has no id of {missing[0]}); {AGAIN}")
-    if checked.dtype != token_dtype(checked.vocab_size).name:
-        raise ValueError(
-            f"{path} has dtype {checked.dtype!r}, which does not fit vocab_size "
-            f"{checked.vocab_size}; {AGAIN}"
-        )
-    return index
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({error!r}); {AGAIN}") from None
+    raise ValueError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")
 
 
 _FILES = ("tokens", "offsets", "sentences")
+
+
+class Joined:
+    """Several one-dimensional arrays, memory maps as a rule, read as one."""
+
+    def __init__(self, parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> None:
+        # plain views: slicing an np.memmap itself costs five times as much
+        self._parts = [np.asarray(part) for part in parts if len(part)]
+        self._starts = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)
+        self._dtype = dtype
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """The entries at [start, stop): a view where they lie in one part."""
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"tokens {start}..{stop} of a stream of {len(self)}")
+        number = int(np.searchsorted(self._starts, start, side="right")) - 1
+        found: list[NDArray[Any]] = []
+        while start < stop:
+            first = int(self._starts[number])
+            part = self._parts[number][start - first : stop - first]
+            found.append(part)
+            start, number = start + len(part), number + 1
+        if len(found) == 1:  # the common case: a view of the map, no copy
+            return found[0]
+        return np.concatenate(found) if found else np.zeros(0, self._dtype)
+
+    def take(self, starts: Int64s, lengths: Int64s) -> NDArray[Any]:
+        """The ranges [start, start + length) one after the other; all inside the array.
+
+        A slice for each range and one call that joins them: 0.3 us a range, however many parts
+        there are. A gather would need the position of every entry.
+        """
+        if not len(starts) or not len(self):
+            assert not lengths.any()
+            return np.zeros(0, self._dtype)
+        starts, stops = _merged(starts, starts + lengths)
+        assert starts.min() >= 0
+        assert stops.max() <= len(self)
+        number = np.searchsorted(self._starts[:-1], starts, side="right") - 1
+        first, parts = self._starts[number], self._parts
+        places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
+        found = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
+        for cut in np.flatnonzero(stops > self._starts[number + 1]).tolist():
+            found[cut] = self.read(int(starts[cut]), int(stops[cut]))  # from one part into the next
+        return np.concatenate(found)
+
+
+def _merged(starts: Int64s, stops: Int64s) -> tuple[Int64s, Int64s]:
+    """Ranges, of which one that begins where the one before it ends is joined to it."""
+    opens = np.flatnonzero(starts[1:] != stops[:-1]) + 1
+    return starts[np.append(0, opens)], stops[np.append(opens - 1, len(stops) - 1)]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard, opened. Document and sentence starts are positions in `tokens`, and both lists
+    end with the number of tokens."""
+
+    tokens: Tokens
+    documents: Int64s
+    sentences: Int64s
+
+
+class TokenStream:
+    """Random access to several shards as one contiguous stream of tokens.
+
+    Each document is its tokens and a last [SEP]; sentences cut documents without a gap.
+    """
+
+    def __init__(self, shards: Sequence[Shard], dtype: np.dtype[Any]) -> None:
+        self.shards = [shard for shard in shards if len(shard.tokens)]
+        self.dtype = dtype
+        self.tokens = Joined([shard.tokens for shard in self.shards], dtype)
+        self.num_tokens = len(self.tokens)
+        self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)
+        self.num_sentences = sum(len(shard.sentences) - 1 for shard in self.shards)
+
+    def read(self, start: int, stop: int) -> Tokens:
+        """The ids at [start, stop), 1-D, in the dtype of the shards."""
+        return self.tokens.read(start, stop)
+
+    @cached_property
+    def token_starts(self) -> Int64s:
+        """Of each shard, in the stream."""
+        return np.cumsum([0, *(len(shard.tokens) for shard in self.shards)], dtype=np.int64)
+
+    @cached_property
+    def sentence_starts(self) -> Int64s:
+        """Of each shard, the number of its first sentence."""
+        counts = [0, *(len(shard.sentences) - 1 for shard in self.shards)]
+        return np.cumsum(counts, dtype=np.int64)
+
+    @cached_property
+    def _sentences(self) -> Joined:
+        return Joined([shard.sentences[:-1] for shard in self.shards], np.dtype(np.int64))
+
+    def sentence_positions(self, first: Int64s, counts: Int64s) -> Int64s:
+        """Starts, in the stream, of sentences first ... first + count of each range."""
+        local: Int64s = self._sentences.take(first, counts)
+        shard = np.searchsorted(self.sentence_starts, first, side="right") - 1
+        return local + np.repeat(self.token_starts[shard], counts)
 
 
 class TokenShards:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocab.shards.draws import make_key, uniform
-from vocab.shards.stream import Int64s, Shard, Tokens, TokenStream
+from vocab.shards.files import Int64s, Shard, Tokens, TokenStream
 
 # build_pretraining_dataset.py of google-research/electra
 SINGLE_SEGMENT = 0.1

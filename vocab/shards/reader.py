@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from electrify.system.progress import warn
 from vocab.counts.words import sampling_shares
 from vocab.shards.draws import make_key, permute, uniform
-from vocab.shards.files import TokenShards
+from vocab.shards.files import Int64s, Tokens, TokenShards
 from vocab.shards.pack import Accounting, PackedSequences, Packing
-from vocab.shards.stream import Int64s, Tokens
 
 PERIOD = 65_536  # positions after which the schedule of languages repeats
 

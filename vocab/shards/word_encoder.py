@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
-from vocab.counts.table import strings_of
+from vocab.counts.words import strings_of
 from vocab.pretokenize import plain_words_of
 from vocab.shards.files import token_dtype
 from vocab.tokenizer import SEP, UNK
@@ -27,11 +27,10 @@ MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
 _JOINED = 512  # new strings tokenised as one text
 _MARKS = "|~^\\;=+*.,"  # one of these, which BERT's pre-tokenizer isolates, goes between them
 _UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
-_CHECKED_TEXTS, _CHECKED_CHARACTERS = 4, 2000
 
 
 class WordEncoder:
-    """A tokenizer with the ids of the strings it has met."""
+    """A tokenizer with the ids of the strings it has met; `ValueError` if it is none of ours."""
 
     def __init__(self, tokenizer: Any) -> None:
         # a literal "[MASK]" in a document is text, not the special token
@@ -81,23 +80,8 @@ class WordEncoder:
         sizes = np.fromiter(map(len, found), np.int64, len(found)) // self.dtype.itemsize
         return np.frombuffer(b"".join(found), self.dtype), sizes
 
-    def check(self, texts: Sequence[str]) -> None:
-        """`ValueError` if the tokenizer looks across spaces: told by the first few texts."""
-        sample = [text[:_CHECKED_CHARACTERS] for text in texts[:_CHECKED_TEXTS]]
-        whole = self._tokenize(sample)
-        for text, joined, ids in zip(sample, self.encode(sample), whole, strict=True):
-            if joined != np.array(ids, self.dtype).tobytes():
-                raise ValueError(
-                    "this tokenizer.json does not treat each word by itself, as WordPiece with "
-                    f"BERT's pre-tokenizer does (seen in the text {text[:60]!r}...); make it "
-                    "again: electrify train-vocab CONFIG --overwrite"
-                )
-
     def _learn(self, strings: Iterable[str]) -> None:
         """Tokenise new strings: plain ones word by word, the others by all steps."""
-        if self._plain is None:
-            self._learn_any(list(strings))
-            return
         is_word, is_plain, cut = self._plain.is_word, self._plain.is_plain, self._plain.words
         words, several, others = set[str](), dict[str, list[str]](), list[str]()
         for string in strings:

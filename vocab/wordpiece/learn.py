@@ -19,12 +19,13 @@ from itertools import accumulate
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from electrify.system.progress import log, warn
+from electrify.system.progress import Progress, log, warn
 from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
 from vocab.wordpiece.merges import BORDER, PREFIX, Ints, PairMerger
-from vocab.wordpiece.prune import prune
+from vocab.wordpiece.segment import Segmenter
 
 Hangul = Literal["seen", "common", "all"]
 
@@ -84,7 +85,7 @@ class Vocabulary:
     pieces: list[str]
     num_characters: int  # of the text that have a piece
     num_characters_seen: int
-    num_words: int  # distinct, that took part in training
+    num_training_words: int  # distinct, that took part
     min_word_count: int  # of those words
     num_pruned: int
     num_pruned_for_crossing: int
@@ -108,16 +109,20 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
         del merger  # its arrays, before pruning makes its own
     if len(pieces) < training.size:
         raise ValueError(_too_few(training, len(pieces), found.num_words))
-    pruned = prune(batches, pieces, len(first), training.size, training.max_crossing)
+    kept, num_crossing = prune(batches, pieces, len(first), training.size, training.max_crossing)
+    log(
+        f"{len(kept):,} pieces; {len(pieces) - len(kept):,} more were pruned, {num_crossing:,} of "
+        "them because they lay across borders"
+    )
     covered = seen.keys() & set(first)
     return Vocabulary(
-        pruned.pieces,
+        kept,
         len(covered),
         len(seen),
         found.num_words,
         found.min_count,
-        len(pieces) - len(pruned.pieces),
-        pruned.num_crossing,
+        len(pieces) - len(kept),
+        num_crossing,
     )
 
 
@@ -208,8 +213,58 @@ def _too_few(training: Training, reached: int, num_words: int) -> str:
     )
 
 
-def log_vocabulary(vocabulary: Vocabulary) -> None:
-    log(
-        f"{len(vocabulary.pieces):,} pieces; {vocabulary.num_pruned:,} more were pruned, "
-        f"{vocabulary.num_pruned_for_crossing:,} of them because they lay across borders"
-    )
+# Half of the surplus goes, all words are cut again, the rest goes. On 90 MB of Korean six rounds
+# gain 0.05 % of fertility over two.
+ROUNDS = 2
+
+
+def prune(
+    batches: Batches, pieces: Sequence[str], num_fixed: int, size: int, max_crossing: float
+) -> tuple[list[str], int]:
+    """Leave `size` pieces: first those go whose uses cross borders too often, then the rarest.
+    How many went because they lay across borders.
+
+    Crossing is counted over distinct words, because names that training never saw are what suffers
+    from it, and rare words are most like them. The first `num_fixed` pieces always stay.
+    """
+    left, num_crossing = list(pieces), 0
+    for number in range(ROUNDS):
+        surplus = len(left) - size
+        if surplus <= 0:
+            break
+        occurrences, types, crossings = measure_uses(batches, left)
+        free = np.arange(len(left)) >= num_fixed
+        bad = free & (crossings > max_crossing * types)
+        # worst first, and no more of them than there are to spare
+        share = crossings / np.maximum(types, 1)
+        listed = np.flatnonzero(bad)
+        dropped = listed[np.argsort(-share[listed], kind="stable")][:surplus]
+        num_crossing += len(dropped)
+        left_over = surplus - len(dropped)
+        quota = left_over if number == ROUNDS - 1 else left_over // 2
+        others = np.flatnonzero(free & ~bad)
+        # of pieces used alike, the youngest goes first: older merges served more pieces
+        order = np.lexsort((-others, occurrences[others]))
+        gone = np.concatenate([dropped, others[order[:quota]]])
+        keep = np.ones(len(left), bool)
+        keep[gone.astype(np.intp)] = False
+        left = [piece for piece, kept in zip(left, keep, strict=True) if kept]
+    return left[:size], num_crossing
+
+
+def measure_uses(batches: Batches, pieces: Sequence[str]) -> NDArray[np.int64]:
+    """How the tokenizer uses each piece, in three rows: occurrences (each word by its count), types
+    (each distinct word once), crossings of a border between parts (likewise)."""
+    segmenter, length = Segmenter(pieces), len(pieces)
+    found = np.zeros((3, length), np.int64)
+    with Progress("pieces in use", None, "words") as progress:
+        for batch in batches():
+            cut = segmenter.segment(batch.words)
+            weights = batch.counts[cut.word].astype(float)
+            found[0] += np.bincount(cut.ids, weights, minlength=length).astype(np.int64)
+            found[1] += np.bincount(cut.ids, minlength=length)
+            if len(cut.cut):
+                crossing, _ = cut.crossing()
+                found[2] += np.bincount(cut.ids[crossing], minlength=length)
+            progress.update(len(batch.words))
+    return found

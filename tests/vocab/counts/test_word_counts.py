@@ -17,9 +17,8 @@ from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
 from vocab.counts.counter import COUNTED
-from vocab.counts.table import read_batches, strings_of
-from vocab.normalizer import normalizer
-from vocab.pretokenize import CUT, PlainWords, WordRules, pre_tokenizer
+from vocab.counts.words import read_batches, strings_of
+from vocab.pretokenize import CUT, PlainWords, WordRules, normalizer, pre_tokenizer
 
 NOMINAL = WordRules(cuts="nominal")
 
@@ -155,7 +154,7 @@ def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_pat
         return write(element, *rest) if element[0] != 5 else None
 
     monkeypatch.setattr(word_counts, "_write_shard", elsewhere)
-    with pytest.raises(ValueError, match=r"1 of 64 files of counts .*00005\.parquet"):
+    with pytest.raises(ValueError, match=r"1 of 64 files .*00005\.parquet"):
         count(paths, tmp_path / "counts.parquet")
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vocab.shards.draws import make_key, uniform
+from vocab.shards.files import Shard, TokenStream
 from vocab.shards.pack import PackedSequences
-from vocab.shards.stream import Shard, TokenStream
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 CLS, SEP = 2, 3

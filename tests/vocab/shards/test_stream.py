@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocab.shards.stream import Joined
+from vocab.shards.files import Joined
 
 UINT16 = np.dtype(np.uint16)
 sizes = st.lists(st.integers(0, 12), max_size=6)
