@@ -1,7 +1,5 @@
 """The ids of texts cut and looked up are those that the tokenizer gives the whole text."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +7,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
 from pipeline.documents import RowGroup
-from vocab.encode import EncodedDocuments, EncodeRowGroup, cut_sentences, encode, join_parts
+from vocab.encode import EncodedDocuments, cut_sentences, join_parts
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer
-from vocab.train import train_vocab
 
 LETTERS = "abcdé학교갔다.|,漢!?\u0301"
 PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), "학교", "##갔다"]
@@ -116,17 +113,3 @@ def test_a_token_added_to_the_tokenizer_is_found_in_the_middle_of_a_string():
     found = [np.frombuffer(ids, np.uint16).tolist() for ids in WordEncoder(plain).encode(texts)]
     assert found == [whole(plain, text) for text in texts]
     assert plain.token_to_id("<b>") in found[0]
-
-
-def test_row_groups_that_left_no_ids_are_named(make_run, documents, monkeypatch):
-    config = make_run(documents * 3)
-    train_vocab(config, [], overwrite=False)
-    process = EncodeRowGroup.process
-
-    def elsewhere(self, element):
-        return process(self, element) if element[0] not in (1, 4) else None
-
-    monkeypatch.setattr(EncodeRowGroup, "process", elsewhere)
-    with pytest.raises(ValueError, match=r"ids .* 2 of \d+ files .*000001\.npz"):
-        encode(config, [], overwrite=False)
-    assert not (Path(config.output_dir) / "shards").exists()

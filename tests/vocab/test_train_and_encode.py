@@ -8,8 +8,9 @@ import pytest
 from electrify.config.load import load_config
 from electrify.stage.plan import pretrain_stage
 from electrify.stage.run import run_stage
-from vocab.encode import encode, split_of
-from vocab.shards.files import TokenShards
+from pipeline.documents import document_paths
+from vocab.encode import EncodeRowGroup, check_repeats, encode, split_of
+from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
 
@@ -36,8 +37,23 @@ def digests(folder):
 
 
 @pytest.fixture(scope="module")
-def finished(make_run_in, documents, tmp_path_factory):
-    return run(make_run_in(tmp_path_factory.mktemp("finished") / "run", corpus(documents)))
+def spans(tmp_path_factory):
+    """The option that has the vocabulary measured on a span, too."""
+    folder = tmp_path_factory.mktemp("spans")
+    (folder / "klue-ner-dev.tsv").write_text("가\tB-PS\n나\tO\n\n", encoding="utf-8")
+    return f'span_data_dir = "{folder}"'
+
+
+@pytest.fixture(scope="module")
+def finished(make_run_in, documents, spans, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return run(make_run_in(folder, corpus(documents), vocab=spans))
+
+
+def again(finished, tmp_path, *options):
+    """The config of a copy of the finished run, which has yet to be encoded, with other options."""
+    folder = shutil.copytree(finished, tmp_path / "copy", ignore=shutil.ignore_patterns("shards"))
+    return load_config(folder / "test.toml", [f"output_dir='{folder}'", *options])
 
 
 def test_the_folders_hold_what_they_promise(finished):
@@ -55,6 +71,7 @@ def test_the_folders_hold_what_they_promise(finished):
     assert report["vocab_size"] == 600
     assert report["languages"]["ko"]["unk_word_fraction"] == 0
     assert {sample["language"] for sample in report["samples"]} == {"ko", "en"}
+    assert [row.get("num_spans") for row in report["compared"]] == [None, None, 1]
 
 
 def test_shards_are_the_encoded_documents_in_order(finished, documents):
@@ -79,7 +96,7 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
         assert all(size >= 1024 for size in sizes[:-1])
 
 
-def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, make_run_in, caplog):
+def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, caplog):
     options = ["encode.packing=electra", "encode.sequence_length=64"]
     config = load_config(finished / "test.toml", [*options, "encode.mixture.temperature=0.3"])
     caplog.set_level("INFO", "electrify")
@@ -91,38 +108,42 @@ def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, make
 
 
 def test_a_tokenizer_edited_by_hand_is_refused(finished, tmp_path):
-    folder = shutil.copytree(finished, tmp_path / "copy")
-    config = load_config(folder / "test.toml", [f"output_dir='{folder}'"])
-    path = folder / "vocab" / "tokenizer.json"
+    config = again(finished, tmp_path)
+    path = tmp_path / "copy" / "vocab" / "tokenizer.json"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"ids"', '"sdi"', 1), encoding="utf-8")  # of the same size
     with pytest.raises(ValueError, match=r"tokenizer\.json has changed .* electrify train-vocab"):
-        run_stage(pretrain_stage(config), lambda folder: {})
-    shutil.rmtree(folder / "shards")
-    with pytest.raises(ValueError, match=r"tokenizer\.json has changed .* electrify train-vocab"):
         encode(config, [], overwrite=False)
+    shutil.copytree(finished / "shards", tmp_path / "copy" / "shards")
+    with pytest.raises(ValueError, match=r"tokenizer\.json has changed .* electrify train-vocab"):
+        run_stage(pretrain_stage(config), lambda folder: {})
 
 
-def test_repeated_documents_stand_in_the_train_split_once_a_pass(make_run, documents):
-    config = make_run(documents)
+def test_repeated_documents_stand_in_the_train_split_once_a_pass(finished, tmp_path):
+    encode(again(finished, tmp_path, "encode.repeats.test=3"), [], overwrite=False)
     once, thrice = (
-        config.model_copy(update={"encode": config.encode.model_copy(update={"repeats": repeats})})
-        for repeats in ({}, {"test": 3})
+        {split: stream.read(0, stream.num_tokens).tolist() for split, stream in streams.items()}
+        for streams in (
+            {split: TokenShards(folder / "shards").stream(split, ["ko"]) for split in SPLITS}
+            for folder in (finished, tmp_path / "copy")
+        )
     )
-    train_vocab(config, [], overwrite=False)
-    read = {}
-    for name, of in (("once", once), ("thrice", thrice)):
-        encode(of, [], overwrite=name == "thrice")
-        shards = TokenShards(Path(config.output_dir) / "shards")
-        streams = {split: shards.stream(split, ["ko"]) for split in ("train", "valid")}
-        read[name] = {
-            split: stream.read(0, stream.num_tokens).tolist() for split, stream in streams.items()
-        }
-    assert read["thrice"]["train"] == 3 * read["once"]["train"]
-    assert read["thrice"]["valid"] == read["once"]["valid"]
-    options = config.encode.model_copy(update={"repeats": {"tset": 2}})
+    assert thrice == {"train": 3 * once["train"], "valid": once["valid"]}
+    config = load_config(finished / "test.toml", ["encode.repeats.tset=2"])
     with pytest.raises(ValueError, match=r"'tset'.*test"):
-        encode(config.model_copy(update={"encode": options}), [], overwrite=True)
+        check_repeats(config.encode.repeats, document_paths(finished / "clean"))
+
+
+def test_row_groups_that_left_no_ids_are_named(finished, tmp_path, monkeypatch):
+    process = EncodeRowGroup.process
+
+    def elsewhere(self, element):
+        return process(self, element) if element[0] not in (1, 4) else None
+
+    monkeypatch.setattr(EncodeRowGroup, "process", elsewhere)
+    with pytest.raises(ValueError, match=r"ids .* 2 of \d+ files .*000001\.npz"):
+        encode(again(finished, tmp_path), [], overwrite=False)
+    assert not (tmp_path / "copy" / "shards").exists()
 
 
 def test_odd_documents(make_run, documents):
@@ -147,17 +168,13 @@ def test_odd_documents(make_run, documents):
     assert tokens.count(tokenizer.token_to_id("<email>")) == len(texts)
 
 
-def test_a_second_run_makes_the_same_bytes(finished, make_run, documents):
-    again = run(make_run(corpus(documents)))
-    for stage in ("vocab", "shards"):
-        assert digests(finished / stage) == digests(again / stage)
-
-
-@pytest.mark.slow
-def test_several_processes_make_the_same_bytes(finished, make_run, documents):
+def test_a_second_run_in_several_processes_makes_the_same_bytes(
+    finished, make_run, documents, spans
+):
     workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    again = run(make_run(corpus(documents)), workers)
-    assert digests(finished / "shards") == digests(again / "shards")
+    second = run(make_run(corpus(documents), vocab=spans), workers)
+    for stage in ("vocab", "shards"):
+        assert digests(finished / stage) == digests(second / stage)
 
 
 def test_equal_texts_fall_into_one_split_and_shares_hold():
@@ -172,9 +189,8 @@ def test_equal_texts_fall_into_one_split_and_shares_hold():
     )
 
 
-def test_an_empty_valid_split_names_the_fraction_and_the_documents(make_run, documents):
-    config = make_run(documents, valid_fraction=1e-6, vocab='pretokenizer = "whitespace"')
-    train_vocab(config, [], overwrite=False)
-    with pytest.raises(ValueError, match=r"valid split: .* = 1e-06 of 28 documents"):
+def test_an_empty_valid_split_names_the_fraction_and_the_documents(finished, tmp_path):
+    config = again(finished, tmp_path, "encode.valid_fraction=1e-9")
+    with pytest.raises(ValueError, match=r"valid split: .* = 1e-09 of 1120 documents"):
         encode(config, [], overwrite=False)
-    assert not (Path(config.output_dir) / "shards").exists()
+    assert not (tmp_path / "copy" / "shards").exists()

@@ -30,20 +30,6 @@ def test_syllables_are_covered_as_asked(hangul, num):
     assert len(training_of(VocabConfig(hangul=hangul)).extra_characters) == num
 
 
-def test_a_changed_reference_or_span_file_makes_the_stage_again(make_run, documents, tmp_path):
-    spans = tmp_path / "spans" / "klue-ner-dev.tsv"
-    spans.parent.mkdir()
-    spans.write_text("가\tB-PS\n나\tO\n\n", encoding="utf-8")
-    config = make_run(corpus(documents), vocab=f'span_data_dir = "{spans.parent}"')
-    train_vocab(config, [], overwrite=False)
-    report = json.loads((Path(config.output_dir) / "vocab" / "report.json").read_text())
-    assert report["compared"]
-    train_vocab(config, [], overwrite=False)  # done already
-    spans.write_text("다\tB-PS\n나\tO\n\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"inputs vocab\.span_data_dir changed"):
-        train_vocab(config, [], overwrite=False)
-
-
 def test_an_old_vocabulary_is_kept_or_extended_on_other_text(make_run_in, documents, tmp_path):
     english = [(language, text) for language, text in corpus(documents) if language == "en"]
     sizes = {"old": 150, "kept": 150, "extended": 210}

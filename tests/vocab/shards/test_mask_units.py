@@ -1,6 +1,5 @@
 """Which pieces begin a word or a morpheme, from the vocabulary alone."""
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,12 +7,11 @@ import pytest
 
 from electrify.stage.plan import MASK_UNITS_FILE
 from tests.vocab.conftest import batches_of
-from vocab.pretokenize import CUT, morphemes_of
+from vocab.pretokenize import CUT
 from vocab.shards.mask_units import count_borders, read_unit_starts, write_mask_units
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
-from vocab.train import train_vocab
 from vocab.wordpiece.learn import SPECIAL_TOKENS
-from vocab.wordpiece.segment import Segmenter, is_continuing
+from vocab.wordpiece.segment import is_continuing
 
 LETTERS = [*"학교에서가를나", *(f"##{letter}" for letter in "학교에서가를나")]
 PIECES = [*SPECIAL_TOKENS, *LETTERS, "학교", "##에서", "##가나"]
@@ -107,36 +105,3 @@ def test_a_damaged_file_is_refused(tmp_path, text):
     (folder / MASK_UNITS_FILE).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"mask_units.json is damaged .*--overwrite"):
         read_unit_starts(folder, "morpheme")
-
-
-@pytest.fixture(scope="module")
-def trained(make_run_in, documents, tmp_path_factory):
-    """A config whose vocabulary was trained on Korean and English with morphemes."""
-    config = make_run_in(tmp_path_factory.mktemp("units") / "run", documents * 3)
-    train_vocab(config, [], overwrite=False)
-    return config
-
-
-def test_training_writes_the_table_and_its_figures(trained, documents):
-    folder = Path(trained.output_dir) / "vocab"
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    figures = report["training"]["morpheme_starts"]
-    pieces = read_pieces(folder)
-    starts = read_unit_starts(folder, "morpheme")
-    assert figures["num_pieces"] == (starts & ~read_unit_starts(folder, "word")).sum() > 0
-    # against morphemes of the words as they stand in the text, one by one
-    segmenter, hits, taken, borders = Segmenter(pieces), 0, 0, 0
-    tokenizer = load_tokenizer(folder)
-    for language, text in documents * 3:
-        normal = tokenizer.normalizer.normalize_str(text)
-        words = [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)]
-        cuts = trained.vocab.morpheme_cuts if language == "ko" else "none"
-        for parts in morphemes_of(words, cuts):
-            found = segmenter.segment([CUT.join(parts)])
-            begins = dict(zip([0, *found.end[:-1].tolist()], found.ids.tolist(), strict=True))
-            taken += sum(bool(starts[piece]) for place, piece in begins.items() if place)
-            hits += sum(place in begins and bool(starts[begins[place]]) for place in found.cut)
-            borders += len(found.cut)
-    assert figures["num_borders"] == borders
-    assert figures["precision"] == round(hits / taken, 6)
-    assert figures["recall"] == round(hits / borders, 6)

@@ -124,3 +124,50 @@ def test_damage_is_reported_with_the_file(tmp_path, kind):
     damage(tmp_path)
     with pytest.raises(ValueError, match=named):
         TokenShards(tmp_path)
+
+
+def _shard(index):
+    return index["splits"]["train"]["ko"]["shards"][0]
+
+
+INDEXES = {
+    "a name out of the folder": lambda i: _shard(i).update(tokens="../../../secret.npy"),
+    "an absolute name": lambda i: _shard(i).update(offsets="/etc/hostname"),
+    "a language out of the folder": lambda i: i["splits"]["train"].update(
+        {"../..": {"shards": []}}
+    ),
+    "no count": lambda i: _shard(i).pop("num_tokens"),
+    "a count below zero": lambda i: _shard(i).update(num_documents=-1),
+    "a count as text": lambda i: _shard(i).update(num_sentences="2"),
+    "no checksum": lambda i: _shard(i)["sha256"].pop("tokens"),
+    "no split": lambda i: i["splits"].pop("valid"),
+    "a split of another form": lambda i: i["splits"].update(train=[]),
+    "no special token": lambda i: i["special_token_ids"].pop("[MASK]"),
+    "a vocabulary of no size": lambda i: i.update(vocab_size=[None]),
+}
+
+
+@pytest.mark.parametrize("kind", INDEXES)
+def test_an_index_of_another_form_is_damaged(tmp_path, kind):
+    write(tmp_path, {("train", "ko"): [[7, 8, 3], [9, 3]], ("valid", "ko"): [[7, 3]]})
+    TokenShards(tmp_path).verify()
+    index = json.loads((tmp_path / "index.json").read_text())
+    INDEXES[kind](index)
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match=r"index\.json is damaged"):
+        TokenShards(tmp_path)
+
+
+# a shape that is no tuple of whole numbers
+_NO_LENGTH = b"{'descr': '<i8', 'fortran_order': False, 'shape': (2.5,), }\n"
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'descr': '<i0", b"{" * 200, b"{'descr': '|O', ", b"9" * 5000, _NO_LENGTH]
+)
+def test_an_array_with_a_broken_header_is_damaged(tmp_path, header):
+    write(tmp_path, {("train", "ko"): [[7, 3]]})
+    path = tmp_path / "train" / "ko" / "offsets-00000.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(ValueError, match=r"offsets-00000\.npy is damaged"):
+        TokenShards(tmp_path)

@@ -9,7 +9,9 @@ from vocab.report import find_span_files, read_spans, span_report
 from vocab.tokenizer import (
     build_tokenizer,
     check_extendable,
+    is_lowercase,
     load_reference,
+    load_tokenizer,
     read_pieces,
     save_tokenizer,
 )
@@ -53,24 +55,45 @@ def test_extension_refuses_another_case(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "content", "message"),
     [
         ("vocab.txt", "[PAD]\n[UNK]\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
         ("vocab.txt", "\n".join([*SPECIAL_TOKENS, "a", "a"]), "'a' stands twice"),
+        ("vocab.txt", b"[PAD]\n\xff\n", r"vocab\.txt is not UTF-8"),
         ("tokenizer.json", "{", "is damaged"),
-        ("tokenizer.json", json.dumps({"model": {"type": "BPE", "vocab": {}}}), "a BPE tokenizer"),
-        (
-            "tokenizer.json",
-            json.dumps({"model": {"type": "WordPiece", "vocab": {"a": 0, "b": 2}}}),
-            "ids are not 0 to 1",
-        ),
+        ("tokenizer.json", {"model": []}, "is damaged"),
+        ("tokenizer.json", {"model": 3}, "is damaged"),
+        ("tokenizer.json", {"model": {"vocab": [1]}}, "can be read here"),
+        ("tokenizer.json", {"model": {"vocab": {"a": "0"}}}, "no whole number"),
+        ("tokenizer.json", {"model": {"type": "BPE", "vocab": {}}}, "a BPE tokenizer"),
+        ("tokenizer.json", {"model": {"vocab": {"a": 0, "b": 2}}}, "ids are not 0 to 1"),
         ("other.txt", "", "no vocabulary at"),
     ],
 )
-def test_what_is_no_vocabulary_is_named(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text, encoding="utf-8")
+def test_what_is_no_vocabulary_is_named(tmp_path, name, content, message):
+    text = json.dumps(content) if isinstance(content, dict) else content
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError, match=message):
         read_pieces(tmp_path)
+
+
+def test_a_config_beside_that_is_no_object_says_nothing(folder):
+    (folder / "tokenizer_config.json").write_text("3")
+    assert is_lowercase(folder) is None
+    (folder / "tokenizer_config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json is not valid JSON"):
+        is_lowercase(folder)
+
+
+def test_a_tokenizer_at_which_the_library_panics_is_damaged(folder):
+    path = folder / "tokenizer.json"
+    value = json.loads(path.read_text(encoding="utf-8"))
+    broken = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+    value["normalizer"]["normalizers"].append(broken)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    for load in (load_tokenizer, load_reference):
+        with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
+            load(folder)
 
 
 NER = """## 주석
@@ -121,10 +144,13 @@ def test_a_span_counts_where_both_its_ends_are_borders(tmp_path):
     assert fewer["unk_piece_fraction"] == 0.25  # the second text is one [UNK]
 
 
-def test_a_folder_without_files_and_a_broken_file_are_named(tmp_path):
+@pytest.mark.parametrize(
+    "paragraph", [{}, {"context": ["a"], "qas": []}, {"context": "a", "qas": [[]]}]
+)
+def test_a_folder_without_files_and_a_broken_file_are_named(tmp_path, paragraph):
     with pytest.raises(ValueError, match=r"vocab\.span_data_dir = .*no file"):
         find_span_files(tmp_path)
     path = tmp_path / "dev-v1.1.json"
-    path.write_text('{"data": [{}]}', encoding="utf-8")
+    path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"dev-v1\.1\.json: not in the official format"):
         read_spans(path)
