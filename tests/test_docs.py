@@ -2,6 +2,9 @@
 
 import re
 import shlex
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import _parser, main
 from electrify.config.load import load_config
+from model.watch.flops import peak_flops, run_flops
+from pipeline.runner import parse_options
 
 README = Path("README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -25,13 +30,18 @@ DOC_BLOCKS = [
     )
 ]
 DOC_CONFIGS = [(name, block) for name, kind, block in DOC_BLOCKS if kind == "toml"]
-DOC_COMMANDS = [
-    line.split(" #")[0].strip()
+DOC_LINES = [
+    re.sub(r"^.*/electrify ", "electrify ", line).split(" #")[0].strip()
     for _, kind, block in DOC_BLOCKS
     if kind in ("", "sh")
     for line in block.splitlines()
-    if line.startswith("electrify ")
 ]
+EVERY_COMMAND = sorted(
+    {*COMMANDS, *(x for x in DOC_LINES if x.startswith(("electrify ", "make ")))}
+)
+RUNNERS, TPU, RECIPE = (
+    Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("runners", "tpu", "recipe-ko")
+)
 
 
 @pytest.mark.parametrize(("page", "block"), DOC_CONFIGS)
@@ -59,18 +69,17 @@ def test_the_readme_has_commands():
     assert {"make demo", "make test", "electrify run configs/ko-small.toml"} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+@pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("make ")])
 def test_make_targets_exist(command: str):
     makefile = Path("Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "command", [c for c in [*COMMANDS, *DOC_COMMANDS] if c.startswith("electrify ")]
-)
-def test_commands_parse_and_name_valid_configs(command: str):
-    words = shlex.split(command)[1:]
-    parsed = _parser().parse_args(words[: words.index("--")] if "--" in words else words)
+@pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("electrify ")])
+def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str):
+    words, _, beam = command.partition(" -- ")
+    parsed = _parser().parse_args(shlex.split(words)[1:])
+    assert parse_options(shlex.split(beam))[1] == []
     config = getattr(parsed, "config", None)
     if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
         load_config(config, parsed.set)
@@ -98,3 +107,126 @@ def test_the_python_example_names_real_classes():
     names = re.search(r"from transformers import (.*)", block)
     assert names
     assert all(hasattr(transformers, name.strip()) for name in names.group(1).split(","))
+
+
+def test_options_named_in_the_text_are_in_a_command_or_known():
+    named = set(re.findall(r"`(--\w+)`", RUNNERS)) - {"--"}
+    assert named
+    for option in named:
+        assert parse_options([f"{option}=x"])[1] == [], option
+
+
+def test_an_option_that_beam_does_not_know_is_seen():
+    assert parse_options(["--flink_mistress=host"])[1] == ["flink_mistress"]
+
+
+def test_the_image_is_that_of_the_constraints():
+    pins = dict(
+        line.split("==")
+        for line in Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line and not line.startswith("#")
+    )
+    assert f"beam_python3.11_sdk:{pins['apache-beam']}" in RUNNERS
+
+
+def test_the_wheel_holds_the_packages_and_the_sample_and_no_reports(tmp_path):
+    pytest.importorskip("hatchling")
+    (command,) = [line for line in DOC_LINES if line.startswith("pip wheel")]
+    words = [sys.executable, "-m", *shlex.split(command.replace("dist", str(tmp_path)))]
+    subprocess.run([*words, "--no-build-isolation"], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert f"dist/{wheel.name}" in RUNNERS
+    with zipfile.ZipFile(wheel) as file:
+        names = {name for name in file.namelist() if ".dist-info/" not in name}
+    packages = ("electrify", "pipeline", "vocab", "model", "benchmarks")
+    wanted = {
+        str(path)
+        for package in packages
+        for path in Path(package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+        if not path.is_relative_to("benchmarks/reports")
+    }
+    assert names == wanted
+    assert any(name.startswith("pipeline/sample/") for name in wanted)
+
+
+def test_versions_are_those_of_the_constraints_and_fit():
+    lines = Path("constraints-tpu.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+", name) for name in pins)
+    assert pins["torch"].split(".")[:2] == pins["torch-xla"].split(".")[:2] == ["2", "9"]
+    assert "torch_xla 2.9, and torch 2.9" in " ".join(TPU.split())
+    assert '"torch==2.9.*", "torch_xla[tpu]==2.9.*"' in Path("pyproject.toml").read_text()
+
+
+def test_peaks_are_those_that_mfu_is_counted_with():
+    (found,) = re.findall(
+        r"(\d+) TFLOP/s in bf16 for a chip of v4, (\d+) for v5e, (\d+) for v6e", TPU
+    )
+    names = ("TPU v4", "TPU v5litepod", "TPU v6e")
+    assert [1e12 * int(number) for number in found] == [peak_flops(n, "bf16") for n in names]
+    hours = re.findall(r"(\d\.\de\d\d) m\b", TPU)
+    assert [float(h) for h in hours] == pytest.approx(
+        [3600 * peak_flops(name, "bf16") for name in names], rel=0.01
+    )
+
+
+def test_costs_are_those_of_the_configs():
+    rows = re.findall(r"^\| `(configs/\S+)` \| (\S+) \|(.*)\|$", TPU, re.MULTILINE)
+    assert len(rows) == 2
+    for name, flops, hours in rows:
+        config = load_config(name, [])
+        wanted = run_flops(config.pretrain, config.vocab.size, config.encode.sequence_length).matmul
+        assert flops == f"{wanted:.3g}"
+        chip_hours = [
+            wanted / 3600 / peak_flops(chip, "bf16") for chip in ("TPU v4", "TPU v5e", "TPU v6e")
+        ]
+        assert [cell.strip() for cell in hours.split("|")] == [f"{h:.2g} / m" for h in chip_hours]
+
+
+def test_messages_are_those_of_the_code():
+    code = " ".join(path.read_text(encoding="utf-8") for path in Path("model").rglob("*.py"))
+    rows = re.findall(r"^\| `([^`]+)` \|", TPU.split("## When something is wrong")[1], re.MULTILINE)
+    assert len(rows) >= 5
+    for message in rows:
+        for part in message.split("..."):
+            assert part.strip() in code, message
+
+
+def value_of(setting: str) -> str:
+    """The second cell of the row of a setting."""
+    (found,) = re.findall(rf"^\| `{re.escape(setting)}` \| (.*?) \|", RECIPE, re.MULTILINE)
+    return found
+
+
+def test_the_values_are_those_of_the_small_config():
+    config = load_config("configs/ko-small.toml")
+    assert value_of("vocab.pretokenizer").startswith(f"`{config.vocab.pretokenizer}`")
+    assert f"`{config.vocab.morpheme_cuts}`" in value_of("vocab.pretokenizer")
+    assert value_of("vocab.size") == f"{config.vocab.size:,}"
+    assert value_of("vocab.limit_alphabet") == f"{config.vocab.limit_alphabet:,}"
+    assert value_of("weight_sharing") == f"`{config.pretrain.weight_sharing}`"
+    assert value_of("objective") == f"`{config.pretrain.objective}`"
+    assert f"`vocab.temperature = {config.vocab.temperature}`" in RECIPE
+    assert f"similarity {config.clean.near_dedup.similarity:g}".replace("0.", ".") in RECIPE
+    assert f"| {config.pretrain.main_weight:g} |" in RECIPE
+    assert f"{100 * config.pretrain.mask_fraction:g} % of the tokens, `fixed`" in RECIPE
+    assert config.pretrain.masking == "fixed"
+    assert config.pretrain.mask_unit == "token"
+    assert config.clean.hanja == "keep"
+    assert config.pretrain.optimizer == "paper"
+    assert config.evaluate.recipe == "auto"
+
+
+def test_the_schedule_is_that_of_the_sizes():
+    small, base = (load_config(f"configs/ko-{size}.toml") for size in ("small", "base"))
+    rates = [f"{c.pretrain.learning_rate:.0e}".replace("e-0", "e-") for c in (small, base)]
+    assert f"{rates[0]} (small), {rates[1]} (base)" in RECIPE
+    assert f"{small.pretrain.warmup_steps:,} steps of warmup" in RECIPE
+    batches = [f"{c.pretrain.batch_size} x {c.encode.sequence_length}" for c in (small, base)]
+    steps = [c.pretrain.num_steps for c in (small, base)]
+    assert f"{batches[0]}, {steps[0] // 10**6} M (small)" in RECIPE
+    assert f"{batches[1]}, {steps[1] // 1000} k (base)" in RECIPE
+    fractions = [c.pretrain.generator_hidden_fraction for c in (small, base)]
+    assert [round(1 / f) for f in fractions] == [4, 3]
+    assert "size small 1/4, base 1/3" in RECIPE

@@ -27,18 +27,6 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 5e-4,
         "num_steps": 1_000_000,
     },
-    "small++": {
-        "num_hidden_layers": 12,
-        "hidden_size": 256,
-        "intermediate_size": 1024,
-        "num_attention_heads": 4,
-        "embedding_size": 128,
-        "generator_hidden_fraction": 1.0,
-        "mask_fraction": 0.15,
-        "batch_size": 128,
-        "learning_rate": 5e-4,
-        "num_steps": 4_000_000,
-    },
     "base": {
         "num_hidden_layers": 12,
         "hidden_size": 768,
@@ -63,6 +51,10 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 2e-4,
         "num_steps": 400_000,
     },
+}
+SIZE_PRESETS["small++"] = SIZE_PRESETS["small"] | {
+    "generator_hidden_fraction": 1.0,
+    "num_steps": 4_000_000,
 }
 SIZE_SEQUENCE_LENGTH = {"small": 128, "small++": 512, "base": 512, "large": 512}
 

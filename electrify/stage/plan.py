@@ -1,13 +1,12 @@
 """Which options and which earlier folders each stage is made from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 
-_EVALUATE_VOLATILE = ("results.jsonl",)
 _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "train_fractions": [1.0],
     "min_steps": None,
@@ -63,7 +62,9 @@ def clean_stage(
     """
     inputs = dict(files)
     if benchmark_texts is not None:
-        inputs["benchmark texts"] = _folder_digest(benchmark_texts)
+        inputs["benchmark texts"] = _files_digest(
+            benchmark_texts, sorted(benchmark_texts.rglob("*"))
+        )
     # runner, worker count and work folder never change a byte; of benchmarks the texts count
     options = _options(config.clean, leave_out={"runner", "work_dir", "decontaminate_data_dir"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
@@ -76,7 +77,7 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
     """
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "clean")
-    inputs["benchmark items"] = _folder_digest(benchmark_items)
+    inputs["benchmark items"] = _files_digest(benchmark_items, sorted(benchmark_items.rglob("*")))
     return Stage("leakage", folder / "leakage", rules, inputs, resumable=True, reads=reads)
 
 
@@ -196,30 +197,27 @@ def evaluate_stage(
     """An encoder to scores; `model` is a folder or hub name in place of the run's own export, with
     `step` a checkpoint of this run. `rows` are digests of the tasks' rows by task and split."""
     folder = output_dir(config)
-    data = digest_of(rows)
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
     _leave_out_defaults(options)
+    reads: Mapping[str, Path] = {}
     if model is None:
-        inputs, reads = _earlier(folder, "export")
-        target = folder / "evaluate"
-        return Stage(
-            "evaluate",
-            target,
-            options,
-            inputs | {"data": data},
-            True,
-            _EVALUATE_VOLATILE,
-            reads=reads,
-            keyed=True,
-        )
-    if step is None:
-        label = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
-        inputs = {"model": _model_digest(model), "data": data}
+        label, (inputs, reads) = "evaluate", _earlier(folder, "export")
+    elif step is None:
+        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
+        label, inputs = f"evaluate-{name}", {"model": _model_digest(model)}
     else:  # wherever it stands: the folder is renamed when the run is finished
-        label = f"checkpoint-{step}"
-        inputs = {"checkpoint": _initial_digest(model), "data": data}
-    target = folder / f"evaluate-{label}"
-    return Stage("evaluate", target, options, inputs, True, _EVALUATE_VOLATILE, keyed=True)
+        label, inputs = f"evaluate-checkpoint-{step}", {"checkpoint": _initial_digest(model)}
+    inputs["data"] = digest_of(rows)
+    return Stage(
+        "evaluate",
+        folder / label,
+        options,
+        inputs,
+        resumable=True,
+        volatile=("results.jsonl",),
+        reads=reads,
+        keyed=True,
+    )
 
 
 def _leave_out_defaults(options: dict[str, Any]) -> None:
@@ -230,12 +228,11 @@ def _leave_out_defaults(options: dict[str, Any]) -> None:
                 del section[name]
 
 
-def _folder_digest(folder: Path) -> str:
-    """Of the names and contents of all files in a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = [path.relative_to(folder).as_posix() for path in files]
-    hashes = [fingerprint(str(path)) for path in files]
-    return digest_of(list(zip(names, hashes, strict=True)))
+def _files_digest(folder: Path, files: Iterable[Path]) -> str:
+    """Of the names below the folder and the contents of those files that are there."""
+    return digest_of(
+        [[p.relative_to(folder).as_posix(), fingerprint(str(p))] for p in files if p.is_file()]
+    )
 
 
 def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
@@ -247,18 +244,16 @@ def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path
 def _vocabulary_digest(path: str) -> str:
     """Of the files that a tokenizer folder is read from, or of one vocab.txt."""
     one = Path(path)
-    files = [one] if one.is_file() else [one / name for name in TOKENIZER_FILES]
     # what is not there is an error that the stage itself explains
-    return digest_of([[p.name, fingerprint(str(p))] for p in files if p.is_file()])
+    if one.is_file():
+        return _files_digest(one.parent, [one])
+    return _files_digest(one, [one / name for name in TOKENIZER_FILES])
 
 
 def _model_digest(model: str) -> str:
     """Of a folder's files, so that new weights in it count; of a hub name as it is."""
     folder = named_checkpoint(model) or Path(model)
-    if not folder.is_dir():
-        return model
-    files = sorted(p for p in folder.iterdir() if p.is_file())
-    return digest_of([[p.name, fingerprint(str(p))] for p in files])
+    return _files_digest(folder, sorted(folder.iterdir())) if folder.is_dir() else model
 
 
 def _initial_digest(path: str) -> str:
@@ -269,13 +264,9 @@ def _initial_digest(path: str) -> str:
     folder = Path(path).expanduser()
     if not folder.is_dir():
         return path  # what is not there is an error that the stage itself explains
-    files = [
-        file
-        for place in (folder, *(folder / network for network in NETWORKS))
-        for file in sorted(place.glob("*"))
-        if file.is_file() and file.suffix in _INITIAL_SUFFIXES
-    ]
-    return digest_of([[str(p.relative_to(folder)), fingerprint(str(p))] for p in files])
+    places = (folder, *(folder / network for network in NETWORKS))
+    files = [file for place in places for file in sorted(place.glob("*"))]
+    return _files_digest(folder, [file for file in files if file.suffix in _INITIAL_SUFFIXES])
 
 
 def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:
