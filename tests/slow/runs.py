@@ -23,7 +23,7 @@ VERBS = {
 }
 STAGES = tuple(VERBS)
 REPORT = "report"
-MAX_SECONDS = 600.0  # of one start
+MAX_SECONDS = 3600.0  # of one start, beside other programs; then it hangs
 POLL_SECONDS = 0.0005
 # what begins to be written, by stage
 WRITTEN: Mapping[str, tuple[str, ...]] = {
@@ -91,9 +91,9 @@ def printed(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")
 
 
-def finish(words: Sequence[str], log: Path) -> None:
+def finish(words: Sequence[str], log: Path, max_seconds: float = MAX_SECONDS) -> None:
     """Run `electrify` to its end, which must be a success."""
-    status = start(words, log).wait(timeout=MAX_SECONDS)
+    status = start(words, log).wait(timeout=max_seconds)
     assert status == 0, f"status {status}: {printed(log)[-2000:]}"
 
 
