@@ -16,8 +16,7 @@ from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import panics_as_errors
 from vocab.pretokenize import MASK_WORDS, MAX_WORD_CHARACTERS, normalizer, pre_tokenizer
-from vocab.wordpiece.learn import SPECIAL_TOKENS
-from vocab.wordpiece.merges import PREFIX
+from vocab.wordpiece.merges import PREFIX, SPECIAL_TOKENS
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS

@@ -28,13 +28,8 @@ from vocab.report import (
 )
 from vocab.shards.mask_units import write_mask_units
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
-from vocab.wordpiece.learn import (
-    SPECIAL_TOKENS,
-    Training,
-    Vocabulary,
-    hangul_syllables,
-    train_wordpiece,
-)
+from vocab.wordpiece.learn import Training, Vocabulary, hangul_syllables, train_wordpiece
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
 SAMPLE_CHARACTERS = 200_000  # measured of each language and source

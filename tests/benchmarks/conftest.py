@@ -30,9 +30,10 @@ def with_plots() -> None:
 
 @pytest.fixture(autouse=True)
 def without_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of other tests are made as without matplotlib: drawing takes most of their time."""
+    """Pages of other tests have empty plots: drawing takes most of their time."""
     if "with_plots" not in request.fixturenames:
-        monkeypatch.setattr("electrify.page.page.has_matplotlib", lambda: False)
+        for draw in ("line_svg", "scatter_svg", "bar_svg"):
+            monkeypatch.setattr(f"electrify.page.page.{draw}", lambda *_, **__: "<svg></svg>")
 
 
 def make_result(**changes: Any) -> Result:

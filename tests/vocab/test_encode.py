@@ -9,7 +9,8 @@ from tokenizers import AddedToken, pre_tokenizers
 from pipeline.documents import RowGroup
 from vocab.encode import EncodedDocuments, cut_sentences, join_parts
 from vocab.shards.word_encoder import WordEncoder
-from vocab.tokenizer import SPECIAL_TOKENS, build_tokenizer
+from vocab.tokenizer import build_tokenizer
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 LETTERS = "abcdé학교갔다.|,漢!?\u0301"
 PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), "학교", "##갔다"]

@@ -16,7 +16,7 @@ from vocab.tokenizer import (
     save_tokenizer,
 )
 from vocab.train import training_of
-from vocab.wordpiece.learn import SPECIAL_TOKENS
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
 

@@ -11,7 +11,7 @@ from tokenizers import normalizers
 from pipeline.rules.hangul import normalise_hangul
 from vocab.pretokenize import is_isolated, morphemes_of, normalizer, pre_tokenizer, surface_pieces
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.learn import SPECIAL_TOKENS
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ하었a1🙂.é한글쀍")
 

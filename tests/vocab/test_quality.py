@@ -13,7 +13,8 @@ from vocab.report import (
     vocab_report,
 )
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 

@@ -6,7 +6,8 @@ from transformers import AutoTokenizer
 from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
-from vocab.wordpiece.learn import SPECIAL_TOKENS, Training, train_wordpiece
+from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
 TEXTS = [

@@ -9,7 +9,7 @@ from electrify.config.load import load_config
 from electrify.config.vocab import VocabConfig
 from vocab.pretokenize import MASK_WORDS, mask_words_of
 from vocab.train import train_vocab, training_of
-from vocab.wordpiece.learn import SPECIAL_TOKENS
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
 def corpus(documents, ending=""):

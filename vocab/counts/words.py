@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.rules.characters import code_points
 from vocab.pretokenize import CUT
+from vocab.sampling import sampling_shares
 
 BATCH_WORDS = 16_384
 # Sums of counts are taken in double precision, exact up to here.
@@ -86,19 +87,6 @@ def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
             total[language] += int(batch.counts[rows].sum())
             distinct[language] += len(rows)
     return dict(sorted(total.items())), dict(sorted(distinct.items()))
-
-
-def sampling_shares(sizes: Mapping[str, float], temperature: float) -> dict[str, float]:
-    """The share of each language in a mixture, p ~ size^temperature: 1 as they are, 0 all alike.
-
-    Empty languages get nothing. Shares sum to one.
-    """
-    largest = max(sizes.values(), default=0)
-    powers = {
-        name: (size / largest) ** temperature if size else 0.0 for name, size in sizes.items()
-    }
-    total = sum(powers.values())
-    return {name: power / total for name, power in powers.items()} if total else dict(powers)
 
 
 def weighted(

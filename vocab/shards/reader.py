@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.system.progress import warn
-from vocab.counts.words import sampling_shares
+from vocab.sampling import sampling_shares
 from vocab.shards.draws import make_key, permute, uniform
 from vocab.shards.files import Int64s, Tokens, TokenShards
 from vocab.shards.pack import Accounting, PackedSequences, Packing

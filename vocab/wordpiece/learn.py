@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from electrify.system.progress import Progress, log, warn
 from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
-from vocab.wordpiece.merges import BORDER, PREFIX, Ints, PairMerger
+from vocab.wordpiece.merges import BORDER, PREFIX, SPECIAL_TOKENS, Ints, PairMerger
 from vocab.wordpiece.segment import Segmenter
 
 Hangul = Literal["seen", "common", "all"]
@@ -51,9 +51,6 @@ def hangul_syllables(which: Hangul) -> tuple[str, ...]:
         cells = ((row, cell) for row in range(0xB0, 0xC9) for cell in range(0xA1, 0xFF))
         return tuple(bytes(cell).decode("euc_kr") for cell in cells)
     return tuple(map(chr, range(0xAC00, 0xD7A4))) if which == "all" else ()
-
-
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclass(frozen=True)

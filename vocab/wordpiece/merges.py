@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from electrify.system.progress import Progress
 
 PREFIX = "##"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 BORDER = -1
 _DEAD = -2  # the second half of a merged pair
 _PAIRS_INDEXED = 20_000  # at a time: more is memory, fewer is time for indexing again

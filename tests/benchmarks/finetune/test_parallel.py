@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.parallel import run_jobs
+from benchmarks.finetune.parallel import gpu_of, run_jobs
 from benchmarks.results.predictions import read_predictions
 from benchmarks.results.results import read_results
 from electrify.system.progress import Stopped
@@ -84,19 +84,23 @@ def meet(folder, name, report):
 
 @pytest.mark.parametrize(
     ("visible", "num_gpus", "expected"),
-    [(None, 3, ["0", "1", "2"]), ("5,2", 2, ["2", "5", "5"]), ("GPU-a", 1, ["GPU-a"] * 3)],
+    [(None, 3, ["0", "1", "2"]), ("5,2", 2, ["5", "2", "5"]), ("GPU-a", 1, ["GPU-a"] * 3)],
 )
-def test_each_process_has_a_gpu_and_its_share_of_the_cores(
-    tmp_path, monkeypatch, visible, num_gpus, expected
-):
+def test_gpus_are_taken_in_turn(monkeypatch, visible, num_gpus, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
+    assert [gpu_of(slot) for slot in range(3)] == expected
+
+
+def test_each_process_has_a_gpu_and_its_share_of_the_cores(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr("benchmarks.finetune.parallel.num_cores", lambda: 7)
     calls = [(tmp_path, str(number)) for number in range(3)]
     found = [result for _, result in run_jobs(meet, calls, 3, lambda index, num_rows: None)]
-    assert sorted(found) == [(gpu, 2) for gpu in expected]
+    assert sorted(found) == [("2", 2), ("5", 2), ("5", 2)]
 
 
 def test_a_stop_ends_every_process():

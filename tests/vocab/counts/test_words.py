@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.counts.words import WordBatch, language_totals, sampling_shares, weighted, word_points
+from vocab.counts.words import WordBatch, language_totals, weighted, word_points
 from vocab.pretokenize import CUT
+from vocab.sampling import sampling_shares
 from vocab.wordpiece.segment import Segmenter
 
 SIZES = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**15), min_size=1)

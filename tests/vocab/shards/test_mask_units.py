@@ -10,7 +10,7 @@ from tests.vocab.conftest import batches_of
 from vocab.pretokenize import CUT
 from vocab.shards.mask_units import count_borders, read_unit_starts, write_mask_units
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
-from vocab.wordpiece.learn import SPECIAL_TOKENS
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 from vocab.wordpiece.segment import is_continuing
 
 LETTERS = [*"학교에서가를나", *(f"##{letter}" for letter in "학교에서가를나")]

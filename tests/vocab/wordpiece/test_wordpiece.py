@@ -10,13 +10,13 @@ from tests.vocab.conftest import batches_of, count_words
 from vocab.counts.words import count_characters
 from vocab.pretokenize import CUT, is_isolated, morphemes_of
 from vocab.wordpiece.learn import (
-    SPECIAL_TOKENS,
     Training,
     alphabet_pieces,
     flat_symbols,
     hangul_syllables,
     train_wordpiece,
 )
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
 @pytest.fixture(scope="module")
