@@ -147,7 +147,7 @@ def load_encoder(
         # built on the CPU whatever the device
         torch.manual_seed(seed)
         if variant == "random-init":
-            encoder = _AUTO_MODEL.from_config(model.config, dtype=torch.float32)
+            encoder = _AUTO_MODEL.from_config(copy.deepcopy(model.config), dtype=torch.float32)
         else:
             encoder = _load_weights(model)
         if num_ids is not None and num_ids > encoder.get_input_embeddings().num_embeddings:
@@ -226,13 +226,9 @@ def shape_layers(
     """
     if kept is None and not redrawn:
         return
+    check_layers(model, kept, redrawn)
     layers = _layers(encoder)
     kept = len(layers) if kept is None else kept
-    if max(kept, redrawn) > len(layers) or redrawn > kept:
-        raise ValueError(
-            f"evaluate.num_layers = {kept}, evaluate.reinitialized_layers = {redrawn}: "
-            f"{model.name} has {len(layers)} layers"
-        )
     if redrawn:
         fresh = _layers(load_encoder(model, "random-init", seed))
         for number in range(kept - redrawn, kept):
@@ -242,9 +238,23 @@ def shape_layers(
     any_encoder.config.num_hidden_layers = kept
 
 
+def check_layers(model: ModelSource, kept: int | None, redrawn: int) -> None:
+    """Raises `ValueError` for more layers than the model has, or than are kept."""
+    layers = model.config.num_hidden_layers
+    kept = layers if kept is None else kept
+    if kept > layers or redrawn > kept:
+        raise ValueError(
+            f"evaluate.num_layers = {kept}, evaluate.reinitialized_layers = {redrawn}: "
+            f"{model.name} has {layers} layers"
+        )
+
+
 def _layers(encoder: nn.Module) -> nn.ModuleList:
+    any_encoder: Any = encoder
     for name, module in encoder.named_modules():
         if isinstance(module, nn.ModuleList) and _LAYER.search(f"{name}.0."):
+            if len(module) != any_encoder.config.num_hidden_layers:
+                break  # layers that share their weights, as ALBERT's
             return module
     raise ValueError(
         f"evaluate.num_layers, evaluate.reinitialized_layers: the layers of "

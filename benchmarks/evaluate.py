@@ -112,7 +112,9 @@ def evaluate(
 
 def _carry_over(finished: Path, partial: Path) -> None:
     """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
-    if not (finished / MANIFEST).exists() or (partial / RESULTS).exists():
+    if not (finished / MANIFEST).exists() or any(
+        (partial / file).exists() for file in (RESULTS, TRIALS)
+    ):
         return
     pull(finished.parent, finished.name)
     check_files(finished, "evaluate")

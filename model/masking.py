@@ -229,6 +229,7 @@ def cumulative_of(probabilities: Tensor) -> Tensor:
     sum of the id before it and is never drawn.
     """
     cumulative = probabilities.double().cumsum(dim=0)
+    assert cumulative[-1] > 0, "no token has a probability"
     return cumulative / cumulative[-1]
 
 

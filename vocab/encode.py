@@ -33,6 +33,7 @@ from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, list_row_groups, read_columns
 from pipeline.runner import make_pipeline, run_pipeline
 from vocab.counts.beam import check_written
+from vocab.pretokenize import plain_words_of
 from vocab.sentences import punctuated_spans, sentence_spans
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
@@ -72,6 +73,8 @@ def write_token_shards(
     groups = list_row_groups(documents)
     check_repeats(config.encode.repeats, documents)
     num_bytes = sum(group.num_bytes for group in groups)
+    tokenizer = load_tokenizer(vocab)
+    plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
     pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
     (
         pipeline
@@ -80,7 +83,6 @@ def write_token_shards(
         | "encode" >> beam.ParDo(EncodeRowGroup(vocab, parts, config.encode))
     )
     run_pipeline(pipeline)
-    tokenizer = load_tokenizer(vocab)
     size = tokenizer.get_vocab_size()
     num_passes = max(config.encode.repeats.values(), default=1)
     entries, counts = join_parts(

@@ -15,7 +15,8 @@ from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory
 from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups, read_group
-from vocab.counts.words import language_totals, read_batches, weighted
+from vocab.counts.table import read_batches
+from vocab.counts.words import language_totals, weighted
 from vocab.pretokenize import Cuts, WordRules, mask_words_of
 from vocab.report import (
     SampleText,

@@ -167,7 +167,7 @@ def is_done(run: Run) -> bool:
     try:
         text = (output_dir(run.config) / _RECORD).read_text(encoding="utf-8")
         return is_whole(run) and _record(run).items() <= json.loads(text).items()
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, AttributeError):  # not there, or damaged
         return False
 
 

@@ -75,7 +75,8 @@ def plan_jobs(
         ):
             decides: object = [weights, asdict(settings)]
             if options.search:
-                decides = [weights, asdict(settings), options.search.model_dump(mode="json")]
+                searched = [options.search.model_dump(mode="json"), seeds_for(task, options)[0]]
+                decides = [weights, asdict(settings), searched]
             if variant == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction]
             key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]

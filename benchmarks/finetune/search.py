@@ -22,6 +22,7 @@ from benchmarks.finetune.recipe import HyperParameters, seeds_for
 from benchmarks.results.results import Result
 from benchmarks.tasks.data import TaskData, split_by_group
 from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.tagging import Tagging
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig, SearchOptions
 from electrify.stage.folder import digest_of
@@ -30,19 +31,33 @@ TRIALS = "search.jsonl"  # beside the results: a record a trial
 _OF_POOLED_HEADS = ("pooling", "pooled_norm")
 
 
-def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
-    """The options of each trial of a task: all combinations, or `num_trials` drawn of them."""
-    is_pooled = isinstance(task, Classification | Regression)
+def combinations(search: SearchOptions, task: Task, source: ModelSource) -> list[dict[str, Any]]:
+    """The options of each trial of a task: all combinations that the task's head and the model's
+    layers take, or `num_trials` drawn of them."""
+    without: tuple[str, ...] = ()
+    if not isinstance(task, Classification | Regression):
+        without = _OF_POOLED_HEADS
+        if not isinstance(task, Tagging):
+            without = (*_OF_POOLED_HEADS, "head_initialization")
     values = {
-        name: tried
-        for name, tried in search.values.items()
-        if is_pooled or name not in _OF_POOLED_HEADS
+        name: dict.fromkeys(tried) for name, tried in search.values.items() if name not in without
     }
     every = [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
+    layers = source.config.num_hidden_layers
+    every = [
+        one
+        for one in every
+        if one.get("reinitialized_layers", 0) <= one.get("num_layers", layers) <= layers
+    ]
+    if not every:
+        raise ValueError(
+            f"evaluate.search: {source.name} has {layers} layers, and no trial fits them; "
+            "lower num_layers or reinitialized_layers"
+        )
     if search.num_trials is None or search.num_trials >= len(every):
-        return every
+        return every if values else []
     drawn = np.random.default_rng(0).choice(len(every), search.num_trials, replace=False)
     return [every[number] for number in sorted(drawn)]
 
@@ -63,7 +78,7 @@ def plan_trials(
     jobs = []
     for task in tasks:
         settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
-        tried = combinations(search, task)
+        tried = combinations(search, task, source)
         for variant in encoder_variants(options):
             for number, changes in enumerate(tried, start=1):
                 changed = replace(settings, **changes)

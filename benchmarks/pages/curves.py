@@ -20,6 +20,7 @@ from benchmarks.statistics.scores import (
     sample_of,
     scores_of,
 )
+from electrify.config.evaluate import SearchOptions
 from electrify.system.progress import duration
 
 _GLUE_LABEL = "GLUE dev, mean of 8 tasks"
@@ -76,10 +77,13 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
 
 
 def _is_other_protocol(result: Result, other: Result) -> bool:
-    """Whether two scores are no points of one curve; micro-batches change no score."""
+    """Whether two scores are no points of one curve; micro-batches change no score, and a search
+    may choose other options for each checkpoint."""
+    free = {"micro_batch_size"}
+    if result.search and other.search:
+        free |= {*SearchOptions.model_fields, "num_steps", "warmup_steps"}
     settings, others = (
-        {k: v for k, v in of.hyper_parameters.items() if k != "micro_batch_size"}
-        for of in (result, other)
+        {k: v for k, v in of.hyper_parameters.items() if k not in free} for of in (result, other)
     )
     same = result.selection == other.selection and settings == others
     return not same or bool(differing(result, other))
@@ -107,7 +111,7 @@ def low_shot_lines(run: RunFolder) -> list[str]:
 
 def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[CurvePoint]]) -> None:
     document.paragraph(
-        "Every checkpoint is fine-tuned alike, on the same seeds; step 0 is the network with "
+        "Every checkpoint is fine-tuned on the same rows and seeds; step 0 is the network with "
         "random weights. Lines are means over seeds, bands the lowest and the highest seed."
     )
     for task, curve in curves.items():

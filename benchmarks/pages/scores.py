@@ -201,8 +201,11 @@ def _add_score_tables(
     if compared:
         baselines = dict.fromkeys(against.baseline for against in compared)
         add_differences(document, compared, f"Difference to: {', '.join(baselines)}")
+    alike = "fine-tuned alike"
+    if any(result.search for score in scores for result in score.results):
+        alike = "with the best options of its own among the same trials"
     document.paragraph(
-        "Untrained: the same network with random weights, fine-tuned alike. Bag of words: TF-IDF "
+        f"Untrained: the same network with random weights, {alike}. Bag of words: TF-IDF "
         f"of words or characters with logistic regression, on the same rows. {METHOD} "
         f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
     )
@@ -285,6 +288,12 @@ def _add_seeds(document: TwinPage, scores: Sequence[TaskScore]) -> None:
     for score in scores:
         settings = json.dumps(score.first.hyper_parameters, ensure_ascii=False, indent=1)
         document.code(f"How {score.label} was fine-tuned", settings)
+        searches = {r.encoder: r.search for r in score.results if r.search}
+        for encoder, search in searches.items():
+            document.paragraph(
+                f"{score.label}, {encoder}: {search['best']}, {search['value']:.4f} on "
+                f"{search['num_held_out']:,} held-out rows of the training split."
+            )
 
 
 def _places(scores: Sequence[TaskScore]) -> list[Record]:

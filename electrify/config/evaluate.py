@@ -41,7 +41,8 @@ class FinetuneOptions(Section):
     # the last k layers begin with fresh weights (Zhang et al. 2021, "Revisiting Few-sample BERT
     # Fine-tuning")
     reinitialized_layers: Annotated[int, Field(ge=0)] | None = None  # None: 0
-    # what a pooled state goes through before the head: "batch" takes away what all texts share
+    # what a pooled state goes through before the head: "batch" takes away what all texts share,
+    # of the rows that are learnt from at once (micro_batch_size changes it)
     pooled_norm: Literal["none", "layer", "batch"] | None = None  # None: none
     # standard deviation .02, as BERT, or Glorot's uniform weights, which are larger here
     head_initialization: Literal["bert", "glorot"] | None = None  # None: bert
@@ -114,9 +115,9 @@ class EvaluateConfig(FinetuneOptions):
 
     @model_validator(mode="after")
     def _search_has_one_part(self) -> Self:
-        if self.search and len(set(self.train_fractions)) > 1:
+        if self.search and set(self.train_fractions) != {1.0}:
             raise ValueError(
                 f"evaluate.search with evaluate.train_fractions = {list(self.train_fractions)}: "
-                "a search is for one part of the training rows; give one fraction"
+                "a search takes the whole training split; give max_train_examples, or leave one out"
             )
         return self

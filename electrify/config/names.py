@@ -10,12 +10,14 @@ _ENGLISH_NAMES = {
     "chinese": "zh",
     "english": "en",
     "french": "fr",
+    "gb": "en",
     "german": "de",
     "hindi": "hi",
     "japanese": "ja",
     "korean": "ko",
     "russian": "ru",
     "spanish": "es",
+    "us": "en",
     "vietnamese": "vi",
 }
 
@@ -31,9 +33,11 @@ def check_language(code: str) -> str:
     except LanguageTagError:
         language = None
     if language is None or language.language is None or not language.is_valid():
-        meant = _ENGLISH_NAMES.get(code.lower())
-        if len(code) == 2 and code.isascii():  # a country's, such as jp: what is spoken there
-            spoken = Language.make(territory=code.upper()).maximize().language
+        given = code.strip().lower()
+        meant = _ENGLISH_NAMES.get(given)
+        if meant is None and len(given) == 2 and given.isascii():
+            # a country's, such as jp: what is spoken there
+            spoken = Language.make(territory=given.upper()).maximize().language
             meant = None if spoken == "en" else spoken  # which it also is for no country's
         raise ValueError(
             f"{code!r} is no language code; "

@@ -283,7 +283,7 @@ def _pull_files(place: Folder, folder: Path, stage: str, with_data: bool = True)
         return
     num_bytes = sum(files[name]["bytes"] for name in missing)
     with Progress(f"fetching {stage}", num_bytes, "bytes") as progress:
-        targets = {f"{stage}/{name}": folder / f"{name}{FETCHED}" for name in missing}
+        targets = {f"{stage}/{name}": folder / f"{name}.{os.getpid()}{FETCHED}" for name in missing}
         place.get_all(targets, lambda path: progress.update(path.stat().st_size))
     for (url, path), name in zip(targets.items(), missing, strict=True):
         is_new = name in manifest.get("rewritten", ())

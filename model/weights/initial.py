@@ -457,6 +457,10 @@ def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, 
             f"the earlier vocabulary cannot spell {rows.num_unknown:,} of {num_pieces:,} pieces: "
             "are case and language the same? vocab.extend makes a vocabulary from an earlier one"
         )
+    positions = "embeddings.position.weight"
+    before, now = len(given[positions]), len(made[positions])
+    if before != now:
+        log(f"of the {before:,} positions {min(before, now):,} are kept; there are {now:,} now")
 
 
 def _parts(names: Iterable[str]) -> str:

@@ -7,13 +7,11 @@ import io
 import itertools
 import lzma
 import sys
-import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.rules.scripts import letter_of, scripts_of
 from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.raw import HEAD_BYTES, TooLong
 
@@ -44,6 +42,20 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# what a text of the language is written in beside ASCII; other languages: Latin letters
+_SCRIPTS = {
+    "ko": ((0x1100, 0x11FF), (0x3130, 0x318F), (0xAC00, 0xD7A3)),
+    "ja": ((0x3000, 0x30FF), (0x4E00, 0x9FFF)),
+    "zh": ((0x3000, 0x303F), (0x4E00, 0x9FFF), (0xFF01, 0xFF5E)),
+    "ru": ((0x0430, 0x045F), (0x0400, 0x042F)),
+    "uk": ((0x0430, 0x045F), (0x0400, 0x042F), (0x0490, 0x0491)),
+    "ar": ((0x0600, 0x06FF),),
+    "fa": ((0x0600, 0x06FF),),
+    "he": ((0x0590, 0x05FF),),
+    "el": ((0x0370, 0x03FF),),
+    "th": ((0x0E00, 0x0E7F),),
+}
+_LATIN = ((0x00C0, 0x024F), (0x0300, 0x036F), (0x2010, 0x201E))
 
 
 def is_utf8(encoding: str) -> bool:
@@ -90,10 +102,11 @@ def guess_encoding(data: bytes, language: str) -> str | None:
         return encoding if wide and printable > 0.9 * len(wide) else None
     if not sample.isascii() and _decoded(sample, "utf-8") is not None:
         return "utf-8"
+    spans = _SCRIPTS.get(language, _LATIN)
     scores = []
     for order, encoding in enumerate(_LIKELY.get(language, ("cp1252",))):
         text = _decoded(sample, encoding)
-        if text is not None and (score := _share(text, language)) > 0.5:
+        if text is not None and (score := _share(text, spans)) > 0.5:
             scores.append((score, -order, encoding))
     return max(scores)[2] if scores else None
 
@@ -105,11 +118,14 @@ def _decoded(sample: bytes, encoding: str) -> str | None:
         return None
 
 
-def _share(text: str, language: str) -> float:
+def _share(text: str, spans: tuple[tuple[int, int], ...]) -> float:
     """The share of the signs beyond ASCII that are in the script, small letters counting most."""
-    beyond = "".join(c for c in unicodedata.normalize("NFC", text) if not c.isascii())
-    letters = letter_of(scripts_of(language) or frozenset({"Latn"})).findall(beyond)
-    return sum(0.8 if letter.isupper() else 1.0 for letter in letters) / max(1, len(beyond))
+    beyond = [character for character in text if not character.isascii()]
+    found = 0.0
+    for character in beyond:
+        if any(first <= ord(character) <= last for first, last in spans):
+            found += 0.8 if character.isupper() else 1.0
+    return found / len(beyond) if beyond else 0.0
 
 
 CHUNK_BYTES = 1 << 20

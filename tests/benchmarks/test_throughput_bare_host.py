@@ -1,4 +1,4 @@
-"""The benchmarks of training import where nothing is installed but what a GPU host has."""
+"""Training and its benchmarks import where nothing is installed but what a GPU host has."""
 
 import subprocess
 import sys
@@ -24,8 +24,9 @@ _ABSENT = (
 
 
 def test_no_package_is_needed_beyond_those_of_a_gpu_host():
-    modules = ["__main__", "pretrain", "pretrain_peer", "finetune"]
+    modules = [f"benchmarks.throughput.{name}" for name in ("__main__", "pretrain", "finetune")]
+    modules += ["benchmarks.throughput.pretrain_peer", "model.pretrain", "model.export"]
     program = f"import sys\nfor name in {_ABSENT}: sys.modules[name] = None\n"
-    program += "".join(f"import benchmarks.throughput.{module}\n" for module in modules)
+    program += "".join(f"import {module}\n" for module in modules)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, list_row_groups, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline
 from vocab.counts.counter import WordCounter, sum_counts
-from vocab.counts.words import COUNT_SCHEMA
+from vocab.counts.table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core

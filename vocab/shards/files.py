@@ -212,7 +212,8 @@ def read_index(folder: Path) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path} is damaged ({where}: {first['msg']}); {AGAIN}") from None
+        what = ": ".join(filter(None, (where, first["msg"].removeprefix("Value error, "))))
+        raise ValueError(f"{path} is damaged ({what}); {AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged ({error!r}); {AGAIN}") from None
     raise ValueError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")

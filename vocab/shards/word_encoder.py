@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
-from vocab.counts.words import strings_of
+from vocab.counts.table import strings_of
 from vocab.pretokenize import plain_words_of
 from vocab.shards.files import token_dtype
 from vocab.tokenizer import SEP, UNK

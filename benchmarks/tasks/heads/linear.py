@@ -24,7 +24,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The encoder's last states (B, T, H) to outputs, each (B, ...)."""
+        """The states (B, T, H) that the head reads to outputs, each (B, ...)."""
 
     @abstractmethod
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
@@ -108,9 +108,16 @@ class LinearHead(Head):
 
 
 class _BatchNorm(nn.BatchNorm1d):
-    """Of one row alone, which has no variance, the running figures are taken."""
+    """The running figures begin with those of the first batch, so that a short training predicts
+    as it learnt. Of one row alone, which has no variance, the running figures are taken."""
 
     def forward(self, pooled: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        if self.training and len(pooled) > 1 and not self.num_batches_tracked:
+            with torch.no_grad():
+                self.running_mean.copy_(pooled.mean(0))
+                self.running_var.copy_(pooled.var(0))
         if self.training and len(pooled) == 1:
             return F.batch_norm(pooled, self.running_mean, self.running_var, eps=self.eps)
         return super().forward(pooled)

@@ -88,24 +88,44 @@ def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_confi
         trial_data(YNAT, data, settings, seed=0, fraction=1e-9)
 
 
-def test_combinations_are_all_or_a_draw_and_fit_the_task():
+def test_combinations_are_all_or_a_draw_and_fit_the_task_and_the_layers(model_folder):
+    model = open_model(str(model_folder))
     search = SearchOptions(learning_rate=(1e-4, 1e-3), pooling=("cls", "mean"), num_epochs=(3.0,))
-    every = combinations(search, YNAT)
+    every = combinations(search, YNAT, model)
     assert len(every) == 4
     assert len({tuple(sorted(c.items())) for c in every}) == 4
-    assert combinations(search, NER) == [
+    assert combinations(search, NER, model) == [
         {"learning_rate": rate, "num_epochs": 3.0} for rate in (1e-4, 1e-3)
     ]
-    drawn = combinations(search.model_copy(update={"num_trials": 3}), YNAT)
+    drawn = combinations(search.model_copy(update={"num_trials": 3}), YNAT, model)
     assert len(drawn) == 3
     assert all(one in every for one in drawn)
+    layers = SearchOptions(num_layers=(1, 2, 3), reinitialized_layers=(0, 2))
+    found = [
+        (one["num_layers"], one["reinitialized_layers"])
+        for one in combinations(layers, YNAT, model)
+    ]
+    assert found == [(1, 0), (2, 0), (2, 2)]  # of two layers
+    assert combinations(SearchOptions(pooling=("cls", "mean")), NER, model) == []
     with pytest.raises(ValidationError, match="no values"):
         SearchOptions(num_trials=3)
 
 
-def test_a_search_is_for_one_part_of_the_rows(make_config):
+@pytest.mark.parametrize("fractions", [[0.1, 1.0], [0.1]])
+def test_a_search_takes_the_whole_training_split(make_config, fractions):
     with pytest.raises(ValueError, match="train_fractions"):
-        make_config(search={"num_epochs": [1.0]}, train_fractions=[0.1, 1.0])
+        make_config(search={"num_epochs": [1.0]}, train_fractions=fractions)
+
+
+def test_a_shorter_twin_leaves_the_model_as_it_is(model_folder):
+    model = open_model(str(model_folder))
+    drawn = []
+    for _ in range(2):
+        encoder = load_encoder(model, "random-init", 3)
+        shape_layers(encoder, model, 1, 0, 3)
+        drawn.append(encoder.state_dict())
+    assert model.config.num_hidden_layers == 2
+    assert all(torch.equal(drawn[0][name], drawn[1][name]) for name in drawn[0] | drawn[1])
 
 
 @pytest.fixture
@@ -149,5 +169,11 @@ def test_batch_norm_takes_away_what_all_texts_share(model_folder, batch):
     states = torch.randn(2, 5, 32, generator=generator)
     first, shifted = (head(given, batch)["logits"] for given in (states, states + 100.0))
     torch.testing.assert_close(first, shifted, atol=1e-3, rtol=1e-3)
+    head.norm.reset_running_stats()
+    head(states + 100.0, batch)
+    head.norm.eval()  # after one batch it predicts as it learnt, but for the sample's variance
+    again = head(states + 100.0, batch)["logits"]
+    assert (again - shifted).abs().max() < 1.0
+    head.norm.train()
     one = {name: rows[:1] for name, rows in batch.items()}
     assert torch.isfinite(head(states[:1], one)["logits"]).all()

@@ -17,7 +17,7 @@ from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
 from vocab.counts.counter import COUNTED
-from vocab.counts.words import read_batches, strings_of
+from vocab.counts.table import read_batches, strings_of
 from vocab.pretokenize import CUT, PlainWords, WordRules, normalizer, pre_tokenizer
 
 NOMINAL = WordRules(cuts="nominal")
