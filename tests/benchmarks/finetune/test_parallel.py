@@ -94,6 +94,7 @@ def test_each_process_has_a_gpu_and_its_share_of_the_cores(tmp_path, monkeypatch
     assert sorted(found) == [("2", 3), ("5", 3)]
 
 
+@pytest.mark.slow
 def test_a_stop_ends_every_process():
     def on_step(index, num_rows):
         raise Stopped("now")
@@ -102,6 +103,7 @@ def test_a_stop_ends_every_process():
         list(run_jobs(last_for_ever, [(), ()], 2, on_step))
 
 
+@pytest.mark.slow
 def test_a_process_killed_by_the_system_is_reported():
     with pytest.raises(ValueError, match=r"lower evaluate\.num_processes \(now 2\)"):
         list(run_jobs(die, [(), ()], 2, lambda index, num_rows: None))

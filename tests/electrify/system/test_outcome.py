@@ -122,6 +122,7 @@ def test_a_terminal_that_is_closed_ends_no_work(tmp_path: Path):
     assert (tmp_path / "status").read_text() == "129"
 
 
+@pytest.mark.slow
 def test_a_beam_stage_that_gets_sigterm_leaves_with_143_and_runs_again(tmp_path: Path):
     output = tmp_path / "run"
     words = [sys.executable, "-m", "electrify", "clean", "configs/demo.toml"]

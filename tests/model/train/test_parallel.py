@@ -120,7 +120,6 @@ def alone(launched: Launched) -> dict[str, Trained]:
 # --- a run of several processes is the run of one -------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_several_processes_train_as_one(launched, alone, name: str):
     together = Trained.read(launched.folder / "together" / name)
@@ -128,7 +127,6 @@ def test_several_processes_train_as_one(launched, alone, name: str):
     assert together.tensors.keys() == alone[name].tensors.keys()
 
 
-@pytest.mark.slow
 def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
     saved = launched.folder / "together" / "two-stage" / f"checkpoint-{SAVED}"
     shutil.copytree(saved, tmp_path / saved.name)
@@ -139,7 +137,6 @@ def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
 # --- what processes agree on ----------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_sums_and_flags_are_of_all_processes(launched):
     first, second = (found["exchange"] for found in launched.found)
     assert first["sum"] == second["sum"] == [3, 30, 300]
@@ -149,7 +146,6 @@ def test_sums_and_flags_are_of_all_processes(launched):
     assert first["any"] == second["any"] == [True, False]
 
 
-@pytest.mark.slow
 def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(launched, alone):
     folder = launched.folder / "stopped"
     for found in launched.found:
