@@ -226,7 +226,11 @@ def shape_layers(
     """
     if kept is None and not redrawn:
         return
-    check_layers(model, kept, redrawn)
+    if not has_layers(model, kept, redrawn):
+        raise ValueError(
+            f"evaluate.num_layers = {kept}, evaluate.reinitialized_layers = {redrawn}: "
+            f"{model.name} has {model.config.num_hidden_layers} layers"
+        )
     layers = _layers(encoder)
     kept = len(layers) if kept is None else kept
     if redrawn:
@@ -238,15 +242,10 @@ def shape_layers(
     any_encoder.config.num_hidden_layers = kept
 
 
-def check_layers(model: ModelSource, kept: int | None, redrawn: int) -> None:
-    """Raises `ValueError` for more layers than the model has, or than are kept."""
-    layers = model.config.num_hidden_layers
-    kept = layers if kept is None else kept
-    if kept > layers or redrawn > kept:
-        raise ValueError(
-            f"evaluate.num_layers = {kept}, evaluate.reinitialized_layers = {redrawn}: "
-            f"{model.name} has {layers} layers"
-        )
+def has_layers(model: ModelSource, kept: int | None, redrawn: int) -> bool:
+    """Whether the model has `kept` layers (None: all), and `redrawn` of them."""
+    layers: int = model.config.num_hidden_layers
+    return redrawn <= (layers if kept is None else kept) <= layers
 
 
 def _layers(encoder: nn.Module) -> nn.ModuleList:

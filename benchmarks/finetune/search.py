@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.encoder import ModelSource, Variant
+from benchmarks.encoder import ModelSource, Variant, has_layers
 from benchmarks.finetune.finetune import sampled_examples
 from benchmarks.finetune.jobs import Job, encoder_variants, settings_for
 from benchmarks.finetune.recipe import HyperParameters, seeds_for
@@ -45,16 +45,15 @@ def combinations(search: SearchOptions, task: Task, source: ModelSource) -> list
     every = [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
-    layers = source.config.num_hidden_layers
     every = [
         one
         for one in every
-        if one.get("reinitialized_layers", 0) <= one.get("num_layers", layers) <= layers
+        if has_layers(source, one.get("num_layers"), one.get("reinitialized_layers", 0))
     ]
     if not every:
         raise ValueError(
-            f"evaluate.search: {source.name} has {layers} layers, and no trial fits them; "
-            "lower num_layers or reinitialized_layers"
+            f"evaluate.search: {source.name} has {source.config.num_hidden_layers} layers, and no "
+            "trial fits them; lower num_layers or reinitialized_layers"
         )
     if search.num_trials is None or search.num_trials >= len(every):
         return every if values else []
