@@ -100,7 +100,7 @@ def mark_example(folder: Path, language: str) -> dict[str, Any]:
     """
     sentence, corrupted = EXAMPLES.get(language, EXAMPLES["en"])
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = ElectraForPreTraining.from_pretrained(folder)
+    model = ElectraForPreTraining.from_pretrained(folder, dtype=torch.float32)
     encoded = tokenizer(corrupted, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
     probabilities = model(**encoded).logits[0].sigmoid().tolist()
@@ -164,7 +164,13 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         to_transformers(model, network.folder).save_pretrained(target)
         save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, target)
     batch = data.batch(0, min(_VERIFIED_SEQUENCES, data.num_sequences))
-    differences = verify(model, folder, batch.input_ids, batch.token_type_ids)
+    inputs = batch.input_ids, batch.token_type_ids
+    differences = verify(model, folder, *inputs)
+    if config.export.dtype != "float32":
+        round_weights(folder, config.pretrain, getattr(torch, config.export.dtype))
+        differences = logit_differences(model, folder, *inputs)
+        for name, difference in differences.items():
+            log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
     if gives_probabilities(config.pretrain):
         example = mark_example(folder / "discriminator", config.clean.sources[0].language)
         write_json(folder / EXAMPLE, example)
@@ -173,15 +179,30 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     return {"checkpoint": checkpoint.name, "max_logit_difference": differences}
 
 
-@torch.no_grad()
 def verify(
+    model: ElectraPretrainer, folder: Path, input_ids: Tensor, token_type_ids: Tensor
+) -> dict[str, float]:
+    """`logit_differences` of folders in single precision; `ValueError` above 1e-5."""
+    differences = logit_differences(model, folder, input_ids, token_type_ids)
+    for name, difference in differences.items():
+        log(f"{name}: largest logit difference to the trained model {difference:.1e}")
+        if not difference <= MAX_LOGIT_DIFFERENCE:
+            raise ValueError(
+                f"the exported {name} differs from the trained one by {difference:.1e} "
+                f"(allowed {MAX_LOGIT_DIFFERENCE}): installed transformers may have changed; "
+                "pin it as constraints.txt does"
+            )
+    return differences
+
+
+@torch.no_grad()
+def logit_differences(
     model: ElectraPretrainer, folder: Path, input_ids: Tensor, token_type_ids: Tensor
 ) -> dict[str, float]:
     """Largest logit difference between the folders as loaded and the model in memory.
 
     Inputs are (B, L) int64. In double precision, where equal networks differ by nothing: in single
     precision the order of additions alone moves a well-trained discriminator's logits by 6e-5.
-    `ValueError` above 1e-5.
     """
     model = copy.deepcopy(model).double().eval()
     differences: dict[str, float] = {}
@@ -191,16 +212,15 @@ def verify(
         )
         theirs = loaded(input_ids=input_ids, token_type_ids=token_type_ids).logits
         ours = _logits(model, network, input_ids, token_type_ids)
-        difference = float((ours - theirs).abs().max())
-        log(f"{network.folder}: largest logit difference to the trained model {difference:.1e}")
-        if not difference <= MAX_LOGIT_DIFFERENCE:
-            raise ValueError(
-                f"the exported {network.folder} differs from the trained one by {difference:.1e} "
-                f"(allowed {MAX_LOGIT_DIFFERENCE}): installed transformers may have changed; "
-                "pin it as constraints.txt does"
-            )
-        differences[network.folder] = difference
+        differences[network.folder] = float((ours - theirs).abs().max())
     return differences
+
+
+def round_weights(folder: Path, config: PretrainConfig, dtype: torch.dtype) -> None:
+    """Write the weights of an export's folders again, in another type."""
+    for network in exported_networks(config):
+        target = folder / network.folder
+        transformers_class(network).from_pretrained(target, dtype=dtype).save_pretrained(target)
 
 
 def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tensor) -> Tensor:

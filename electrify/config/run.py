@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
+from electrify.config.export import ExportConfig
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.section import Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
@@ -21,6 +22,7 @@ class RunConfig(Section):
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig
     pretrain: PretrainConfig
+    export: ExportConfig = ExportConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
 
     @model_validator(mode="after")

@@ -184,7 +184,13 @@ def export_stage(config: RunConfig) -> Stage:
     # scores come into the model cards once there are any
     cards = tuple(f"{network}/README.md" for network in NETWORKS)
     return Stage(
-        "export", folder / "export", {}, inputs, volatile=cards, rewritten=cards, reads=reads
+        "export",
+        folder / "export",
+        _options(config.export),
+        inputs,
+        volatile=cards,
+        rewritten=cards,
+        reads=reads,
     )
 
 

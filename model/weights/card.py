@@ -102,6 +102,7 @@ def _facts(config: RunConfig, summary: Json) -> dict[str, Any]:
     return {
         **summary,
         "name": config.name,
+        "dtype": config.export.dtype,
         "generator": _generator(options),
         "cuts": _cuts(config),
         "steps": _steps(config),

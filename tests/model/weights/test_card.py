@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
+from electrify.config.export import ExportConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest
 from electrify.stage.plan import evaluate_stage
@@ -102,6 +103,27 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     (tmp_path / "run" / "evaluate" / "manifest.json").write_text(json.dumps(evaluation))
     add_sections(config, sections)
     assert all("## Scores" not in text for text in cards(config).values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_an_export_in_half_precision_is_the_other_rounded(tmp_path, dtype):
+    config = cleaned_run(tmp_path / "run", weight_sharing="gdes")
+    pretrain(config)
+    export(config)
+    kinds = {"discriminator": ElectraForPreTraining, "generator": ElectraForMaskedLM}
+    folder, name = tmp_path / "run" / "export", str(dtype).removeprefix("torch.")
+    before = {at: kinds[at].from_pretrained(folder / at).state_dict() for at in kinds}
+    assert "| Weights | float32; " in cards(config)["generator"]
+    export(config.model_copy(update={"export": ExportConfig(dtype=name)}), overwrite=True)
+    for at, kind in kinds.items():
+        after = kind.from_pretrained(folder / at).state_dict()
+        assert after.keys() == before[at].keys()
+        for weight, values in after.items():
+            assert values.dtype == dtype
+            assert torch.equal(values, before[at][weight].to(dtype))
+    differences = read_manifest(folder)["counts"]["max_logit_difference"]
+    assert all(1e-7 < difference < 1 for difference in differences.values())
+    assert f"| Weights | {name}; " in cards(config)["generator"]
 
 
 def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
