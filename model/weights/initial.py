@@ -17,7 +17,13 @@ from huggingface_hub import snapshot_download
 from tokenizers import models
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+)
 from transformers.utils import logging as transformers_logging
 
 from electrify.config.pretrain import PretrainConfig
@@ -43,6 +49,7 @@ from model.weights.names import (
     WORD_TABLE,
     Network,
     name_pairs,
+    renamed,
     tie,
     to_our_names,
     untie,
@@ -177,8 +184,22 @@ def _folder(name: str, option: str) -> Path:
         ) from None
 
 
+# of `transformers`, whose networks can be trained on here: the class of a config
+_CONFIGS: dict[str, Any] = {"electra": ElectraConfig, "bert": BertConfig}
+# an ELECTRA whose embeddings are as wide as its states is a BERT: theirs, ELECTRA's
+_BERT_NAMES = (
+    ("bert.", "electra."),
+    ("cls.predictions.transform.", "generator_predictions."),
+    ("cls.predictions.decoder.weight", OUTPUT_TABLE),
+    ("cls.predictions.bias", "generator_lm_head.bias"),
+)
+
+
 def read_electra_config(folder: Path) -> ElectraConfig:
-    """`config.json` of a folder; `ValueError` if its model is none that can be trained on here."""
+    """`config.json` of an ELECTRA folder, or of a BERT folder that of the ELECTRA it is.
+
+    `ValueError` if its model is none that can be trained on here.
+    """
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(
@@ -187,12 +208,15 @@ def read_electra_config(folder: Path) -> ElectraConfig:
         )
     options = read_json(path)
     kind = options.get("model_type") if isinstance(options, dict) else None
-    if kind != "electra":
-        raise ValueError(f"{path}: model_type = {kind!r}; only 'electra' can be trained on")
+    if kind not in _CONFIGS:
+        raise ValueError(
+            f"{path}: model_type = {kind!r}; only {' and '.join(map(repr, _CONFIGS))} can be "
+            "trained on"
+        )
     try:
-        config = ElectraConfig.from_pretrained(folder)
+        config = _CONFIGS[kind].from_pretrained(folder)
     except Exception as error:  # transformers has sorts of its own for a value of another type
-        raise ValueError(f"{path} is no config of an ELECTRA model: {error}") from None
+        raise ValueError(f"{path} is no config of {kind}: {error}") from None
     wanted: dict[str, Any] = {
         "hidden_act": "gelu",
         "type_vocab_size": 2,
@@ -203,27 +227,41 @@ def read_electra_config(folder: Path) -> ElectraConfig:
     for name, value in wanted.items():
         if (found := getattr(config, name, value)) != value:
             raise ValueError(f"{path}: {name} = {found!r}; only {value!r} can be trained on")
-    return config
+    if isinstance(config, ElectraConfig):
+        return config
+    shape = {name: getattr(config, name) for name in _SIZES if name != "embedding_size"}
+    return ElectraConfig(
+        **shape,
+        embedding_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        max_position_embeddings=config.max_position_embeddings,
+        architectures=["ElectraForMaskedLM"],
+    )
 
 
 def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict[str, Tensor]:
     """Under our names; a head that is not there is left out."""
-    kind = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
+    kind: Any = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
+    is_bert = read_json(folder / "config.json")["model_type"] == "bert"
+    if is_bert:
+        kind = BertForMaskedLM
     with _quiet():
         try:
-            loaded: Any = kind.from_pretrained(
+            model, report = kind.from_pretrained(
                 folder, output_loading_info=True, dtype=torch.float32, weights_only=True
             )
         except Exception as error:  # safetensors, zip and pickle have sorts of their own
             raise ValueError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
-    model, report = loaded
     missing = set(report["missing_keys"])
-    if lacking := sorted(name for name in missing if name.startswith("electra.")):
+    theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
+    encoder = "bert." if is_bert else "electra."
+    if lacking := sorted(name for name in missing if name.startswith(encoder)):
         raise ValueError(
             f"{folder} lacks {len(lacking)} weights of the encoder, the first {lacking[0]}: it is "
-            "no whole ELECTRA model"
+            "no whole model"
         )
-    theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
+    if is_bert:
+        theirs = renamed(theirs, _BERT_NAMES)
     output = theirs.get(OUTPUT_TABLE)
     if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
         raise ValueError(

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    ElectraModel,
+)
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint
@@ -169,6 +176,32 @@ def test_a_bare_encoder_lacks_the_head(tmp_path, earlier, export, caplog):
     assert "discriminator_head (4)" in caplog.text
 
 
+@torch.no_grad()
+def test_a_bert_goes_on_as_the_electra_that_it_is(tmp_path, caplog):
+    """Its encoder and its language head say the same as before."""
+    caplog.set_level(logging.INFO)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
+    config = BertConfig(
+        vocab_size=len(PIECES), num_attention_heads=2, max_position_embeddings=40, **sizes
+    )
+    torch.manual_seed(3)
+    bert = BertForMaskedLM(config).double().eval()
+    for parameter in bert.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    bert.save_pretrained(tmp_path / "bert")
+    (tmp_path / "bert" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES))
+    model, _ = start(tmp_path / "mlm", tmp_path / "bert", objective="mlm", embedding_size=32)
+    ids = torch.randint(5, len(PIECES), (2, 12))
+    everywhere = torch.arange(12).expand(2, -1)
+    theirs = bert.float().double()(input_ids=ids).logits
+    ours = model.double().eval().predict(ids, torch.zeros_like(ids), everywhere)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert "initialised anew" not in caplog.text
+    electra, fresh = start(tmp_path / "electra", tmp_path / "bert", embedding_size=32)
+    assert not lost(weights_of(model.float()), weights_of(electra), ("discriminator.",))
+    assert not lost(fresh, weights_of(electra), ("discriminator_head.", "generator."))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "taken", "anew"),
     [
@@ -298,7 +331,7 @@ def _write(folder: Path, kind: type, **options: object) -> Path:
         (None, {"hidden_act": "relu"}, "hidden_act"),
         (None, {"tie_word_embeddings": False}, "tied"),
         (lambda path: (path / "vocab.txt").unlink(), {}, "no vocabulary"),
-        (lambda path: (path / "config.json").write_text('{"model_type": "bert"}'), {}, "bert"),
+        (lambda path: (path / "config.json").write_text('{"model_type": "gpt2"}'), {}, "gpt2"),
         (lambda path: (path / "config.json").unlink(), {}, "config.json"),
         (lambda path: (path / "model.safetensors").write_bytes(b"torn"), {}, "cannot be read"),
         (None, {"vocab_size": 10}, "has 16 pieces, but vocab_size = 10"),
