@@ -81,7 +81,7 @@ class ElectraPretrainer(nn.Module):
         self.discriminator = Encoder(self.shape)
         detects, predicts = config.has_detection_head, config.has_language_head
         self.discriminator_head = DiscriminatorHead(self.shape) if detects else None
-        self.language_head = GeneratorHead(self.shape) if predicts else None
+        self.language_head = GeneratorHead(self.shape) if predicts or config.mlm_steps else None
         self._add_table("unit_starts", unit_starts)
         self._add_table("noise_probabilities", noise_probabilities)
         cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
@@ -233,6 +233,14 @@ class ElectraPretrainer(nn.Module):
         assert self.generator_embeddings is not None
         self.embeddings.load_state_dict(self.generator_embeddings.state_dict())
         self.discriminator.load_state_dict(self.generator.state_dict())
+
+    @torch.no_grad()
+    def start_generator_from_language_model(self) -> None:
+        """Of the head that has learnt how frequent each piece is the bias, which fits a generator
+        of any width."""
+        assert self.language_head is not None
+        if self.generator_head is not None:
+            self.generator_head.bias.copy_(self.language_head.bias)
 
 
 def at_positions(states: Tensor, positions: Tensor) -> Tensor:

@@ -192,11 +192,12 @@ def run_objective(
 ) -> Outputs:
     """The terms of the objective's loss for one batch.
 
-    Stage "generator" trains the generator alone, "discriminator" the main network alone, on the
-    samples of an earlier pass or on those of a frozen generator.
+    Stage "language" trains the main network as a masked language model, "generator" the generator
+    alone, "discriminator" the main network alone, on the samples of an earlier pass or on
+    those of a frozen generator.
     """
     objective = model.config.objective
-    if objective == "mlm":
+    if objective == "mlm" or stage == "language":
         return masked_language_model(model, masked)
     generate = generate_from_towers if objective == "electric" else generate_tokens
     if earlier is not None:
@@ -292,21 +293,28 @@ def predict_chosen(model: ElectraPretrainer, masked: Masked, generated: Generate
     """Replace MLM (section 3.4): predict the tokens at the chosen positions, where samples of the
     generator stand in place of [MASK]."""
     corrupted, labels = corrupt(model, masked, generated.sampled)
-    outputs = _predict_at_positions(model, masked, corrupted, generated.term)
+    weight = model.config.main_weight
+    outputs = _predict_at_positions(model, masked, corrupted, generated.term, weight)
     return replace(outputs, corrupted_ids=corrupted, labels=labels)
 
 
 def masked_language_model(model: ElectraPretrainer, masked: Masked) -> Outputs:
     """BERT's objective on the main network: [MASK] is in its input, and there is no generator."""
-    return _predict_at_positions(model, masked, masked.masked_ids, None)
+    # the weight of a detection loss is not one for this one
+    weight = model.config.main_weight if model.config.has_language_head else 1.0
+    return _predict_at_positions(model, masked, masked.masked_ids, None, weight)
 
 
 def _predict_at_positions(
-    model: ElectraPretrainer, masked: Masked, input_ids: Tensor, generator: Term | None
+    model: ElectraPretrainer,
+    masked: Masked,
+    input_ids: Tensor,
+    generator: Term | None,
+    weight: float,
 ) -> Outputs:
     states = model.main_states(input_ids, *masked.beside)
     found = predict_chosen_tokens(language_output(model), masked, states)
-    main = Term(found.total, "chosen", model.config.main_weight)
+    main = Term(found.total, "chosen", weight)
     outputs = outputs_of(masked, {"generator": generator, "discriminator": main})
     return replace(outputs, language_losses=found.losses, language_hits=found.hits)
 

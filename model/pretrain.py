@@ -168,6 +168,9 @@ class Trainer:
         if step and step == self.config.generator_steps:
             log("the generator is trained: the discriminator starts as its copy")
             bare(self.model).start_discriminator_from_generator()
+        if step and step == self.config.mlm_steps:
+            log("the masked language model is trained: it goes on as the discriminator")
+            bare(self.model).start_generator_from_language_model()
         _, norm = self.train_step(batches, Step(step, self.run_config.seed, self.ranks))
         return norm
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from electrify.config.pretrain import PretrainConfig
 
-Stage = Literal["joint", "generator", "discriminator"]
+Stage = Literal["joint", "language", "generator", "discriminator"]
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,13 @@ def _steps_until(phase: Phase, step: int) -> int:
 
 
 def stage_at(config: PretrainConfig, step: int) -> Stage:
-    """What the update that follows `step` finished ones trains (paper, Appendix F).
+    """What the update that follows `step` finished ones trains.
 
-    Always "joint" but for electra-two-stage.
+    "joint" but for electra-two-stage (paper, Appendix F) and for the first steps of a run whose
+    main network begins as a masked language model ("language").
     """
+    if step < config.mlm_steps:
+        return "language"
     if config.objective != "electra-two-stage":
         return "joint"
     return "generator" if step < config.generator_steps else "discriminator"
@@ -86,7 +89,8 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
     model/optimization.py:36-45 (so the first update has rate 0); `transformers`' schedule differs.
     Below 1 the rate is constant until the last share of the steps (trapezoidal: Hägele et al.
     2024), so one run serves for ends of several lengths. Each stage of electra-two-stage has its
-    own t and T, and warms up over `warmup_steps` or, if it is shorter, all its steps.
+    own t and T, and warms up over `warmup_steps` or, if it is shorter, all its steps. After
+    `mlm_steps` the rate warms up again, to another peak.
     """
     assert 0 <= step <= config.num_steps, step
     done, num_steps = step, config.num_steps
@@ -95,7 +99,12 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
             num_steps = config.generator_steps
         else:
             done, num_steps = step - config.generator_steps, num_steps - config.generator_steps
+    decay = min(1.0, (1 - done / num_steps) / config.decay_fraction)
+    peak = config.learning_rate
+    if stage_at(config, step) == "language":
+        num_steps, peak = config.mlm_steps, config.mlm_learning_rate or peak
+    else:
+        done, num_steps = done - config.mlm_steps, num_steps - config.mlm_steps
     warmup_steps = min(config.warmup_steps, num_steps)
     warmup = min(1.0, done / warmup_steps) if warmup_steps else 1.0
-    decay = min(1.0, (1 - done / num_steps) / config.decay_fraction)
-    return config.learning_rate * decay * warmup
+    return peak * decay * warmup

@@ -74,6 +74,8 @@ Objective = Literal[
 # tenths, and takes no factor of 50
 _PREDICTS_TOKENS = ("mlm", "replace-mlm", "all-tokens-mlm")
 _LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
+# whose main network may begin as a masked language model
+_STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
 
 
 class LengthPhase(Section):
@@ -141,6 +143,10 @@ class PretrainConfig(Section):
     # None: 50 where the discriminator's loss is binary, 1 where it predicts tokens
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
     generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5  # electra-two-stage
+    # electra: of the steps, the first, in which the main network is a masked language model. A
+    # discriminator that begins with its weights learns at once what a new one may never learn
+    mlm_steps_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    mlm_learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: learning_rate
     # optimisation
     num_steps: Count
     # not given: the paper's 10,000 of each size, in a shorter run a tenth of its steps
@@ -234,6 +240,16 @@ class PretrainConfig(Section):
         return max(1, round(self.num_steps * self.generator_steps_fraction))
 
     @property
+    def mlm_steps(self) -> int:
+        """Steps, the first, in which the main network is trained as a masked language model."""
+        return round(self.num_steps * self.mlm_steps_fraction)
+
+    @property
+    def second_stage_step(self) -> int:
+        """The step at which other networks, or another loss, begin to be trained; 0: none does."""
+        return self.generator_steps or self.mlm_steps
+
+    @property
     def curriculum_ends(self) -> tuple[int, ...]:
         """The step at which each phase of the curriculum ends."""
         fractions = accumulate(phase.steps_fraction for phase in self.curriculum)
@@ -285,6 +301,11 @@ class PretrainConfig(Section):
                 f"generator_steps_fraction = {self.generator_steps_fraction:g} of num_steps = "
                 f"{self.num_steps} leaves the discriminator no step; change one of them"
             )
+        if self.mlm_steps_fraction and not 0 < self.mlm_steps < self.num_steps:
+            raise ValueError(
+                f"mlm_steps_fraction = {self.mlm_steps_fraction:g} of num_steps = {self.num_steps} "
+                "leaves a stage no step; change one of them"
+            )
         return self
 
     @model_validator(mode="after")
@@ -331,6 +352,14 @@ class PretrainConfig(Section):
                 "updates = 'decoupled'",
                 "it needs a generator with weights of its own, trained beside the discriminator",
             )
+        if self.mlm_steps_fraction and (
+            self.objective not in _STARTS_AS_MLM or self.updates == "decoupled"
+        ):
+            refuse(
+                f"mlm_steps_fraction = {self.mlm_steps_fraction:g} and updates = {self.updates!r}",
+                f"only {', '.join(_STARTS_AS_MLM)} with joint updates begin as a masked language "
+                "model; leave it out",
+            )
         if self.disallow_correct and self.objective in ("mlm", "electric"):
             refuse("disallow_correct = true", "it would contradict its loss, or nothing is sampled")
         if self.objective == "electra-adversarial" and self.masking == "with-replacement":
@@ -355,8 +384,12 @@ class PretrainConfig(Section):
             ("sampling_temperature", self.has_generator),
             ("generator_learning_rate", self.has_generator),
             ("clipping", self.has_generator),
-            ("mask_token_fraction", reads_masked or self.objective == "mlm"),
+            (
+                "mask_token_fraction",
+                reads_masked or self.objective == "mlm" or self.mlm_steps_fraction > 0,
+            ),
             ("initial_generator", reads_masked),
+            ("mlm_learning_rate", self.mlm_steps_fraction > 0),
         ):
             given, default = getattr(self, name), type(self).model_fields[name].default
             if given != default and not is_used:

@@ -194,7 +194,7 @@ def check_shares(phases: Iterable[Phase], device: torch.device) -> None:
 
 def trains_in_parts(config: PretrainConfig) -> bool:
     """Whether a backward pass leaves some parameters without gradients."""
-    return config.updates == "decoupled" or config.objective == "electra-two-stage"
+    return config.updates == "decoupled" or config.second_stage_step > 0
 
 
 def bare(model: nn.Module) -> ElectraPretrainer:

@@ -69,7 +69,7 @@ class RunFacts:
     @property
     def phase_starts(self) -> list[int]:
         """Steps after which batches or losses are others."""
-        return sorted({0, self.config.generator_steps, *self.lengths_from})
+        return sorted({0, self.config.second_stage_step, *self.lengths_from})
 
     def phase_steps(self, start: int) -> int:
         later = (s for s in self.phase_starts if s > start)
@@ -146,7 +146,8 @@ def _not_learning(records: Sequence[Record], facts: RunFacts, start: int) -> str
     objective = facts.config.objective
     if objective == "electra-adversarial":
         return None  # it is not trained to predict
-    loss = _median(records, "language_loss" if objective == "mlm" else "generator_loss")
+    reads = objective == "mlm" or start < facts.config.mlm_steps
+    loss = _median(records, "language_loss" if reads else "generator_loss")
     constant = facts.unigram_entropy
     if loss is None or loss < NOT_LEARNING * constant:
         return None

@@ -164,6 +164,10 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
     ELECTRA-Small at 30,522 pieces and length 128: 70.2 M in matrix products.
     """
 
+    if stage == "language":  # there is no more of the network then than of a run of objective mlm
+        changed = {"objective": "mlm", "generator": "learned", "mlm_steps_fraction": 0.0}
+        return flops_per_token(config.model_copy(update=changed), vocab_size, length, "joint")
+
     def trained(forward: tuple[float, float], factor: float) -> float:
         generator, main = forward
         if stage == "generator":
@@ -198,9 +202,11 @@ def run_flops(
 
 
 def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
-    first, total = config.generator_steps, config.num_steps
+    first, total = config.second_stage_step, config.num_steps
     if not first:
         return [("joint", 0, total)]
+    if config.mlm_steps:
+        return [("language", 0, first), ("joint", first, total)]
     return [("generator", 0, first), ("discriminator", first, total)]
 
 
@@ -310,6 +316,12 @@ def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[s
         lines.append(
             f"stages: {config.generator_steps:,} steps of the generator, then {rest:,} of the "
             "discriminator"
+        )
+    if config.mlm_steps:
+        rest = config.num_steps - config.mlm_steps
+        lines.append(
+            f"stages: {config.mlm_steps:,} steps of the main network as a masked language model, "
+            f"then {rest:,} of {config.objective}"
         )
     return lines
 

@@ -185,6 +185,34 @@ def test_two_stages_train_one_network_each():
         assert (parameter.grad is None) == name.startswith(frozen), name
 
 
+@pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
+def test_at_first_the_main_network_learns_as_a_masked_language_model_does(sharing: str):
+    """Loss and gradients are those of objective mlm, and nothing else is moved."""
+    model = model_of("electra", weight_sharing=sharing, mlm_steps_fraction=0.5)
+    alone = model_of("mlm")
+    own = model.state_dict()
+    if sharing == "gdes":  # both tables are one
+        for name in own:
+            if name.startswith("generator_embeddings."):
+                torch.nn.init.zeros_(own[name])
+    alone.load_state_dict({name: own[name] for name in alone.state_dict()})
+    masked = model.mask(random_batch(model))
+    out, expected = run_objective(model, masked, "language"), run_objective(alone, masked)
+    assert list(out.terms) == ["discriminator"]
+    torch.testing.assert_close(out.loss(), expected.loss(), rtol=1e-6, atol=0)
+    out.loss().backward()
+    expected.loss().backward()
+    gradients = {name: of.grad for name, of in alone.named_parameters()}
+    for name, parameter in model.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-5)
+        else:
+            assert parameter.grad is None, name
+    model.start_generator_from_language_model()
+    assert model.generator_head is not None
+    assert torch.equal(model.generator_head.bias, own["language_head.bias"])
+
+
 def test_the_discriminator_starts_as_the_generator_and_then_goes_its_own_way():
     model = model_of("electra-two-stage")
     model.start_discriminator_from_generator()

@@ -79,6 +79,18 @@ def test_a_short_decay_leaves_the_rate_at_its_peak_until_then():
     assert [learning_rate(step, shorter) / 5e-4 for step in range(31)] == rates[:31]
 
 
+def test_after_the_language_model_the_rate_warms_up_again():
+    options = {"num_steps": 100, "warmup_steps": 10, "decay_fraction": 0.2, "learning_rate": 5e-4}
+    config = preset(mlm_steps_fraction=0.6, mlm_learning_rate=1e-3, **options)
+    rates = [learning_rate(step, config) for step in range(101)]
+    alone = [learning_rate(step, preset(**options)) for step in range(101)]
+    assert rates[:60] == pytest.approx([2 * rate for rate in alone[:60]])
+    assert rates[60:71] == pytest.approx(alone[:11])  # 0 at first
+    assert rates[70:] == alone[70:]
+    stages = [stage_at(config, step) for step in range(100)]
+    assert stages == ["language"] * 60 + ["joint"] * 40
+
+
 def two_stage(**options: object) -> PretrainConfig:
     changed = {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}
     return preset(objective="electra-two-stage", **(changed | options))

@@ -187,6 +187,18 @@ REFUSED = {
         "updates": "decoupled",
         "objective": "electra-adversarial",
     },
+    "mlm_steps_fraction = 0.5 .*: only electra, ": {
+        "objective": "replace-mlm",
+        "mlm_steps_fraction": 0.5,
+    },
+    "begin as a masked language model; leave it out": {
+        "updates": "decoupled",
+        "mlm_steps_fraction": 0.5,
+    },
+    "leaves a stage no step": {"num_steps": 4, "warmup_steps": 0, "mlm_steps_fraction": 0.01},
+    "mlm_learning_rate = 0.1 with objective = 'electra' .*: nothing would use it": {
+        "mlm_learning_rate": 0.1
+    },
     "disallow_correct = true with objective = 'electric'": {
         "disallow_correct": True,
         "objective": "electric",

@@ -110,6 +110,25 @@ def test_two_stages_are_validated_as_they_are_trained(config, tmp_path, monkeypa
     assert 0 < valid[12]["mean_state_share"] < 1 < valid[12]["participation_ratio"]
 
 
+def test_a_language_model_goes_on_as_the_discriminator(config, tmp_path, monkeypatch):
+    """Killed between the two, a run ends with the same weights."""
+    changes = {"mlm_steps_fraction": 0.5, "mlm_learning_rate": 2e-3, "log_every_steps": 3}
+    both = make_config(Path(config.output_dir), **changes)
+    train(both, tmp_path / "whole")
+    train(both, tmp_path / "killed", 6, monkeypatch)
+    train(both, tmp_path / "killed")
+    records = metrics_of(tmp_path / "whole")
+    assert metrics_of(tmp_path / "killed") == records
+    found, expected = (weights_of(tmp_path / name, 12) for name in ("killed", "whole"))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    first, *_, last = [m for m in records if m["kind"] == "train"]
+    assert first["loss"] == pytest.approx(first["language_loss"], rel=1e-5)
+    assert "rtd_loss" not in first
+    assert "language_loss" not in last
+    assert last["rtd_loss"] > 0
+    assert last["generator_loss"] > 0
+
+
 def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
     """The run goes on as it began, where the machine or its load now says otherwise."""
     options = {

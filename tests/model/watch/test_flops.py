@@ -89,6 +89,14 @@ def test_a_run_costs_the_sum_of_its_steps():
     assert_close(run_flops(config, VOCAB_SIZE, LENGTH), walked)
 
 
+def test_a_run_that_begins_as_a_language_model_costs_one_of_each():
+    options = {"num_steps": 20, "warmup_steps": 0}
+    both = run_flops(tiny(**options, mlm_steps_fraction=0.35), VOCAB_SIZE, LENGTH)
+    first = run_flops(tiny(**options, objective="mlm"), VOCAB_SIZE, LENGTH, 7)
+    later = run_flops(tiny(**options), VOCAB_SIZE, LENGTH, 13)
+    assert_close(both, first + later)
+
+
 def assert_close(a: Cost, b: Cost) -> None:
     assert astuple(a) == pytest.approx(astuple(b))
 
