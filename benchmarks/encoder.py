@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from electrify.stage.folder import digest_of
 from electrify.system.outcome import first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -50,6 +52,16 @@ class ModelSource:
     config: Any
     tokenizer: Any
     name: str = ""  # what records say where the path is a temporary one; else the path
+
+    @cached_property
+    def shape(self) -> str:
+        """A digest of all that decides an untrained twin: the config and the tokenizer."""
+        options = self.config.to_dict()
+        for name in ("_name_or_path", "architectures", "dtype", "transformers_version"):
+            options.pop(name, None)
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)  # one in Python has none
+        pieces = self.tokenizer.get_vocab() if backend is None else backend.to_str()
+        return digest_of([options, pieces])
 
     @property
     def max_positions(self) -> int | None:

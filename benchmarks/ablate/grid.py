@@ -1,7 +1,7 @@
 """The file of a grid, and the runs that it asks for.
 
 name = "generator"
-base = "../demo.toml"
+base = "../scratch.toml"
 seeds = [0, 1, 2]                   # of pretraining; left out: the base's
 num_processes = 2                   # runs at once
 judged_by = ["all tasks", "ko"]     # what claims are judged by; left out: the mean of all tasks

@@ -73,10 +73,10 @@ def plan_jobs(
         for fraction, variant, seed in product(
             fractions, _variants(task, options), seeds_for(task, options)
         ):
-            decides: object = [weights, asdict(settings)]
+            decides: list[object] = [weights_of(variant, weights, source), asdict(settings)]
             if options.search:
                 searched = [options.search.model_dump(mode="json"), seeds_for(task, options)[0]]
-                decides = [weights, asdict(settings), searched]
+                decides.append(searched)
             if variant == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction]
             key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]
@@ -87,6 +87,11 @@ def plan_jobs(
 def encoder_variants(options: EvaluateConfig) -> tuple[Variant, ...]:
     """What is fine-tuned: the encoder, and the same network with random weights."""
     return ("pretrained", "random-init") if options.random_init_control else ("pretrained",)
+
+
+def weights_of(variant: Variant, weights: object, source: ModelSource) -> object:
+    """What a job's weights come from: other weights of the same shape have the same twin."""
+    return source.shape if variant == "random-init" else weights
 
 
 def _variants(task: Task, options: EvaluateConfig) -> tuple[Variant, ...]:

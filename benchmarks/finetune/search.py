@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.encoder import ModelSource, Variant, has_layers
 from benchmarks.finetune.finetune import sampled_examples
-from benchmarks.finetune.jobs import Job, encoder_variants, settings_for
+from benchmarks.finetune.jobs import Job, encoder_variants, settings_for, weights_of
 from benchmarks.finetune.recipe import HyperParameters, seeds_for
 from benchmarks.results.results import Result
 from benchmarks.tasks.data import TaskData, split_by_group
@@ -78,10 +78,12 @@ def plan_trials(
     for task in tasks:
         settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
         tried = combinations(search, task, source)
+        weights, data = made_from[task.name]
         for variant in encoder_variants(options):
+            made = weights_of(variant, weights, source), data
             for number, changes in enumerate(tried, start=1):
                 changed = replace(settings, **changes)
-                content = [task.name, task.version, made_from[task.name], asdict(changed)]
+                content = [task.name, task.version, made, asdict(changed)]
                 key = digest_of([*content, search.held_out_fraction, variant, seed])[:16]
                 words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
                 note = f"trial {number} of {len(tried)} ({words})"

@@ -100,7 +100,8 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
 
 
 def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder):
-    """Seed by seed, and another encoder's evaluation finds the same record."""
+    """Seed by seed. The evaluation of other weights of the same shape finds the same records of it
+    and of the untrained twin."""
     options = {"seeds": [0, 1], "num_epochs": 1, "max_train_examples": 30}
     config = make_config(bag_of_words=True, train_fractions=[0.5, 1.0], **options)
     evaluate(config, str(model_folder), overwrite=False)
@@ -117,15 +118,18 @@ def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_f
         assert record.value > 0.5  # its words decide
     tasks = resolve_tasks([], ["klue-ynat", "klue-ner"])
     source = open_model(str(model_folder))
-    keys = {}
+    keys, twins = {}, {}
+    both = config.evaluate.model_copy(update={"random_init_control": True})
     for weights in ("a", "b"):
-        jobs = plan_jobs(
-            config.evaluate, tasks, source, {task.name: (weights, "data") for task in tasks}
-        )
+        jobs = plan_jobs(both, tasks, source, {task.name: (weights, "data") for task in tasks})
         keys[weights] = {job.key for job in jobs if job.variant == "bag-of-words"}
+        twins[weights] = {job.key for job in jobs if job.variant == "random-init"}
+        assert not twins[weights] & {job.key for job in jobs if job.variant == "pretrained"}
         assert {job.task.name for job in jobs if job.variant == "bag-of-words"} == {"klue-ynat"}
     assert keys["a"] == keys["b"]
     assert len(keys["a"]) == 4
+    assert twins["a"] == twins["b"]
+    assert len(twins["a"]) == 8
 
 
 def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
