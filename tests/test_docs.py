@@ -47,7 +47,7 @@ RUNNERS, TPU, RECIPE = (
 @pytest.mark.parametrize(("page", "block"), DOC_CONFIGS)
 def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path):
     if "[variants]" in block:
-        (tmp_path / "demo.toml").write_bytes(Path("configs/demo.toml").read_bytes())
+        (tmp_path / "scratch.toml").write_bytes(Path("configs/scratch.toml").read_bytes())
         (tmp_path / "grids").mkdir()
         (tmp_path / "grids" / "grid.toml").write_text(block, encoding="utf-8")
         load_grid(tmp_path / "grids" / "grid.toml")

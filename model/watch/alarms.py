@@ -32,8 +32,8 @@ FEWEST = 5  # records behind the grace that a short phase is judged by
 # The loss rises again where the generator has left its first, easily told samples behind: in
 # configs/ko-tiny.toml, by 40 % from step 100 to 350. Jumps count from this many steps on.
 JUMP_GRACE_STEPS = 1000
-# Tiny runs of 2,900 to 4,800 steps that learnt end at an AUC of .61 or more and find 4.5 % or more
-# (benchmarks/reports/ablations.md). One whose rate was too high ends at .53 and 1 %; the demo, on
+# Tiny runs of 2,900 to 4,800 steps that learnt end at an AUC of .61 or more and find 4.5 % or more.
+# One whose rate was too high ends at .53 and 1 %; the demo, on
 # hardly any text, at .55 to .57 and 3 to 4 %.
 GUESSING_AUC, FINDS_NOTHING_AUC = 0.55, 0.59
 FINDS_NOTHING = 0.05  # of the replaced tokens
