@@ -77,6 +77,15 @@ class ModelSource:
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
 
 
+def check_place(path: str) -> None:
+    """`ValueError` for a folder that is not there; a hub name is not looked up."""
+    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
+    if "/" in path and Path(path).parent.is_dir():
+        looks_local = True
+    if looks_local and not Path(path).is_dir():
+        raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
+
+
 def open_model(path: str, name: str | None = None) -> ModelSource:
     """Read config and tokenizer of a model folder or hub name, and check that they fit.
 
@@ -85,9 +94,7 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
     Raises `ValueError` for a folder that is no model, a tokenizer with more ids than the model has
     embeddings, one without padding token and one with a [CLS] that it does not put first.
     """
-    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
-    if looks_local and not Path(path).is_dir():
-        raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
+    check_place(path)
     try:
         with _quiet_transformers(), panics_as_errors():
             config = AutoConfig.from_pretrained(path)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 
-from benchmarks.encoder import ModelSource, open_model
+from benchmarks.encoder import ModelSource, check_place, open_model
 from benchmarks.finetune.finetune import Finetuned, settle_precision
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.finetune.parallel import run_jobs
@@ -36,7 +36,7 @@ from benchmarks.statistics.scores import TaskScore, overall, task_scores
 from benchmarks.tasks.data import TaskData, data_folder, load_data
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.run import RunConfig
+from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, check_files, write_json, write_text
 from electrify.stage.plan import evaluate_stage, output_dir
 from electrify.stage.remote import pull, push_partial
@@ -58,7 +58,7 @@ _PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again
 
 
 def evaluate(
-    config: RunConfig,
+    config: EvaluationRun,
     model: str | None,
     overwrite: bool,
     weights: Path | None = None,
@@ -74,6 +74,8 @@ def evaluate(
     """
     options = config.evaluate
     tasks = resolve_tasks(options.suites, options.tasks)
+    if model is not None and weights is None:
+        check_place(model)  # before data is fetched
     data = {task.name: load_data(task, data_folder(options, tasks)) for task in tasks}
     rows = {name: found.sha256 for name, found in data.items()}
     stage = evaluate_stage(config, model, rows, step)

@@ -69,13 +69,25 @@ def _ablate(verb: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("config", nargs="?", help="the run's TOML file")
+    verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
+    for option, text in (
+        ("--suite", "all tasks of a suite (electrify ls)"),
+        ("--task", "one task; these and --suite replace those of the config"),
+    ):
+        verb.add_argument(option, action="append", metavar="NAME", help=f"{text}; may be repeated")
+    verb.add_argument(
+        "--search",
+        action="store_true",
+        help="choose the learning rate of each task on held-out training rows",
+    )
     verb.add_argument(
         "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
     )
     what = verb.add_mutually_exclusive_group()
     what.add_argument(
-        "--model", help="a folder, hub id or checkpoint-N, in place of the run's own export"
+        "--model",
+        help="a folder, hub name or checkpoint-N, in place of the run's own export; without a "
+        "config results go to out/<model>/",
     )
     what.add_argument(
         "--checkpoints",

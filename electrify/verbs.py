@@ -9,8 +9,8 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from electrify.config.load import load_config, toml_value
-from electrify.config.run import RunConfig
+from electrify.config.load import evaluation_of, load_config, toml_value
+from electrify.config.run import EvaluationRun, RunConfig
 from electrify.config.tasks import TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST
@@ -25,6 +25,10 @@ from electrify.stage.remote import (
 )
 from electrify.system.machine import describe_precision
 from electrify.system.progress import log
+
+# tried by `electrify evaluate --search`: encoders of size base want the lowest, tiny ones the
+# highest
+_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
 
 
 def run(parsed: Namespace) -> None:
@@ -112,13 +116,14 @@ def evaluate(parsed: Namespace) -> int | None:
         write_submissions(_run_folder(parsed.submission))
         return None
     steps = _split_steps(parsed)
-    if parsed.config is None:
-        raise ValueError("give a config: electrify evaluate configs/NAME.toml")
-    config = _load(parsed)
+    config: EvaluationRun
+    config = _evaluation(parsed) if parsed.config is None else _load(parsed)
     if steps is not None:
         from benchmarks.checkpoints import evaluate_checkpoints
         from model.export import export_checkpoint
 
+        if not isinstance(config, RunConfig):
+            raise ValueError("--checkpoints: give the config of their run")
         pull(Path(config.output_dir), "pretrain")
         evaluate_checkpoints(config, steps, parsed.overwrite, export_checkpoint)
         return None
@@ -133,8 +138,38 @@ def evaluate(parsed: Namespace) -> int | None:
             export_checkpoint(checkpoint, weights)
         evaluate(config, parsed.model, parsed.overwrite, weights)
     if parsed.model is None:
+        assert isinstance(config, RunConfig)
         _update_cards(config)
     return None
+
+
+def _evaluation(parsed: Namespace) -> EvaluationRun:
+    """What to do with `--model` alone."""
+    if parsed.model is None:
+        raise ValueError(
+            "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue, or a "
+            "run's config, electrify evaluate configs/NAME.toml"
+        )
+    if named_checkpoint(parsed.model):
+        raise ValueError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
+    return open_run(evaluation_of(parsed.model, _overrides(parsed)), parsed.break_lock)
+
+
+def _overrides(parsed: Namespace) -> list[str]:
+    """`--set`, behind what has an option of its own."""
+    tasks, suites = getattr(parsed, "task", None), getattr(parsed, "suite", None)
+    overrides = []
+    if tasks or suites:  # in place of all that a config names
+        overrides += [
+            f"evaluate.tasks={toml_value(tasks or [])}",
+            f"evaluate.suites={toml_value(suites or [])}",
+        ]
+    if getattr(parsed, "search", False):
+        overrides.append(f"evaluate.search={toml_value({'learning_rate': _RATES})}")
+    overrides += parsed.set
+    if data_dir := getattr(parsed, "data_dir", None):
+        overrides.append(data_dir_option(data_dir))
+    return overrides
 
 
 def _refuse_what_is_not_read(parsed: Namespace) -> None:
@@ -145,6 +180,9 @@ def _refuse_what_is_not_read(parsed: Namespace) -> None:
         others = {
             "the config": parsed.config,
             "--data-dir": parsed.data_dir,
+            "--suite": parsed.suite,
+            "--task": parsed.task,
+            "--search": parsed.search,
             "--set": parsed.set,
             "--overwrite": parsed.overwrite,
         }
@@ -252,9 +290,7 @@ def data_dir_option(folder: str) -> str:
 
 
 def _load(parsed: Namespace) -> RunConfig:
-    data_dir = getattr(parsed, "data_dir", None)
-    overrides = [*parsed.set, data_dir_option(data_dir)] if data_dir else parsed.set
-    config = open_run(load_config(parsed.config, overrides), parsed.break_lock)
+    config = open_run(load_config(parsed.config, _overrides(parsed)), parsed.break_lock)
     if parsed.has_beam:
         _preflight(config, parsed.name, parsed.beam_options)
     return config

@@ -21,8 +21,8 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
     """
     if not suites and not tasks:
         raise ValueError(
-            f"no tasks to evaluate: set evaluate.suites ({', '.join(SUITES)}) or evaluate.tasks "
-            "(`electrify ls` lists them)"
+            f"no tasks to evaluate: give --suite ({', '.join(SUITES)}) or --task, or set "
+            "evaluate.suites or evaluate.tasks (`electrify ls` lists them)"
         )
     names = [name for suite in suites for name in SUITE_TASKS[check_suite(suite)]]
     return [TASKS[name] for name in dict.fromkeys([*names, *map(check_task, tasks)])]

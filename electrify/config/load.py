@@ -9,14 +9,15 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
-from electrify.config.run import RunConfig
+from electrify.config.run import EvaluationRun, RunConfig
 from electrify.system.outcome import nearest
 
+_Run = TypeVar("_Run", bound=EvaluationRun)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -51,10 +52,42 @@ def override_config(raw: dict[str, Any], overrides: Sequence[str], where: str) -
 
 def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
     """Check a config given as a dictionary (as TOML reads it)."""
+    return _parse(_with_size_preset(raw), where, RunConfig)
+
+
+# what an encoder from elsewhere is scored with unless `--set` says otherwise: few seeds, no
+# untrained twin, the data of the hub
+_OF_ANY_ENCODER = {
+    "seeds": [0, 1, 2],
+    "random_init_control": False,
+    "bag_of_words": True,
+    "data_dir": "hub",
+}
+
+
+def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
+    """What `electrify evaluate --model` does without a config: results go to `out/<model>/`.
+
+    `model` is a folder or hub name; of a path the last two parts name the results. `overrides` are
+    as in `load_config`.
+    """
+    parts = [part for part in model.lower().split("/") if part.strip(".~")]
+    name = re.sub(r"[^a-z0-9._-]+", "-", "-".join(parts[-2:])).strip("._-") or "model"
+    raw: dict[str, Any] = {
+        "name": name,
+        "output_dir": f"out/{name}",
+        "evaluate": dict(_OF_ANY_ENCODER),
+    }
+    for override in overrides:
+        _apply_override(raw, override)
+    return _parse(raw, f"--model {model}", EvaluationRun)
+
+
+def _parse(raw: dict[str, Any], where: str, kind: type[_Run]) -> _Run:
     try:
-        text = json.dumps(_with_size_preset(raw), default=_refuse)
+        text = json.dumps(raw, default=_refuse)
         # JSON mode: strict types, but a list still becomes a tuple
-        return RunConfig.model_validate_json(text)
+        return kind.model_validate_json(text)
     except RecursionError:
         raise ValueError(f"{where}: tables in tables deeper than any config's") from None
     except ValidationError as error:

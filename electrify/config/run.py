@@ -12,18 +12,32 @@ from electrify.config.section import Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
 
 
-class RunConfig(Section):
-    """A whole run, as one TOML file states it."""
+class EvaluationRun(Section):
+    """What scoring an encoder from elsewhere needs of a run."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     output_dir: Annotated[str, Field(min_length=1)]
+    evaluate: EvaluateConfig = EvaluateConfig()
+
+    @model_validator(mode="after")
+    def _check_address(self) -> Self:
+        protocol, separator, place = self.output_dir.partition("://")
+        if separator and not (protocol and place.strip("/")):
+            raise ValueError(
+                f"output_dir = {self.output_dir!r}: an address is written like gs://bucket/run"
+            )
+        return self
+
+
+class RunConfig(EvaluationRun):
+    """A whole run, as one TOML file states it."""
+
     clean: CleanConfig
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig
     pretrain: PretrainConfig
     export: ExportConfig = ExportConfig()
-    evaluate: EvaluateConfig = EvaluateConfig()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -39,9 +53,4 @@ class RunConfig(Section):
                     f"pretrain.curriculum: sequence_length = {phase.sequence_length} is more than "
                     f"pretrain.max_position_embeddings = {positions}"
                 )
-        protocol, separator, place = self.output_dir.partition("://")
-        if separator and not (protocol and place.strip("/")):
-            raise ValueError(
-                f"output_dir = {self.output_dir!r}: an address is written like gs://bucket/run"
-            )
         return self

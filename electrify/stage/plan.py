@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.run import RunConfig
+from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 
 _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
@@ -47,7 +47,7 @@ NETWORKS = ("discriminator", "generator", "language_model")  # folders of an exp
 _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
 
 
-def output_dir(config: RunConfig) -> Path:
+def output_dir(config: EvaluationRun) -> Path:
     """The run's folder; of a run at an address that is its local one (`open_run`)."""
     assert "://" not in config.output_dir, "open_run makes a folder of an address"
     return Path(config.output_dir)
@@ -195,13 +195,17 @@ def export_stage(config: RunConfig) -> Stage:
 
 
 def evaluate_stage(
-    config: RunConfig,
+    config: EvaluationRun,
     model: str | None,
     rows: Mapping[str, Mapping[str, str]],
     step: int | None = None,
 ) -> Stage:
-    """An encoder to scores; `model` is a folder or hub name in place of the run's own export, with
-    `step` a checkpoint of this run. `rows` are digests of the tasks' rows by task and split."""
+    """An encoder to scores.
+
+    `model` is a folder or hub name in place of the run's own export, or of an evaluation without a
+    run its encoder; with `step` it is a checkpoint of this run. `rows` are digests of the tasks'
+    rows by task and split.
+    """
     folder = output_dir(config)
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
     _leave_out_defaults(options)
@@ -210,7 +214,8 @@ def evaluate_stage(
         label, (inputs, reads) = "evaluate", _earlier(folder, "export")
     elif step is None:
         name = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
-        label, inputs = f"evaluate-{name}", {"model": _model_digest(model)}
+        label = f"evaluate-{name}" if isinstance(config, RunConfig) else "evaluate"
+        inputs = {"model": _model_digest(model)}
     else:  # wherever it stands: the folder is renamed when the run is finished
         label, inputs = f"evaluate-checkpoint-{step}", {"checkpoint": _initial_digest(model)}
     inputs["data"] = digest_of(rows)

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
-from electrify.config.run import RunConfig
+from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
     MANIFEST,
     PLAN,
@@ -103,7 +104,10 @@ def names_below(address: str) -> list[str]:
         return [*place.files()]
 
 
-def open_run(config: RunConfig, break_lock: bool = False) -> RunConfig:
+Run = TypeVar("Run", bound=EvaluationRun)
+
+
+def open_run(config: Run, break_lock: bool = False) -> Run:
     """The config with the local folder as `output_dir`, where that is an address.
 
     What has been finished at the address counts as finished here, and checkpoints go there unless
@@ -113,9 +117,11 @@ def open_run(config: RunConfig, break_lock: bool = False) -> RunConfig:
         return config
     address = config.output_dir.rstrip("/")
     folder = open_address(address, break_lock)
-    checkpoints = config.pretrain.checkpoint_dir or f"{address}/pretrain.partial"
-    pretrain = config.pretrain.model_copy(update={"checkpoint_dir": checkpoints})
-    return config.model_copy(update={"output_dir": str(folder), "pretrain": pretrain})
+    changed: dict[str, object] = {"output_dir": str(folder)}
+    if isinstance(config, RunConfig):
+        checkpoints = config.pretrain.checkpoint_dir or f"{address}/pretrain.partial"
+        changed["pretrain"] = config.pretrain.model_copy(update={"checkpoint_dir": checkpoints})
+    return config.model_copy(update=changed)
 
 
 def open_address(address: str, break_lock: bool = False) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from benchmarks.results.rescore import rescore
 from benchmarks.results.results import MEASURED, current_results, largest_part, read_results
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.registry import resolve_tasks
+from electrify.cli import main
+from electrify.config.load import evaluation_of
 from electrify.config.run import RunConfig
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
@@ -335,3 +338,56 @@ def test_every_part_of_the_training_rows_is_a_job_and_the_largest_the_headline(
     assert rescore(folder) == 0
     assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
     assert score_table(results, folder) == score_table(results[:2], folder)
+
+
+def test_an_encoder_from_elsewhere_needs_no_config(
+    tmp_path, model_folder, ynat_folder, monkeypatch
+):
+    """Its results lie under its name; a report reads them, and more tasks and seeds are added."""
+    monkeypatch.chdir(tmp_path)
+    words = ["evaluate", "--model", str(model_folder), "--task", "klue-ynat"]
+    words += ["--data-dir", str(ynat_folder)]
+    for option in ("num_epochs=1", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
+        words += ["--set", f"evaluate.{option}"]
+    assert main(words) == 0
+    (run,) = (tmp_path / "out").iterdir()
+    assert run.name == f"{model_folder.parent.name}-discriminator"
+    records = read_results(run / "evaluate" / "results.jsonl")
+    assert Counter(record.model for record in records) == {"pretrained": 3, "bag-of-words": 3}
+    assert main(["report", str(run)]) == 0
+    assert "klue-ynat" in (run / "report.md").read_text(encoding="utf-8")
+    more = ["--set", "evaluate.seeds=[2, 3]", "--set", "evaluate.random_init_control=true"]
+    assert main([*words, *more]) == 0
+    later = read_results(run / "evaluate" / "results.jsonl")
+    assert later[: len(records)] == records
+    added = Counter((record.model, record.seed) for record in later[len(records) :])
+    twins = {("random-init", 2): 1, ("random-init", 3): 1}
+    assert added == {("pretrained", 3): 1, ("bag-of-words", 3): 1} | twins
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("klue/roberta-small", "klue-roberta-small"),
+        ("./out/Mine/export/discriminator/", "export-discriminator"),
+        ("~/한국어", "model"),
+    ],
+)
+def test_results_are_named_after_the_encoder(model: str, name: str):
+    run = evaluation_of(model, ["evaluate.seeds=[5]", "evaluate.tasks=['klue-ynat']"])
+    assert (run.name, run.output_dir) == (name, f"out/{name}")
+    assert run.evaluate.seeds == (5,)
+    assert not run.evaluate.random_init_control
+
+
+def test_a_search_is_one_flag(tmp_path, model_folder, ynat_folder, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("electrify.verbs._RATES", [1e-3, 1e-2])
+    words = ["evaluate", "--model", str(model_folder), "--task", "klue-ynat", "--search"]
+    words += ["--data-dir", str(ynat_folder), "--set", "evaluate.seeds=[0]"]
+    for option in ("num_epochs=1", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
+        words += ["--set", f"evaluate.{option}"]
+    assert main(words) == 0
+    (folder,) = (tmp_path / "out").glob("*/evaluate")
+    rates = {r.hyper_parameters["learning_rate"] for r in read_results(folder / "search.jsonl")}
+    assert rates == {1e-3, 1e-2}
