@@ -83,7 +83,7 @@ def test_exported_folders_open_in_transformers(demo: Path):
     encoded = tokenizer("봄이 오면 꽃이 핀다.", "사람들이 걷는다.", return_tensors="pt")
     assert encoded["token_type_ids"].unique().tolist() == [0, 1]
     hidden = AutoModel.from_pretrained(folder)(**encoded).last_hidden_state
-    assert hidden.shape == (1, encoded["input_ids"].shape[1], 128)
+    assert hidden.shape == (1, encoded["input_ids"].shape[1], 256)
     logits = ElectraForPreTraining.from_pretrained(folder)(**encoded).logits
     assert logits.shape == encoded["input_ids"].shape
     generator = ElectraForMaskedLM.from_pretrained(demo / "export" / "generator")
@@ -100,7 +100,7 @@ def test_the_planted_faults_were_found(demo: Path):
 def test_model_cards_and_report_name_the_run(demo: Path):
     card = (demo / "export" / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert "sample-life" in card
-    assert "24 steps of 16 sequences, 24,576 tokens" in card
+    assert "24 steps of 16 sequences, 49,152 tokens" in card
     assert "klue-ynat" in card  # its score
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report

@@ -134,7 +134,8 @@ def _model_sentence(run: RunFolder) -> str:
 
 def _holds_other_encoders_alone(run: RunFolder) -> bool:
     """Whether the folder has scores (`evaluate --model`) and no stage of a run."""
-    return bool(run.evaluations) and not STAGES.keys() & {*run.manifests, *run.unfinished}
+    made = (STAGES.keys() - {"evaluate"}) & {*run.manifests, *run.unfinished}
+    return bool(run.evaluations) and not made
 
 
 def _score_sentence(score: TaskScore, compared: Sequence[Against]) -> str:
