@@ -31,7 +31,7 @@ def facts_of(unigram_entropy: float = 7.3, **options: object) -> RunFacts:
 
 
 FACTS = facts_of()
-# a run of 9,600 steps on Korean text: step, generator loss, discriminator loss, AUC, replaced fraction
+# a run of 9,600 steps on Korean: step, generator loss, discriminator loss, AUC, replaced fraction
 KO_TINY = np.array(
     [
         [50, 9.395, 0.380, 0.50, 0.148],
