@@ -36,7 +36,7 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     REPORT: ("report.*.tmp",),
 }
 _ROOT = Path(__file__).parents[2]  # configs and the bundled sample are found from here
-_CONFIG = _ROOT / "configs" / "demo.toml"
+_CONFIG = _ROOT / "configs" / "scratch.toml"
 _SHORT = (
     "pretrain.num_steps=60",
     "pretrain.warmup_steps=6",

@@ -10,13 +10,13 @@ import benchmarks.ablate.run as ablate_jobs
 from benchmarks.ablate.grid import load_grid, plan_runs
 from benchmarks.ablate.run import ablate, is_done, plan_of, report_of
 
-DEMO = Path("configs/demo.toml").absolute()
+SCRATCH = Path("configs/scratch.toml").absolute()
 
 
 def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Path):
     path = tmp_path / "grid.toml"
     path.write_text(
-        f"name = 'tiny'\nbase = '{DEMO}'\nnum_processes = 2\n"
+        f"name = 'tiny'\nbase = '{SCRATCH}'\nnum_processes = 2\n"
         "[common]\n'evaluate.random_init_control' = false\n[variants]\n"
         "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
         "other = { 'encode.valid_fraction' = 0.1 }\n"

@@ -14,9 +14,9 @@ from electrify.config.load import load_config
 from model.watch.flops import run_flops
 
 GRIDS = sorted(Path("configs/ablations").glob("*.toml"))
-DEMO = Path("configs/demo.toml").absolute()
+SCRATCH = Path("configs/scratch.toml").absolute()
 TWO = (
-    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [4, 7]\n[variants]\n"
+    f"name = 'tiny'\nbase = '{SCRATCH}'\nseeds = [4, 7]\n[variants]\n"
     "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
     "full = { 'pretrain.generator_hidden_fraction' = 1.0 }\n"
 )
@@ -80,7 +80,7 @@ def test_claims_are_judged_by_columns_that_the_tasks_have(tmp_path: Path):
 
 
 def test_what_decides_a_corpus_tells_it_from_others():
-    base = load_config(DEMO)
+    base = load_config(SCRATCH)
     for override, stages in (
         ("pretrain.num_steps=700", set()),
         ("encode.sequence_length=64", set()),  # how shards are read
@@ -88,7 +88,7 @@ def test_what_decides_a_corpus_tells_it_from_others():
         ("vocab.size=900", {"vocab", "shards"}),
         ("clean.min_characters=3", {"clean", "vocab", "shards"}),
     ):
-        keys, others = corpus_keys(base), corpus_keys(load_config(DEMO, [override]))
+        keys, others = corpus_keys(base), corpus_keys(load_config(SCRATCH, [override]))
         assert {stage for stage in keys if keys[stage] != others[stage]} == stages
 
 
@@ -101,7 +101,7 @@ def test_what_decides_a_corpus_tells_it_from_others():
         (TWO.replace("'tiny'", "3"), "name: .*not 3"),
         (TWO.replace("= 0.5", "= 1979-05-27"), "no JSON"),
         (TWO.replace("= 0.5", f"= {'1' * 5000}"), "not valid TOML"),
-        (TWO.replace(str(DEMO), "a" * 5000), "variant 'half'"),
+        (TWO.replace(str(SCRATCH), "a" * 5000), "variant 'half'"),
         (TWO.replace("seeds", "seds"), "seds: Extra inputs"),
         (TWO.replace("half =", "'full!' ="), "variant 'full': its folder would be 'full', which"),
         (
@@ -127,5 +127,5 @@ def test_bad_grids_are_named(tmp_path: Path, text: str, message: str):
 def test_the_command_of_a_run_makes_its_config(tmp_path: Path):
     """What is printed and started is enough to make the run by hand."""
     for run in plan_runs(load_grid(write(tmp_path, TWO)), ["pretrain.num_steps=900"]):
-        assert load_config(DEMO, run.overrides) == run.config
+        assert load_config(SCRATCH, run.overrides) == run.config
         assert run.config.seed == run.seed

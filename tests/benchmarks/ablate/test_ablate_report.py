@@ -12,9 +12,9 @@ from benchmarks.ablate.report import write_report
 from benchmarks.ablate.scores import GridScores, RunFigures
 from tests.benchmarks.conftest import make_result
 
-DEMO = Path("configs/demo.toml").absolute()
+SCRATCH = Path("configs/scratch.toml").absolute()
 GRID = (
-    f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\n"
+    f"name = 'tiny'\nbase = '{SCRATCH}'\nseeds = [0, 1]\n"
     "notes = ['One night.']\n[variants]\n"
     "a = {}\n'b|<i>' = { 'pretrain.objective' = 'mlm' }\nc = {}\n"
     "[experiments.'Which one?']\nsource = 'Table 5'\nvariants = ['a', 'b|<i>', 'c']\n"

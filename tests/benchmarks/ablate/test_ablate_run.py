@@ -15,7 +15,7 @@ from benchmarks.ablate.grid import load_grid, plan_runs
 from benchmarks.ablate.run import _link, execute, plan_of
 from electrify.system.progress import Stopped
 
-DEMO = Path("configs/demo.toml").absolute()
+SCRATCH = Path("configs/scratch.toml").absolute()
 SAVES = (
     "import signal, sys, time, pathlib\n"
     "def save(*_):\n"
@@ -30,7 +30,7 @@ SAVES = (
 def grid(tmp_path: Path):
     path = tmp_path / "grid.toml"
     path.write_text(
-        f"name = 'tiny'\nbase = '{DEMO}'\nseeds = [0, 1]\nnum_processes = 2\n[variants]\n"
+        f"name = 'tiny'\nbase = '{SCRATCH}'\nseeds = [0, 1]\nnum_processes = 2\n[variants]\n"
         "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
         "full = { 'pretrain.generator_hidden_fraction' = 1.0 }\n"
     )

@@ -101,7 +101,7 @@ def test_set_overrides_any_key(tmp_path: Path):
             "clean.runner=FlinkRuner",
             r"clean\.runner: 'FlinkRuner' is no Beam runner; did you mean FlinkRunner,",
         ),
-        ("device=cpu", r"unknown key device = 'cpu'; did you mean pretrain\.device or evaluate"),
+        ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device or pretrain"),
         ("evaluate.seed=3", r"unknown key evaluate\.seed = 3; did you mean seed\?"),
         ("pretrain.num_steps=many", r"pretrain\.num_steps = 'many': .*valid integer"),
         ("pretrain.num_steps=1.5", r"pretrain\.num_steps = 1\.5"),

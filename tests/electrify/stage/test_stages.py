@@ -24,7 +24,7 @@ def make(tmp_path: Path):
     """A config of the demo in a folder with finished clean, vocab and shards."""
 
     def config(*overrides: str) -> RunConfig:
-        return load_config("configs/demo.toml", [f"output_dir='{tmp_path / 'run'}'", *overrides])
+        return load_config("configs/scratch.toml", [f"output_dir='{tmp_path / 'run'}'", *overrides])
 
     for name in ("clean", "vocab", "shards"):
         stage = Stage(name, tmp_path / "run" / name, {})
