@@ -116,14 +116,12 @@ def evaluate(parsed: Namespace) -> int | None:
         write_submissions(_run_folder(parsed.submission))
         return None
     steps = _split_steps(parsed)
-    config: EvaluationRun
-    config = _evaluation(parsed) if parsed.config is None else _load(parsed)
+    config: EvaluationRun = _evaluation(parsed) if parsed.config is None else _load(parsed)
     if steps is not None:
         from benchmarks.checkpoints import evaluate_checkpoints
         from model.export import export_checkpoint
 
-        if not isinstance(config, RunConfig):
-            raise ValueError("--checkpoints: give the config of their run")
+        assert isinstance(config, RunConfig)  # --model, the other way, excludes --checkpoints
         pull(Path(config.output_dir), "pretrain")
         evaluate_checkpoints(config, steps, parsed.overwrite, export_checkpoint)
         return None
