@@ -28,6 +28,7 @@ from benchmarks.results.results import (
     current_results,
     encoder_label,
     largest_part,
+    percent,
     read_results,
 )
 from benchmarks.results.submission import write_submissions
@@ -227,7 +228,7 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         rate = settings["num_steps"] * settings["batch_size"] / max(fitted.train_seconds, 1e-9)
         speed = f", {rate:,.0f} examples/s in training"
     log(
-        f"{job.label}: {result.metric} {result.value:.4f} on {result.examples} rows of "
+        f"{job.label}: {result.metric} {percent(result.value)} on {result.examples} rows of "
         f"{result.split}, {duration(result.seconds)}{speed}"
     )
     if job.note:  # a trial: what is wrong with it does not stand in the results
@@ -261,7 +262,7 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     if not compared:
         lines.append("nothing to compare with: the same network with random weights is not scored")
     for (name, model), mean in overall(results).items():
-        lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {mean:.4f}")
+        lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {percent(mean)}")
     return lines
 
 
@@ -273,8 +274,7 @@ def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
             first, notes = score.first, [f"{num_degenerate} degenerate"] * bool(num_degenerate)
             if "-" in first.split:  # not the rows of the official split
                 notes.append(f"{first.examples} rows of {first.split}")
-            spread = "–" if sd is None else f"{sd:.4f}"
-            of_sample = f"{mean:.4f}", spread, str(num_seeds), ", ".join(notes)
+            of_sample = percent(mean), percent(sd), str(num_seeds), ", ".join(notes)
             rows.append((first.task, first.metric, name, *of_sample))
     return rows
 

@@ -1,27 +1,38 @@
-"""The report of one run, or of several side by side: HTML for reading, Markdown, JSON."""
+"""The report of one run, or of several side by side: a page, and its first screen in Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.pages.curves import add_curves, add_score_against_flops, add_score_cost
+from benchmarks.pages.curves import (
+    add_curves,
+    add_mean_curve,
+    add_score_against_flops,
+    add_score_cost,
+)
 from benchmarks.pages.errors import add_errors
 from benchmarks.pages.leakage import add_leakage
+from benchmarks.pages.markdown import markdown_text
 from benchmarks.pages.references import add_references
 from benchmarks.pages.scores import add_comparison, add_scores
+from benchmarks.pages.summary import top_of
 from benchmarks.pages.training import (
     add_corpus,
     add_example,
+    add_model,
     add_pretraining,
     add_stages,
     add_vocabulary,
+    example_lines,
 )
-from benchmarks.pages.twin_page import TwinPage
-from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.comparison import resolve_baseline
+from benchmarks.results.run_folder import RunFolder, has_stages, read_run
+from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
+from electrify.page.page import Page
+from electrify.stage.folder import remove_torn, write_text
+from electrify.stage.lock import stage_lock
 from electrify.system.progress import log
 
-FORMAT_VERSION = 4
+_SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
 
 
 def report(
@@ -31,7 +42,7 @@ def report(
     with_texts: bool = True,
     baseline: str | None = None,
 ) -> Path:
-    """Write report.html, report.md and report.json of finished or unfinished runs.
+    """Write report.html and report.md of finished or unfinished runs.
 
     They go into the folder `output`, by default the first run's. Returns the HTML file. The worst
     examples are quoted from `data_dir`, that of the evaluation, unless `with_texts` is False: then
@@ -48,38 +59,61 @@ def report(
     runs = [read_run(folder) for folder in folders]
     names = _names(runs)
     compared_with = resolve_baseline(baseline, runs, names)
-    document = TwinPage(", ".join(names), "electrify: an ELECTRA encoder from raw text to scores")
-    if len(runs) > 1:
-        document.heading("Side by side")
-        add_comparison(document, runs, names, compared_with)
-        add_score_against_flops(document, runs, names)
+    of_run = {name: within(run, compared_with) for name, run in zip(names, runs, strict=True)}
+    one = runs[0] if len(runs) == 1 else None
+    top = top_of(runs, names, of_run[names[0]] if one else between(runs, names, compared_with))
+    title = ", ".join(names)
+    page = Page(title, _SUBTITLE)
+    top.add_to(page)
+    if one:
+        add_mean_curve(page, one)
+        add_example(page, one)
+    else:
+        add_score_against_flops(page, runs, names)
+        with page.fold("Pretraining side by side", is_section=True):
+            add_comparison(page, runs, names)
     for run, name in zip(runs, names, strict=True):
-        if len(runs) > 1:
-            document.heading(name)
-        for title, add in (
-            ("Model and scores", partial(add_scores, baseline=compared_with)),
-            ("Published scores", add_references),
-            ("What the scores cost", add_score_cost),
-            ("Learning curves", add_curves),
-            ("What it gets wrong", partial(add_errors, data_dir=data_dir, with_texts=with_texts)),
-            ("Leakage", partial(add_leakage, with_texts=with_texts)),
-            ("One example", add_example),
-            ("Pretraining", add_pretraining),
-            ("Vocabulary", add_vocabulary),
-            ("Corpus", add_corpus),
-            ("Cost and how to run it again", add_stages),
-        ):
-            document.heading(title, 2 if len(runs) == 1 else 3)
-            add(document, run)
-    # the tables as printed, for programs, and what pretraining summed up of each run
-    summaries = [
-        {"name": run.name, "unfinished": run.unfinished, "summary": run.summary} for run in runs
-    ]
-    document.write(
-        target, {"format_version": FORMAT_VERSION, "runs": summaries, "tables": document.tables}
-    )
+        prefix = "" if one else f"{name}: "
+        _add_sections(page, run, prefix, of_run[name], data_dir, with_texts)
+    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *top.markdown()]
+    if one:
+        blocks += example_lines(one)
+    target.mkdir(parents=True, exist_ok=True)
+    with stage_lock(target / "report"):
+        remove_torn(target.glob("report.*"))
+        write_text(target / "report.md", "\n\n".join(blocks) + "\n")
+        page.write(target / "report.html")
     log(f"report: {target / 'report.html'}")
     return target / "report.html"
+
+
+def _add_sections(
+    page: Page,
+    run: RunFolder,
+    prefix: str,
+    compared: Sequence[Against],
+    data_dir: Path | None,
+    with_texts: bool,
+) -> None:
+    """Everything behind the first screen, each part folded away."""
+    of_scores: dict[str, Callable[[Page, RunFolder], None]] = {
+        "Scores in full": partial(add_scores, compared=compared),
+        "Published scores": add_references,
+        "What the scores cost": add_score_cost,
+        "Learning curves": add_curves,
+        "What it gets wrong": partial(add_errors, data_dir=data_dir, with_texts=with_texts),
+        "Leakage": partial(add_leakage, with_texts=with_texts),
+    }
+    of_stages: dict[str, Callable[[Page, RunFolder], None]] = {
+        "The model": add_model,
+        "Pretraining": add_pretraining,
+        "Vocabulary": add_vocabulary,
+        "Corpus": add_corpus,
+    }
+    sections = of_scores | (of_stages if has_stages(run) else {})
+    for title, add in {**sections, "Cost, versions and config": add_stages}.items():
+        with page.fold(f"{prefix}{title}", is_section=True):
+            add(page, run)
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:

@@ -4,14 +4,17 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from benchmarks.ablate.grid import UNTRAINED, Experiment, Grid, Run
 from benchmarks.ablate.scores import GridScores, RunFigures, Verdict, judge
-from benchmarks.pages.twin_page import Record, TwinPage, defined, record_lines
-from benchmarks.results.results import Result
+from benchmarks.pages.markdown import Record, markdown_text, record_lines
+from benchmarks.results.results import Result, percent
 from benchmarks.statistics.comparison import ALPHA
 from benchmarks.statistics.uncertainty import Estimate, p_text
+from electrify.page.page import Cell, Page
+from electrify.stage.folder import remove_torn, write_text
+from electrify.stage.lock import stage_lock
 from electrify.system.machine import cpu_name, num_cores
 
 METHOD = (
@@ -25,6 +28,11 @@ METHOD = (
     "judged by (Holm); above "
     f"{ALPHA} the two cannot be told apart, which does not say that they are equal."
 )
+_MEANING = (
+    "Mean over seeds, scores in percent; differences in points with half of the 95 % interval. "
+    "Losses are of the text held out of each corpus in the pieces of its vocabulary, AUC is over "
+    "the positions that the objective judges: they compare where these are the same"
+)
 _VALID = {
     "generator_loss": "MLM loss",
     "language_loss": "main MLM loss",
@@ -36,60 +44,69 @@ _VALID = {
 def write_report(
     grid: Grid, planned: Sequence[Run], runs: Sequence[RunFigures], folder: Path
 ) -> str:
-    """report.html, report.md and report.json of the finished runs; the main table as text."""
-    document = TwinPage(
-        f"Ablation: {grid.name}",
-        f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products",
-    )
-    if not runs:
-        document.paragraph("No run is finished yet.")
-        document.write(folder, {"name": grid.name, "claims": [], "tables": []})
-        return f"no run of {grid.name} is finished yet"
-    scores = GridScores(runs)
-    _add_setting(document, grid, planned, runs, scores)
-    verdicts = []
-    if scores.runs:
-        verdicts = judge(grid.claims, grid.judged_by or (scores.headline,), scores)
-    if verdicts:
-        _add_claims(document, grid, verdicts, scores)
+    """report.html and report.md of the finished runs; the tables of the questions as text."""
+    title = f"Ablation: {grid.name}"
+    about = f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
+    page, scores = Page(title, about), GridScores(runs)
+    blocks = [f"# {markdown_text(title)}", markdown_text(about)]
     lines: list[str] = []
-    for question, experiment in grid.experiments.items():
-        document.heading(question)
-        rows = _experiment_rows(experiment, runs, scores)
-        if not rows:
-            document.paragraph("None of its runs is finished yet.")
-            continue
-        lines += [question, *record_lines(rows), ""]
-        document.records(
-            rows,
-            "Mean over seeds; differences with half of the 95 % interval. Losses are of the text "
-            "held out of each corpus in the pieces of its vocabulary, AUC is over the positions "
-            "that the objective judges: they compare where these are the same",
-        )
-    _add_runs(document, runs)
-    record = {
-        "name": grid.name,
-        "claims": [_claim_numbers(verdict) for verdict in verdicts],
-        "left_out": scores.left_out,
-        "tables": document.tables,
-    }
-    document.write(folder, record)
-    return "\n".join([*lines, str(folder / "report.html")])
+    if not runs:
+        lines.append(f"no run of {grid.name} is finished yet")
+        page.verdict("No run is finished yet.")
+    else:
+        verdicts = []
+        if scores.runs:
+            verdicts = judge(grid.claims, grid.judged_by or (scores.headline,), scores)
+        for column in dict.fromkeys(verdict.column for verdict in verdicts):
+            text = _summary([v for v in verdicts if v.column == column])
+            page.verdict(f"By {column}: {text}")
+            blocks.append(markdown_text(f"By {column}: {text}"))
+        if verdicts:
+            _add_claims(page, verdicts, scores)
+            blocks.append("\n".join(record_lines(_claim_rows(grid, verdicts))))
+        for text in _cautions(planned, runs, scores):
+            page.paragraph(text)
+            blocks.append(markdown_text(text))
+        for question, experiment in grid.experiments.items():
+            page.heading(question)
+            rows = _experiment_rows(experiment, runs, scores)
+            if not rows:
+                page.paragraph("None of its runs is finished yet.")
+                continue
+            table = record_lines(rows)
+            lines += [question, *table, ""]
+            blocks += [f"## {markdown_text(question)}", "\n".join(table)]
+            page.records(rows, _MEANING)
+        if verdicts:
+            with page.fold("How the claims are judged", is_section=True):
+                page.records(_claim_rows(grid, verdicts))
+                for column in dict.fromkeys(verdict.column for verdict in verdicts):
+                    page.paragraph(_spread(scores, column))
+                page.paragraph(METHOD)
+        with page.fold("What was run", is_section=True):
+            _add_setting(page, grid, planned, runs)
+        with page.fold("Every run", is_section=True):
+            _add_runs(page, runs)
+        lines.append(str(folder / "report.html"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with stage_lock(folder / "report"):
+        remove_torn(folder.glob("report.*"))
+        write_text(folder / "report.md", "\n\n".join(blocks) + "\n")
+        page.write(folder / "report.html")
+    return "\n".join(lines)
 
 
 def _add_setting(
-    document: TwinPage,
+    page: Page,
     grid: Grid,
     planned: Sequence[Run],
     runs: Sequence[RunFigures],
-    scores: GridScores,
 ) -> None:
     first = runs[0]
     versions = first.made_by.get("versions") or {}
     named = ("python", "torch", "transformers", "tokenizers", "kiwipiepy")
     papers = [float(run.summary["flops_paper"]) for run in runs]
-    document.heading("What was run")
-    document.table(
+    page.table(
         ["", "value"],
         [
             ("base config", grid.base.name),
@@ -108,16 +125,21 @@ def _add_setting(
             ("commits", ", ".join(sorted({str(run.made_by.get("git_commit")) for run in runs}))),
         ],
     )
+    for note in grid.notes:
+        page.paragraph(note)
+
+
+def _cautions(planned: Sequence[Run], runs: Sequence[RunFigures], scores: GridScores) -> list[str]:
     finished = {(run.variant, run.seed) for run in runs}
+    found = []
     if missing := [run.label for run in planned if (run.variant, run.seed) not in finished]:
-        document.paragraph(
+        found.append(
             f"{len(missing)} runs are not finished, and what they would say is missing here: "
             f"{'; '.join(missing)}."
         )
     if scores.left_out:
-        document.paragraph(f"Scores left out: {'; '.join(scores.left_out)}.")
-    for note in grid.notes:
-        document.paragraph(note)
+        found.append(f"Scores left out: {'; '.join(scores.left_out)}.")
+    return found
 
 
 def _range(values: Sequence[float]) -> str:
@@ -132,46 +154,44 @@ def _examples(record: Result) -> str:
     )
 
 
-def _add_claims(
-    document: TwinPage, grid: Grid, verdicts: Sequence[Verdict], scores: GridScores
-) -> None:
-    """A table for each column that claims are judged by, then the differences in all columns."""
-    document.heading("Which claims hold here")
-    document.paragraph(METHOD)
-    for column in dict.fromkeys(verdict.column for verdict in verdicts):
-        found = [verdict for verdict in verdicts if verdict.column == column]
-        document.heading(f"By {column}", level=3)
-        document.paragraph(f"{_summary(found)} {_spread(scores, column)}".rstrip())
-        rows = []
-        for verdict in found:
-            difference, experiment = verdict.difference, verdict.claim.experiment
-            known = difference is not None and not math.isnan(difference.low)
-            rows.append(
-                {
-                    "claim": verdict.claim.text,
-                    "of": grid.experiments[experiment].source or experiment,
-                    "difference": difference and defined(difference.value),
-                    "95 % interval": f"{difference.low:.4f} to {difference.high:.4f}"
-                    if difference and known
-                    else None,
-                    "p, corrected": p_text(verdict.p_corrected),
-                    "at this scale": verdict.outcome,
-                }
-            )
-        document.records(rows)
-    pairs = [(claim.text, claim.better, claim.worse) for claim in grid.claims]
+def _add_claims(page: Page, verdicts: Sequence[Verdict], scores: GridScores) -> None:
+    """Claims by columns: differences in points, coloured where a claim is judged by the column."""
+    judged = {(verdict.claim.text, verdict.column): verdict for verdict in verdicts}
+    pairs = {v.claim.text: (v.claim.better, v.claim.worse) for v in verdicts}
     if scores.control_of:  # what pretraining adds: no claim, its seeds vary otherwise
-        gain = f"{scores.control_of} > {UNTRAINED}"
-        pairs.append((gain, scores.control_of, UNTRAINED))
-    with document.fold("The same differences by language and task"):
-        document.table(
-            ["claim", *scores.fits],
-            [
-                (text, *(_plus_minus(scores.difference(c, better, worse)) for c in scores.fits))
-                for text, better, worse in pairs
-            ],
-            "With half of the 95 % interval, not corrected for their number",
-        )
+        pairs[f"{scores.control_of} > {UNTRAINED}"] = (scores.control_of, UNTRAINED)
+    tones: dict[str, Literal["good", "bad"]] = {"holds": "good"}
+    rows = []
+    for text, pair in pairs.items():
+        cells = []
+        for column in scores.fits:
+            verdict = judged.get((text, column))
+            outcome = verdict.outcome if verdict else ""
+            tone = tones.get(outcome) or ("bad" if outcome.startswith("does not") else "")
+            difference = scores.difference(column, *pair)
+            cells.append(Cell(_plus_minus(difference) or "–", tone=tone, is_bold=bool(tone)))
+        rows.append((text, cells))
+    headers = [(c, "judged" if any(c == of for _, of in judged) else "") for c in scores.fits]
+    page.rich_table(
+        [("claim", ""), *headers],
+        rows,
+        caption="Differences in points ± half of the 95 % interval; green: the claim holds, red: "
+        "it does not, bold and coloured only where it is decided after the correction",
+    )
+
+
+def _claim_rows(grid: Grid, verdicts: Sequence[Verdict]) -> list[Record]:
+    return [
+        {
+            "claim": verdict.claim.text,
+            "of": grid.experiments[verdict.claim.experiment].source or verdict.claim.experiment,
+            "by": verdict.column,
+            "difference": _plus_minus(verdict.difference),
+            "p, corrected": p_text(verdict.p_corrected),
+            "at this scale": verdict.outcome,
+        }
+        for verdict in verdicts
+    ]
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
@@ -194,16 +214,19 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 def _spread(scores: GridScores, column: str) -> str:
     fit = scores.fits.get(column)
     if fit is None or math.isnan(fit.sd):
-        return ""
-    return f"The rest has an sd of {fit.sd:.4f}, with {fit.degrees} degrees of freedom."
+        return f"{column}: too few runs to say how much seeds vary."
+    return (
+        f"{column}: what is left of the seeds has a standard deviation of {percent(fit.sd)} points, "
+        f"with {fit.degrees} degrees of freedom."
+    )
 
 
 def _plus_minus(difference: Estimate | None) -> str | None:
-    """'+0.0123 ± 0.0045': with half of its 95 % interval, where that is known."""
+    """'+1.23 ± 0.45' points: with half of its 95 % interval, where that is known."""
     if difference is None or math.isnan(difference.value):
         return None
-    half = "" if math.isnan(difference.low) else f" ± {difference.half_width:.4f}"
-    return f"{difference.value:+.4f}{half}"
+    half = "" if math.isnan(difference.low) else f" ± {percent(difference.half_width)}"
+    return f"{100 * difference.value:+.2f}{half}"
 
 
 def _experiment_rows(
@@ -234,7 +257,7 @@ def _experiment_rows(
         }
         fits = scores.control_fits if is_control else scores.fits
         for column, fit in fits.items():
-            row[column] = defined(fit.mean(variant)) if variant in fit.variants else None
+            row[column] = percent(fit.mean(variant)) if variant in fit.variants else None
             if column == scores.headline:
                 other = scores.difference(column, variant, reference)
                 row[f"to {reference}"] = None if variant == reference else _plus_minus(other)
@@ -247,37 +270,22 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def _add_runs(document: TwinPage, runs: Sequence[RunFigures]) -> None:
+def _add_runs(page: Page, runs: Sequence[RunFigures]) -> None:
     tasks = list(dict.fromkeys(task for run in runs for task in run.scores))
-    with document.fold("Every run"):
-        document.records(
-            [
-                {
-                    "variant": run.variant,
-                    "seed": run.seed,
-                    "steps": run.summary["num_steps"],
-                    "tokens": run.summary["tokens"],
-                    "FLOPs, matrix products": f"{run.summary['flops_matmul']:.3g}",
-                    "FLOPs, paper": f"{run.summary['flops_paper']:.3g}",
-                    "tokens a second": run.summary.get("tokens_per_second"),
-                    "hours": run.hours,
-                    "learnt nothing": run.num_degenerate,
-                    **{task: run.scores.get(task) for task in tasks},
-                }
-                for run in runs
-            ]
-        )
-
-
-def _claim_numbers(verdict: Verdict) -> dict[str, Any]:
-    found = verdict.difference
-    return {
-        "claim": verdict.claim.text,
-        "experiment": verdict.claim.experiment,
-        "judged_by": verdict.column,
-        "difference": found and found.value,
-        "half_width": found and found.half_width,
-        "p": found and found.p,
-        "p_corrected": verdict.p_corrected,
-        "outcome": verdict.outcome,
-    }
+    page.records(
+        [
+            {
+                "variant": run.variant,
+                "seed": run.seed,
+                "steps": run.summary["num_steps"],
+                "tokens": run.summary["tokens"],
+                "FLOPs, matrix products": f"{run.summary['flops_matmul']:.3g}",
+                "FLOPs, paper": f"{run.summary['flops_paper']:.3g}",
+                "tokens a second": run.summary.get("tokens_per_second"),
+                "hours": run.hours,
+                "learnt nothing": run.num_degenerate,
+                **{task: percent(run.scores.get(task)) for task in tasks},
+            }
+            for run in runs
+        ]
+    )

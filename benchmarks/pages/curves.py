@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.pages.markdown import Record, record_lines, short
 from benchmarks.pages.references import differences_to, published_costs, published_scores
-from benchmarks.pages.twin_page import Record, TwinPage, record_lines, short
-from benchmarks.results.results import Result, differing
+from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import (
     ELECTRA_AVERAGE,
@@ -21,6 +21,7 @@ from benchmarks.statistics.scores import (
     scores_of,
 )
 from electrify.config.evaluate import SearchOptions
+from electrify.page.page import Page
 from electrify.system.progress import duration
 
 _GLUE_LABEL = "GLUE dev, mean of 8 tasks"
@@ -89,7 +90,7 @@ def _is_other_protocol(result: Result, other: Result) -> bool:
     return not same or bool(differing(result, other))
 
 
-def add_curves(document: TwinPage, run: RunFolder) -> None:
+def add_curves(document: Page, run: RunFolder) -> None:
     """Scores over pretraining, then over the size of the training split."""
     curves, left_out = curves_of(run)
     if curves:
@@ -104,12 +105,25 @@ def add_curves(document: TwinPage, run: RunFolder) -> None:
         _add_low_shot(document, encoder_name(stage), records)
 
 
+def add_mean_curve(document: Page, run: RunFolder) -> None:
+    """Scores against the tokens seen, a line a task; nothing where no checkpoint is scored."""
+    curves, _ = curves_of(run)
+    lines = {
+        task: [(p.tokens, 100 * p.sample.summary.mean) for p in curve]
+        for task, curve in curves.items()
+        if len(curve) > 1
+    }
+    if lines:
+        title = "Scores of the checkpoints; the first is the untrained network"
+        document.line_plot(title, lines, "tokens seen in pretraining", "score, percent")
+
+
 def low_shot_lines(run: RunFolder) -> list[str]:
     """Lines of a Markdown table for the model card, of the run's own export."""
     return record_lines(_low_shot_rows(run.low_shot.get("evaluate", ())))
 
 
-def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[CurvePoint]]) -> None:
+def _add_learning_curves(document: Page, curves: Mapping[str, Sequence[CurvePoint]]) -> None:
     document.paragraph(
         "Every checkpoint is fine-tuned on the same rows and seeds; step 0 is the network with "
         "random weights. Lines are means over seeds, bands the lowest and the highest seed."
@@ -117,10 +131,10 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
     for task, curve in curves.items():
         document.line_plot(
             f"{task} over pretraining steps",
-            {_MEAN: [(float(p.step), p.sample.summary.mean) for p in curve]},
+            {_MEAN: [(float(p.step), 100 * p.sample.summary.mean) for p in curve]},
             "pretraining steps",
-            curve[0].sample.metric,
-            bands={_MEAN: [(float(p.step), *p.sample.range) for p in curve]},
+            f"{curve[0].sample.metric}, percent",
+            bands={_MEAN: [(float(p.step), *_percents(p.sample)) for p in curve]},
         )
     with document.fold("Every point of the learning curves"):
         document.records(
@@ -132,8 +146,8 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
                     "tokens": short(p.tokens),
                     "FLOPs, the paper's count": short(p.flops),
                     "score": p.sample.text(),
-                    "lowest": p.sample.range[0],
-                    "highest": p.sample.range[1],
+                    "lowest": percent(p.sample.range[0]),
+                    "highest": percent(p.sample.range[1]),
                     "seeds": p.sample.summary.num_seeds,
                 }
                 for task, curve in curves.items()
@@ -142,7 +156,7 @@ def _add_learning_curves(document: TwinPage, curves: Mapping[str, Sequence[Curve
         )
 
 
-def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -> None:
+def _add_low_shot(document: Page, encoder: str, results: Sequence[Result]) -> None:
     of_encoder = f" of {encoder}" if encoder else ""
     document.records(
         _low_shot_rows(results),
@@ -159,11 +173,18 @@ def _add_low_shot(document: TwinPage, encoder: str, results: Sequence[Result]) -
         of_task = [result for result in results if result.task == task]
         for records in _parts(sorted(of_task, key=lambda result: result.train_fraction)):
             sample, size = sample_of(records), float(records[0].num_train_examples)
-            series.setdefault(records[0].encoder, []).append((size, sample.summary.mean))
-            bands.setdefault(records[0].encoder, []).append((size, *sample.range))
+            series.setdefault(records[0].encoder, []).append((size, 100 * sample.summary.mean))
+            bands.setdefault(records[0].encoder, []).append((size, *_percents(sample)))
         label = "examples to learn from"
         title = f"{task}{of_encoder} over {label}"
-        document.line_plot(title, series, label, of_task[0].metric, log_x=True, bands=bands)
+        metric = f"{of_task[0].metric}, percent"
+        document.line_plot(title, series, label, metric, log_x=True, bands=bands)
+
+
+def _percents(sample: Sample) -> tuple[float, float]:
+    """The lowest and the highest seed."""
+    low, high = sample.range
+    return 100 * low, 100 * high
 
 
 def _low_shot_rows(results: Sequence[Result]) -> list[Record]:
@@ -175,8 +196,8 @@ def _low_shot_rows(results: Sequence[Result]) -> list[Record]:
             "share": f"{100 * records[0].train_fraction:g} %",
             "trained on": records[0].num_train_examples,
             "score": sample.text(),
-            "lowest": sample.range[0],
-            "highest": sample.range[1],
+            "lowest": percent(sample.range[0]),
+            "highest": percent(sample.range[1]),
             "seeds": sample.summary.num_seeds,
         }
         for records in _parts(results)
@@ -217,7 +238,7 @@ def figure_until(run: RunFolder, figure: str, step: int) -> float:
 # What scores cost.
 
 
-def add_score_cost(document: TwinPage, run: RunFolder) -> None:
+def add_score_cost(document: Page, run: RunFolder) -> None:
     """FLOPs, time and memory of each fine-tuning, with the scores; then scores against FLOPs."""
     scores = scores_of(run)
     if not scores:
@@ -237,7 +258,7 @@ def add_score_cost(document: TwinPage, run: RunFolder) -> None:
 
 
 def add_score_against_flops(
-    document: TwinPage, runs: Sequence[RunFolder], names: Sequence[str]
+    document: Page, runs: Sequence[RunFolder], names: Sequence[str]
 ) -> None:
     """Scores against pretraining FLOPs, published ones behind: of GLUE's mean where a run has all
     of its tasks, else task by task where two points or more are known."""
@@ -370,23 +391,23 @@ def _task_plot(task: str, runs: Sequence[RunFolder], names: Sequence[str]) -> Ta
         for score in scores_of(run):
             flops, value = _flops(run), score.pretrained.summary.mean
             if score.first.task == task and not score.encoder and math.isfinite(flops * value):
-                ours.append((flops, value, name))
+                ours.append((flops, 100 * value, name))
                 metric = score.first.metric
         curve = curves_of(run)[0].get(task, [])
-        points = [(p.flops, p.sample.summary.mean) for p in curve if p.step and p.flops > 0]
+        points = [(p.flops, 100 * p.sample.summary.mean) for p in curve if p.step and p.flops > 0]
         if len(points) > 1:
             lines[name] = points
             metric = metric or curve[0].sample.metric
     flops_of = {cost.model: cost.train_flops for cost in published_costs()}
     behind: Marks = [
-        (spent, row.value, row.model)
+        (spent, 100 * row.value, row.model)
         for row in published_scores(task)
         if row.metric == metric and (spent := flops_of.get(row.model))
     ]
     if not ours or len(ours) + len(behind) < 2:
         return None
     marks = {"ours": ours} | ({"published, by their own protocols": behind} if behind else {})
-    return f"{task} against {_FLOPS_LABEL}", marks, metric, lines
+    return f"{task} against {_FLOPS_LABEL}", marks, f"{metric}, percent", lines
 
 
 def _known(records: Sequence[Result], name: str) -> list[float]:

@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.pages.twin_page import TwinPage, defined
+from benchmarks.pages.markdown import defined
 from benchmarks.results.predictions import lines_of_result, score_lines
-from benchmarks.results.results import Result
+from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import NOTHING, Example, Failure, Line, Pair, Task
+from electrify.page.page import Page
 
 Runs = Mapping[int, Sequence[Line]]  # the lines of each seed, all of the same examples
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
@@ -297,7 +298,7 @@ def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[E
 
 
 def add_errors(
-    document: TwinPage, run: RunFolder, data_dir: Path | None = None, with_texts: bool = True
+    document: Page, run: RunFolder, data_dir: Path | None = None, with_texts: bool = True
 ) -> None:
     """A table of the weak places, and all about each task folded away; as `errors_of`."""
     errors = errors_of(run, data_dir, with_texts)
@@ -329,7 +330,7 @@ def add_errors(
             _add_task(document, entry)
 
 
-def _add_task(document: TwinPage, entry: TaskErrors) -> None:
+def _add_task(document: Page, entry: TaskErrors) -> None:
     if entry.classes:
         _add_classes(document, entry)
     if _largest(entry):
@@ -350,10 +351,10 @@ def _add_task(document: TwinPage, entry: TaskErrors) -> None:
                 title += f", wrong in {wrong.num_seeds} of {len(entry.runs)} seeds"
             said = [("gold", failure.gold), ("predicted", failure.prediction)]
             said.append(("sure of", failure.certainty))
-            document.text_samples(title, [*wrong.texts, *said])
+            document.text_samples(title, [*wrong.texts, *said], compact=True)
 
 
-def _add_classes(document: TwinPage, entry: TaskErrors) -> None:
+def _add_classes(document: Page, entry: TaskErrors) -> None:
     several = len(entry.runs) > 1
     headers = ["label", "gold", "predicted", "precision", "recall", "F1"]
     headers += ["F1, lowest to highest seed"] * several + ["F1 untrained"]
@@ -362,11 +363,11 @@ def _add_classes(document: TwinPage, entry: TaskErrors) -> None:
             _name(score.label, entry),
             score.num_gold,
             round(score.num_predicted, 1),
-            score.precision,
-            score.recall,
-            score.f1,
+            percent(score.precision, 1),
+            percent(score.recall, 1),
+            percent(score.f1, 1),
             *([_range(score.lowest_f1, score.highest_f1)] * several),
-            score.untrained_f1,
+            percent(score.untrained_f1, 1),
         )
         for score in entry.classes
     ]
@@ -374,7 +375,7 @@ def _add_classes(document: TwinPage, entry: TaskErrors) -> None:
     document.table(headers, rows, f"By label, of {entry.task.units}: {what}")
 
 
-def _add_confusions(document: TwinPage, entry: TaskErrors) -> None:
+def _add_confusions(document: Page, entry: TaskErrors) -> None:
     occurring = {label for pair in entry.confusions for label in pair}
     order = [score.label for score in entry.classes]
     labels = [label for label in [*order, NOTHING] if label in occurring]
@@ -401,7 +402,7 @@ def _add_confusions(document: TwinPage, entry: TaskErrors) -> None:
     )
 
 
-def _add_groups(document: TwinPage, entry: TaskErrors) -> None:
+def _add_groups(document: Page, entry: TaskErrors) -> None:
     has_intervals = any(group.low is not None for group in entry.groups)
     headers = ["by", "group", "examples", entry.task.headline]
     headers += ["95 % interval"] * has_intervals + ["untrained"]
@@ -410,9 +411,9 @@ def _add_groups(document: TwinPage, entry: TaskErrors) -> None:
             "" if place and entry.groups[place - 1].way == group.way else group.way,
             group.group,
             group.num_examples,
-            group.score,
+            percent(group.score, 1),
             *([_range(group.low, group.high)] * has_intervals),
-            group.untrained,
+            percent(group.untrained, 1),
         )
         for place, group in enumerate(entry.groups)
     ]
@@ -425,7 +426,7 @@ def _weakest_class(entry: TaskErrors) -> str | None:
     if len(found) < 2:
         return None
     weakest = min(found, key=lambda score: score.f1)
-    return f"{_name(weakest.label, entry)}: {weakest.f1:.3f} (n {weakest.num_gold:,})"
+    return f"{_name(weakest.label, entry)}: {percent(weakest.f1, 1)} (n {weakest.num_gold:,})"
 
 
 def _main_confusion(entry: TaskErrors) -> str | None:
@@ -443,7 +444,7 @@ def _weakest_group(entry: TaskErrors) -> str | None:
         return None
     pick: Callable[..., tuple[float, GroupScore]] = min if entry.task.higher_is_better else max
     score, weakest = pick(found, key=lambda pair: pair[0])
-    return f"{weakest.way} {weakest.group}: {score:.3f} (n {weakest.num_examples:,})"
+    return f"{weakest.way} {weakest.group}: {percent(score, 1)} (n {weakest.num_examples:,})"
 
 
 def _largest(entry: TaskErrors) -> list[tuple[tuple[str, str], int]]:
@@ -461,4 +462,8 @@ def _name(label: str, entry: TaskErrors) -> str:
 
 
 def _range(lowest: float | None, highest: float | None) -> str | None:
-    return None if lowest is None or highest is None else f"{lowest:.3f} to {highest:.3f}"
+    return (
+        None
+        if lowest is None or highest is None
+        else f"{percent(lowest, 1)} to {percent(highest, 1)}"
+    )

@@ -1,11 +1,12 @@
 """Which rows of the benchmarks stand in the run's own documents, and the scores without them."""
 
 from benchmarks.leakage.scores import reported_split, scores_without, touched_lines
-from benchmarks.pages.twin_page import Record, TwinPage
-from benchmarks.results.results import FLOORS
+from benchmarks.pages.markdown import Record
+from benchmarks.results.results import FLOORS, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import Estimate
+from electrify.page.page import Page
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport, TaskLeakage, TouchedLine
 
 NUM_SHOWN = 8  # rows of a task that are quoted
@@ -19,7 +20,7 @@ _KINDS = {
 _MODELS = {"pretrained": "encoder"} | FLOORS
 
 
-def add_leakage(document: TwinPage, run: RunFolder, with_texts: bool = True) -> None:
+def add_leakage(document: Page, run: RunFolder, with_texts: bool = True) -> None:
     """What was found of each task, what chance would find, the scores without it, and examples,
     which are not quoted unless `with_texts`."""
     report = run.leakage
@@ -53,14 +54,14 @@ def leakage_rows(run: RunFolder) -> list[Record]:
         if split is None or score.encoder:
             continue
         found = without.get(score.label)
-        rest = f"{found.surely.value:.4f}" if found and found.surely else "–"
+        rest = percent(found.surely.value) if found and found.surely else "–"
         rows.append(
             {
                 "task": score.label,
                 "rows": f"{split.examples:,}",
                 "touched": f"{split.touched:,}",
                 "metric": score.first.metric,
-                "all rows": f"{score.pretrained.summary.mean:.4f}",
+                "all rows": percent(score.pretrained.summary.mean),
                 "without the touched ones": rest if split.touched else "the same",
             }
         )
@@ -80,7 +81,7 @@ def _summary(report: LeakageReport) -> str:
     )
 
 
-def _add_found(document: TwinPage, report: LeakageReport) -> None:
+def _add_found(document: Page, report: LeakageReport) -> None:
     """Splits of which something was found; the others by name; all figures folded away."""
     splits = [(task.task, split) for task in report.tasks for split in task.splits]
     found = [(task, split) for task, split in splits if split.touched + split.possible]
@@ -123,7 +124,7 @@ def _chance(expected: float) -> str:
     return "0" if expected == 0 else f"{expected:.2g}" if expected < 10 else f"{expected:,.0f}"
 
 
-def _add_scores(document: TwinPage, run: RunFolder) -> None:
+def _add_scores(document: Page, run: RunFolder) -> None:
     scores, notes = scores_without(run)
     if scores:
         rows = [
@@ -159,10 +160,10 @@ def _add_scores(document: TwinPage, run: RunFolder) -> None:
 
 
 def _text(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{estimate.value:.4f} ({estimate.text()})"
+    return "–" if estimate is None else f"{percent(estimate.value)} ({estimate.text()})"
 
 
-def _add_examples(document: TwinPage, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
+def _add_examples(document: Page, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
     """Rows and the places in documents; those of the largest share first."""
     first: dict[tuple[str, str], TouchedLine] = {}
     for line in touched_lines(run, task):

@@ -11,11 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.twin_page import Record, TwinPage, record_lines
-from benchmarks.results.results import Result
+from benchmarks.pages.markdown import Record, record_lines
+from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data import PART, SPLIT_EVAL
+from electrify.page.page import Page
 from electrify.storage.files import read_json
 
 FOLDER = Path(__file__).parent / "published"
@@ -52,26 +53,36 @@ def published() -> dict[str, Any]:
     return {path.stem: read_json(path) for path in sorted(FOLDER.glob("*.json"))}
 
 
-def published_scores(task: str) -> list[PublishedScore]:
-    """Every published score of a task, in the order of the files."""
+def published_tables() -> list[dict[str, list[PublishedScore]]]:
+    """Every published table: the scores of each model, in the order of the files."""
     return [
-        PublishedScore(
-            task,
-            column["metric"],
-            column["split"],
-            row["model"],
-            value / 100,
-            row["source"]["name"],
-            row["source"]["url"],
-            row["protocol"],
-            row.get("caution"),
-        )
+        {
+            row["model"]: [
+                PublishedScore(
+                    column["task"],
+                    column["metric"],
+                    column["split"],
+                    row["model"],
+                    value / 100,
+                    row["source"]["name"],
+                    row["source"]["url"],
+                    row["protocol"],
+                    row.get("caution"),
+                )
+                for column, value in zip(table["columns"], row["values"], strict=True)
+                if value is not None
+            ]
+            for row in table["rows"]
+        }
         for file in published().values()
         for table in file["tables"]
-        for row in table["rows"]
-        for column, value in zip(table["columns"], row["values"], strict=True)
-        if value is not None and column["task"] == task
     ]
+
+
+def published_scores(task: str) -> list[PublishedScore]:
+    """Every published score of a task, in the order of the files."""
+    models = [scores for table in published_tables() for scores in table.values()]
+    return [score for scores in models for score in scores if score.task == task]
 
 
 def published_costs() -> list[PublishedCost]:
@@ -85,7 +96,7 @@ def published_costs() -> list[PublishedCost]:
 _CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named
 
 
-def add_references(document: TwinPage, run: RunFolder) -> None:
+def add_references(document: Page, run: RunFolder) -> None:
     """What others report on the same tasks."""
     found = [(score, published_scores(score.first.task)) for score in scores_of(run)]
     without = [score.label for score, rows in found if not rows]
@@ -172,13 +183,13 @@ def _summary_row(score: TaskScore, rows: Sequence[PublishedScore]) -> Record:
         "task": score.label,
         "metric": score.first.metric,
         "ours": score.pretrained.text(),
-        "published": f"{min(values):.4f} to {max(values):.4f}" if values else None,
+        "published": f"{percent(min(values))} to {percent(max(values))}" if values else None,
         "rows": len(own or rows),
         "beware": _sentence(beware),
     }
 
 
-def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScore]) -> None:
+def _add_task(document: Page, score: TaskScore, rows: Sequence[PublishedScore]) -> None:
     metrics = list(dict.fromkeys(row.metric for row in rows))
     with document.fold(f"Published scores of {score.label} ({len(rows)})"):
         if general := differences_to(score.first):
@@ -187,7 +198,7 @@ def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScor
             {
                 "model": "ours",
                 "metric": metric,
-                "score": _shown(mean_of(score, metric)),
+                "score": percent(mean_of(score, metric)),
                 "split": score.first.split,
                 "protocol": _protocol_of(score),
                 "beware": None,
@@ -202,7 +213,7 @@ def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScor
                 {
                     "model": row.model,
                     "metric": row.metric,
-                    "score": _shown(row.value),
+                    "score": percent(row.value),
                     "split": row.split,
                     "protocol": row.protocol,
                     "beware": " ".join(notes).strip() or None,
@@ -210,10 +221,6 @@ def _add_task(document: TwinPage, score: TaskScore, rows: Sequence[PublishedScor
                 }
             )
         document.records(body)
-
-
-def _shown(value: float | None) -> str | None:
-    return None if value is None else f"{value:.4f}"
 
 
 def _protocol_of(score: TaskScore) -> str:

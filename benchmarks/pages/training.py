@@ -8,9 +8,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.pages.twin_page import TwinPage
-from benchmarks.results.run_folder import STAGES, Json, RunFolder
+from benchmarks.pages.markdown import markdown_text, short
+from benchmarks.results.run_folder import STAGES, Json, RunFolder, has_stages
 from electrify.config.load import toml_value
+from electrify.page.page import Page
 from electrify.stage.plan import READ_OPTIONS
 from electrify.stage.remote import address_of
 from electrify.system.progress import duration
@@ -83,7 +84,7 @@ _LANGUAGE_COLUMNS = {
 }
 
 
-def missing(document: TwinPage, run: RunFolder, stage: str, what: str) -> bool:
+def missing(document: Page, run: RunFolder, stage: str, what: str) -> bool:
     """Say that a stage is not there, or only in part; True if there is nothing to show."""
     if stage in run.unfinished:
         document.paragraph(
@@ -104,6 +105,53 @@ def words(key: str) -> str:
 # Pretraining.
 
 
+def add_model(document: Page, run: RunFolder) -> None:
+    """What the network is and what its pretraining cost."""
+    if rows := _facts(run):
+        document.table(["", "value"], rows)
+    else:
+        document.paragraph("Not pretrained yet. Run: electrify pretrain CONFIG")
+
+
+def _facts(run: RunFolder) -> list[tuple[str, object]]:
+    """What the model is, in rows of a name and a value."""
+    options, summary = run.config("pretrain"), run.summary
+    rows: list[tuple[str, object]] = []
+    if options:
+        generator = options["generator_hidden_fraction"]
+        learned = not summary or summary["parameters"]["generator"] > 0
+        rows += [
+            ("size", options["size"]),
+            (
+                "discriminator",
+                f"{options['num_hidden_layers']} layers, hidden {options['hidden_size']}, "
+                f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}",
+            ),
+            ("objective", options["objective"]),
+            *([("generator", f"{generator:.3g} of the discriminator's width")] if learned else []),
+            ("sequence length", options["sequence_length"]),
+        ]
+    if summary:
+        count = summary["parameters"]
+        steps, tokens = summary["num_steps"], summary["tokens"]
+        rows += [
+            ("vocabulary", summary.get("vocab_size")),
+            ("parameters of the discriminator", count["discriminator"]),
+            *([("parameters of the generator", count["generator"])] if count["generator"] else []),
+            ("parameters trained, shared ones once", count["trained"]),
+            ("pretraining steps", steps),
+            ("tokens seen", tokens),
+            ("training FLOPs in matrix products", short(summary.get("flops_matmul"))),
+            ("training FLOPs, the paper's count", f"{summary['flops_paper']:.3g}"),
+            ("training FLOPs, 6 × parameters × tokens", f"{summary['flops_6nd']:.3g}"),
+            ("pretraining time", duration(summary["seconds"])),
+            ("tokens per second", round(summary["tokens_per_second"])),
+            ("device", summary["device"]),
+            ("peak memory (MB)", run.manifests.get("pretrain", {}).get("peak_memory_mb")),
+        ]
+    return [(name, value) for name, value in rows if value is not None]
+
+
 def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
     """(step or tokens, value) of one metric, or of its share of one language; undefined values are
     left out."""
@@ -120,7 +168,7 @@ def final_valid(run: RunFolder) -> Json:
     return next((record for record in reversed(run.metrics) if record["kind"] == "valid"), {})
 
 
-def add_pretraining(document: TwinPage, run: RunFolder) -> None:
+def add_pretraining(document: Page, run: RunFolder) -> None:
     """Final figures, alarms and curves, for any objective."""
     if missing(document, run, "pretrain", "Pretraining"):
         return
@@ -154,7 +202,7 @@ def add_pretraining(document: TwinPage, run: RunFolder) -> None:
     _add_languages(document, run)
 
 
-def _add_final(document: TwinPage, valid: Json) -> None:
+def _add_final(document: Page, valid: Json) -> None:
     """The last validation's figures."""
     if not valid:
         document.paragraph("No validation was reached yet.")
@@ -166,8 +214,20 @@ def _add_final(document: TwinPage, valid: Json) -> None:
     document.table(["metric", "value", "meaning"], rows, f"Held-out text at step {valid['step']:,}")
 
 
-def _add_alarms(document: TwinPage, run: RunFolder) -> None:
-    """Alarms in the order they were raised, with the step at which each ended."""
+def open_alarms(run: RunFolder) -> list[str]:
+    """The texts of the alarms that were not over at the end."""
+    return [str(alarm["what it means"]) for alarm in _alarms(run) if alarm["to step"] is None]
+
+
+def _add_alarms(document: Page, run: RunFolder) -> None:
+    alarms = _alarms(run)
+    if not alarms:
+        document.paragraph("No alarm was raised.")
+    document.records(alarms, "Alarms")
+
+
+def _alarms(run: RunFolder) -> list[dict[str, object]]:
+    """In the order they were raised, with the step at which each ended."""
     alarms: list[dict[str, object]] = []
     for record in run.metrics:
         if record["kind"] != "alarm":
@@ -179,12 +239,10 @@ def _add_alarms(document: TwinPage, run: RunFolder) -> None:
         for alarm in alarms:
             if record["state"] == "over" and alarm["alarm"] == name and alarm["to step"] is None:
                 alarm["to step"] = step
-    if not alarms:
-        document.paragraph("No alarm was raised.")
-    document.records(alarms, "Alarms")
+    return alarms
 
 
-def _add_languages(document: TwinPage, run: RunFolder) -> None:
+def _add_languages(document: Page, run: RunFolder) -> None:
     """Held-out figures of each language, where there are several."""
     final = final_valid(run).get("languages", {})
     if final:
@@ -217,7 +275,7 @@ def _equal(a: float | None, b: float | None) -> bool:
 
 
 def _add_plot(
-    document: TwinPage, title: str, curves: Mapping[str, Points], label: str, log_y: bool = False
+    document: Page, title: str, curves: Mapping[str, Points], label: str, log_y: bool = False
 ) -> bool:
     """A plot over the steps, or nothing where no curve has a point."""
     found = {name: points for name, points in curves.items() if points}
@@ -229,7 +287,7 @@ def _add_plot(
 # The text. Both stages have a report of their own, with samples and plots.
 
 
-def add_corpus(document: TwinPage, run: RunFolder) -> None:
+def add_corpus(document: Page, run: RunFolder) -> None:
     """Documents and characters in and kept, by language and by source, and why texts went."""
     if missing(document, run, "clean", "The corpus"):
         return
@@ -272,7 +330,7 @@ def _kept(counts: Json) -> tuple[object, ...]:
     return (*map(counts.get, _KEPT), share)
 
 
-def add_vocabulary(document: TwinPage, run: RunFolder) -> None:
+def add_vocabulary(document: Page, run: RunFolder) -> None:
     """Its size; fertility and unknown words by language."""
     if missing(document, run, "vocab", "The vocabulary"):
         return
@@ -292,25 +350,37 @@ def add_vocabulary(document: TwinPage, run: RunFolder) -> None:
 # The export and the stages.
 
 
-def add_example(document: TwinPage, run: RunFolder) -> None:
+_EXAMPLE = (
+    "Probability that a token was replaced, as the discriminator sees it (framed or bold: it was)"
+)
+
+
+def add_example(document: Page, run: RunFolder) -> None:
     """One sentence with replaced words, and what the discriminator makes of each token."""
-    if missing(document, run, "export", "An example of the discriminator at work"):
+    if has_stages(run) and missing(document, run, "export", "An example of replaced words"):
         return
-    if not run.example:
-        document.paragraph(
-            "The export holds no example.json: nothing is exported yet, or the objective gives no "
-            "probability of a token being replaced."
+    if run.example:
+        document.tokens(
+            f"{_EXAMPLE}; the sentence was: {run.example['sentence']}",
+            [(t["token"], float(t["probability"]), t["replaced"]) for t in run.example["tokens"]],
         )
-        return
-    document.paragraph(f"The sentence: {run.example['sentence']}")
-    document.paragraph(f"With a word replaced: {run.example['corrupted']}")
-    document.tokens(
-        "Probability that a token was replaced, as the discriminator sees it (framed: it was)",
-        [(t["token"], float(t["probability"]), t["replaced"]) for t in run.example["tokens"]],
+
+
+def example_lines(run: RunFolder) -> list[str]:
+    """The same in Markdown, a block each; replaced tokens are bold."""
+    if not run.example:
+        return []
+    tokens = (
+        f"**{markdown_text(t['token'])}** ({t['probability']:.2f})"
+        if t["replaced"]
+        else f"{markdown_text(t['token'])} ({t['probability']:.2f})"
+        for t in run.example["tokens"]
     )
+    sentence = markdown_text(f"{_EXAMPLE}; the sentence was: {run.example['sentence']}")
+    return [sentence, " · ".join(tokens)]
 
 
-def add_stages(document: TwinPage, run: RunFolder) -> None:
+def add_stages(document: Page, run: RunFolder) -> None:
     """Time and memory of each stage, what it ran on, and how to run it again."""
     rows = [
         {

@@ -25,7 +25,7 @@ JOBS = "jobs.json"  # beside it: keys of the records that the last command asked
 RANDOM_WEIGHTS = "random weights"
 BAG_OF_WORDS = "TF-IDF + logistic regression"
 # what scores stand beside, in every table: variants other than "pretrained", and their columns
-FLOORS = {"random-init": "untrained", "bag-of-words": "bag of words"}
+FLOORS = {"random-init": "untrained", "bag-of-words": "TF-IDF"}
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
@@ -187,6 +187,11 @@ def largest_part(results: Iterable[Result]) -> list[Result]:
     for result in records:
         largest[result.task] = max(largest.get(result.task, 0.0), result.train_fraction)
     return [result for result in records if result.train_fraction == largest[result.task]]
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """A score as people quote it: 0.85694 is '85.69'; None is a dash."""
+    return "–" if value is None else f"{100 * value:.{digits}f}"
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ class RunFolder:
         return config
 
 
+def has_stages(run: RunFolder) -> bool:
+    """Whether there is any stage of a run, and not scores alone (`evaluate --model`)."""
+    return bool((STAGES.keys() - {"evaluate"}) & {*run.manifests, *run.unfinished})
+
+
 def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.results import BAG_OF_WORDS, FLOORS, differing
+from benchmarks.results.results import BAG_OF_WORDS, FLOORS, differing, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import Estimate, difference, p_text
@@ -141,19 +141,19 @@ def verdict_sentence(against: Against) -> str:
         return f"{found.outcome}{links.get(found.outcome, '')}{why}."
     estimate, p = found.difference, p_text(found.p_corrected) or ""
     sure = (
-        f"(95 % interval {estimate.low:.4f} to {estimate.high:.4f}, "
+        f"(95 % interval {percent(estimate.low)} to {percent(estimate.high)}, "
         f"p {p if p.startswith('<') else f'= {p}'}, corrected for all comparisons)"
     )
     if found.outcome == "cannot tell apart":
         if abs(estimate.value) < 5e-5:
-            return f"cannot tell apart from {other}: the means are equal to four digits."
+            return f"cannot tell apart from {other}: the means are equal to two digits."
         return (
             f"cannot tell apart from {other}: other {estimate.over} alone may make as large a "
-            f"difference as {estimate.value:+.4f} {sure}."
+            f"difference as {100 * estimate.value:+.2f} {sure}."
         )
     return (
-        f"{found.outcome} than {other}, by {abs(estimate.value):.4f}: other {estimate.over} alone "
-        f"would hardly make as large a difference {sure}."
+        f"{found.outcome} than {other}, by {percent(abs(estimate.value))}: other {estimate.over} "
+        f"alone would hardly make as large a difference {sure}."
     )
 
 

@@ -14,7 +14,14 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
 )
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import FLOORS, Result, Summary, differing, summarize
+from benchmarks.results.results import (
+    FLOORS,
+    Result,
+    Summary,
+    differing,
+    percent,
+    summarize,
+)
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.registry import TASKS
@@ -46,12 +53,12 @@ class Sample:
         bounds = score_bounds(self.metric) if self.metric in _HEADLINES else (-math.inf, math.inf)
         return estimate(self.values, self.draws, bounds)
 
-    def text(self) -> str:
-        """'0.8123 ± 0.0045', the value alone of one seed, a dash of none."""
+    def text(self, digits: int = 2) -> str:
+        """'81.23 ± 0.45' in percent, the value alone of one seed, a dash of none."""
         if not self.values:
             return "–"
-        spread = "" if self.summary.sd is None else f" ± {self.summary.sd:.4f}"
-        return f"{self.summary.mean:.4f}{spread}"
+        spread = "" if self.summary.sd is None else f" ± {percent(self.summary.sd, digits)}"
+        return f"{percent(self.summary.mean, digits)}{spread}"
 
 
 _HEADLINES = {task.headline for task in TASKS.values()}

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import score_lines
+from benchmarks.results.results import percent
 from benchmarks.tasks.task import Line, Task
 
 NUM_RESAMPLES = 2000
@@ -108,11 +109,11 @@ class Estimate:
         return (self.high - self.low) / 2
 
     def text(self) -> str:
-        """'0.8021 to 0.8189', a dash where there is no interval."""
+        """'80.21 to 81.89', in percent; a dash where there is no interval."""
         if math.isnan(self.low):
             return "–"
         note = f" ({self.over})" if self.over in ("examples", "seeds") else ""
-        return f"{self.low:.4f} to {self.high:.4f}{note}"
+        return f"{percent(self.low)} to {percent(self.high)}{note}"
 
 
 def score_bounds(metric: str) -> tuple[float, float]:

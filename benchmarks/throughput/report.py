@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.pages.twin_page import markdown_text, table_lines
+from benchmarks.pages.markdown import markdown_text, table_lines
 from electrify.system.machine import cpu_name, num_cores
 
 FORMAT_VERSION = 3

@@ -5,13 +5,14 @@ A page collects its parts; `page.html` is their markup, and escapes every text.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -19,6 +20,7 @@ from markupsafe import Markup
 from electrify.page.plots import (
     MARKER_SIGNS,
     bar_svg,
+    forest_svg,
     line_style,
     line_svg,
     scatter_svg,
@@ -74,6 +76,16 @@ def is_numeric(column: Sequence[object]) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Cell:
+    """A cell of `Page.rich_table`: a text, and smaller behind it another one."""
+
+    text: str
+    small: str = ""
+    is_bold: bool = False
+    tone: Literal["", "good", "bad"] = ""
+
+
 class Page:
     """A page built from top to bottom; the same calls make the same bytes."""
 
@@ -93,6 +105,36 @@ class Page:
     def paragraph(self, text: str) -> None:
         """Plain text."""
         self._add("paragraph", text=text)
+
+    def verdict(self, text: str) -> None:
+        """The result in a sentence, in larger letters."""
+        self._add("verdict", text=text)
+
+    def key_figures(self, items: Sequence[tuple[str, str]]) -> None:
+        """(figure, what it is) pairs, side by side in large letters."""
+        self._add("figures", pairs=items)
+
+    def rich_table(
+        self,
+        headers: Sequence[tuple[str, str]],
+        rows: Sequence[tuple[str, Sequence[Cell]]],
+        grey: Collection[str] = (),
+        caption: str = "",
+    ) -> None:
+        """Cells with a small second text, bold, or coloured by `tone`; the first column has names.
+
+        `headers` are (title, small text), the first one of the names; the rows that `grey` names
+        are soft. `ValueError` for a row with more or fewer cells than there are headers.
+        """
+        for name, cells in rows:
+            if len(cells) + 1 != len(headers):
+                raise ValueError(f"{name}: {len(cells)} cells under {len(headers) - 1} headers")
+        self._add("rich", head=headers, rows=rows, grey=grey, caption=caption)
+
+    def records(self, rows: Sequence[Mapping[str, object]], caption: str = "") -> None:
+        """A table of cells by their header, the same in every row; of no rows none."""
+        if rows:
+            self.table(list(rows[0]), [list(row.values()) for row in rows], caption)
 
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
@@ -154,9 +196,12 @@ class Page:
         self._add("code", title=title, text=text, is_open=is_open)
 
     @contextmanager
-    def fold(self, title: str) -> Iterator[None]:
-        """What is added within folds away under the title; it is printed if it stands open."""
-        self._add("fold", title=title)
+    def fold(self, title: str, is_section: bool = False) -> Iterator[None]:
+        """What is added within folds away under the title; it is printed if it stands open.
+
+        The title of a section is as large as a heading.
+        """
+        self._add("fold", title=title, is_section=is_section)
         yield
         self._add("end of fold")
 
@@ -238,6 +283,25 @@ class Page:
         shown = [printable(label) for label in labels]
         svg = bar_svg(shown, clean, printable(y_label), spread, self._prefix())
         keys = _line_keys(series if len(series) > 1 else ())
+        self._add("plot", title=title, svg=svg, keys=keys)
+
+    def forest_plot(
+        self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str
+    ) -> None:
+        """A mark with its interval for each series of each row, about a line at 0.
+
+        `rows` are by label; each has (value, low, high) by series. An interval that is not finite
+        is left out, and so is a value.
+        """
+        names = list(dict.fromkeys(name for row in rows.values() for name in row))
+        if not any(math.isfinite(mark[0]) for row in rows.values() for mark in row.values()):
+            return self.paragraph(f"{title}: nothing to plot.")
+        clean = {
+            printable(label): {printable(name): mark for name, mark in row.items()}
+            for label, row in rows.items()
+        }
+        svg = forest_svg(clean, list(map(printable, names)), printable(x_label), self._prefix())
+        keys = _point_keys(names, ()) if len(names) > 1 else []
         self._add("plot", title=title, svg=svg, keys=keys)
 
     def text(self) -> str:

@@ -270,6 +270,45 @@ def scatter_svg(
         return svg_text(figure, prefix, f"{y_label} against {x_label}: {', '.join(points_text)}")
 
 
+def forest_svg(
+    rows: Mapping[str, Mapping[str, tuple[float, float, float]]],
+    series: Sequence[str],
+    x_label: str,
+    prefix: str,
+) -> str:
+    """Marks at (value, low, high) of each row's series, about a line at 0. `prefix` of ids."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    labels = [shorten(label, _MAX_LABEL_COLUMNS) for label in rows]
+    left = 14 + max(map(num_columns, labels)) * 0.55 * FONT
+    height = 50.0 + len(labels) * (10.0 + 9.0 * len(series))
+    with new_figure(height, left=left, bottom=36, top=8) as (figure, axes):
+        axes.axvline(0, color=INK, linewidth=0.8)
+        for index, name in enumerate(series):
+            for place, row in enumerate(rows.values()):
+                if name not in row or not math.isfinite(row[name][0]):
+                    continue
+                value, low, high = row[name]
+                at = place + (index - (len(series) - 1) / 2) * 0.8 / len(series)
+                color = PALETTE[index % len(PALETTE)]
+                if math.isfinite(low) and math.isfinite(high):
+                    axes.plot([low, high], [at, at], color=color)
+                axes.plot([value], [at], color=color, marker=MARKERS[index % len(MARKERS)])
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.yaxis.set_ticks(range(len(labels)), labels)
+        axes.yaxis.set_tick_params(length=0)
+        axes.yaxis.grid(False)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=_TICK_STEPS))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+        axes.set_xlabel(x_label)
+        marks = [
+            f"{label}, {name}: {tick_text(row[name][0])}"
+            for label, row in rows.items()
+            for name in row
+        ]
+        return svg_text(figure, prefix, f"{x_label}: {'; '.join(marks)}")
+
+
 def bar_svg(
     labels: Sequence[str],
     series: Mapping[str, Sequence[float]],

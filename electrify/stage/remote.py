@@ -38,7 +38,7 @@ from electrify.system.progress import Progress, duration, is_main_process, log, 
 
 WORK_DIR = "ELECTRIFY_WORK_DIR"  # environment variable: local folders of such runs go there
 FETCHED = ".fetched"  # ends names of what is not whole yet
-REPORTS = ("report.html", "report.md", "report.json")
+REPORTS = ("report.html", "report.md")
 PARTIAL_SECONDS = 30.0  # between two copies of an unfinished evaluation
 # in the local folder: the address, a name of this folder, and the digests of stages that were the
 # same here and there when they were last compared

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,47 @@ def t_half_width(values: Sequence[float]) -> float:
     """Half the width of the 95 % interval of Student's t around the mean."""
     _, high = stats.t.interval(0.95, len(values) - 1, 0.0, stats.sem(values))
     return float(high)
+
+
+class _PageText(HTMLParser):
+    """The text of a page, a line each; a row of a table is '| cell | cell |'."""
+
+    _LINES = ("p", "h1", "h2", "h3", "h4", "summary", "pre", "dt", "dd", "caption", "figcaption")
+    _SILENT = ("style", "svg", "title")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._cells: list[str] = []
+        self._text = ""
+        self._silent = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._silent += tag in self._SILENT
+        if tag in (*self._LINES, "td", "th", "tr"):
+            self._text = ""
+        if tag == "tr":
+            self._cells = []
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in self._SILENT
+        text = " ".join(self._text.split())
+        if tag in ("td", "th"):
+            self._cells.append(text)
+        elif tag == "tr":
+            self.lines.append(f"| {' | '.join(self._cells)} |")
+        elif tag in self._LINES:
+            self.lines.append(text)
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self._text += data
+
+
+def text_of(page: str) -> str:
+    """The text of an HTML page, line by line, without plots."""
+    return "\n".join(_PageText(page).lines)
 
 
 def words_of(text: str) -> list[str]:

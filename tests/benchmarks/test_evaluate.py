@@ -356,7 +356,7 @@ def test_an_encoder_from_elsewhere_needs_no_config(
     assert Counter(record.model for record in records) == {"pretrained": 3, "bag-of-words": 3}
     assert main(["report", str(run)]) == 0
     page = (run / "report.md").read_text(encoding="utf-8")
-    assert f"{run.name}: scores of encoders that were made elsewhere" in page
+    assert f"{run.name}: klue-ynat " in page
     assert "klue-ynat" in page
     more = ["--set", "evaluate.seeds=[2, 3]", "--set", "evaluate.random_init_control=true"]
     assert main([*words, *more]) == 0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from benchmarks.pages.markdown import markdown_text, table_lines
 from benchmarks.pages.training import config_toml
-from benchmarks.pages.twin_page import TwinPage
 from benchmarks.report import report
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import read_run
@@ -33,7 +33,7 @@ from electrify.stage.plan import (
     vocab_stage,
 )
 from electrify.stage.run import run_stage
-from tests.benchmarks.conftest import make_result, put_predictions, t_half_width
+from tests.benchmarks.conftest import make_result, put_predictions, t_half_width, text_of
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
 KEPT = ("language", "source", "documents_in", "documents_kept", "characters_in", "characters_kept")
@@ -198,10 +198,19 @@ def run(finished, tmp_path):
     return shutil.copytree(finished, tmp_path / "ko-demo")
 
 
-def cells(markdown: str, first: str) -> list[str]:
+def cells(text: str, first: str) -> list[str]:
     """The cells of the table row whose first cell is `first`."""
-    line = next(line for line in markdown.splitlines() if line.startswith(f"| {first} |"))
+    line = next(line for line in text.splitlines() if line.startswith(f"| {first} |"))
     return line.strip("| ").split(" | ")
+
+
+def shown(run: Path) -> str:
+    """The text of the report's page."""
+    return text_of((run / "report.html").read_text(encoding="utf-8"))
+
+
+def percents(values: tuple[float, ...]) -> str:
+    return f"{100 * statistics.mean(values):.2f} ± {100 * statistics.stdev(values):.2f}"
 
 
 def add_predictions(run: Path) -> None:
@@ -222,32 +231,36 @@ def add_predictions(run: Path) -> None:
 
 
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
-    html_path = report([run], None)
-    assert html_path == run / "report.html"
-    mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
-    text, control = f"{mean:.4f} ± {sd:.4f}", statistics.mean(UNTRAINED)
-    assert text in html_path.read_text(encoding="utf-8")
-    markdown = (run / "report.md").read_text(encoding="utf-8")
-    row = cells(markdown, "klue-ynat")
-    assert row[2] == text
+    assert report([run], None) == run / "report.html"
+    page, short = shown(run), (run / "report.md").read_text(encoding="utf-8")
+    mean, control = statistics.mean(PRETRAINED), statistics.mean(UNTRAINED)
+    row = cells(page, "klue-ynat | macro f1 | export/discriminator")
+    assert row[3] == percents(PRETRAINED)
+    assert row[5] == "3"
     half = t_half_width(PRETRAINED)
-    low, high = (float(side) for side in row[3].removesuffix(" (seeds)").split(" to "))
-    assert (low, high) == pytest.approx((mean - half, mean + half), abs=2e-4)
-    assert row[6:] == ["3", "dev", "140", "560", "5.0 %"]
-    gain = cells(markdown[markdown.index("Difference to: untrained") :], "klue-ynat")
-    assert gain[2] == "untrained"
-    assert float(gain[3]) == pytest.approx(mean - control, abs=1e-4)
+    low, high = (float(side) for side in row[4].removesuffix(" (seeds)").split(" to "))
+    assert (low, high) == pytest.approx((100 * (mean - half), 100 * (mean + half)), abs=0.02)
+    gain = cells(page, "klue-ynat | untrained")
+    assert float(gain[2]) == pytest.approx(100 * (mean - control), abs=0.01)
+    low, high = (float(side) for side in gain[3].removesuffix(" (seeds)").split(" to "))
+    assert low < 100 * (mean - control) < high
     assert gain[-1] == "better"
-    assert "Comparisons: 1, of which 1 better." in markdown
-    low, high = (float(side) for side in gain[4].removesuffix(" (seeds)").split(" to "))
-    assert low < mean - control < high
-    assert "Beware: 1 of 3" in markdown
-    assert cells(markdown, "klue-ynat | random weights | 2")[-1] == "all 140 predictions are '정치'"
-    assert cells(markdown, "klue-ynat | random weights | 1")[-1] == "–"
+    assert "klue-ynat | dev | 140 | 560 | 5.0 %" in page
+    assert "Degenerate fine-tunings: klue-ynat, 1 of 3 runs of random weights degenerate" in page
+    seeds = [cells(page, f"klue-ynat | random weights | {seed}") for seed in (1, 2)]
+    assert [row[-1] for row in seeds] == ["–", "all 140 predictions are '정치'"]
+    # the first screen, and its short form
+    verdict = f"ko-demo: klue-ynat {100 * mean:.1f} ± 0.6. Better than untrained on 1 of 1."
+    for text in (page, short):
+        assert verdict in text
+        assert cells(text, "ko-demo") == ["ko-demo", f"{100 * mean:.1f} ± 0.6"]
+        assert cells(text, "untrained") == ["untrained", f"{100 * control:.1f} ± 1.7"]
+        assert "| mBERT-base | 81.5† |" in text  # its split is not stated
+    assert len(short.splitlines()) <= 80
 
 
 def test_the_same_folder_gives_the_same_report(run):
-    names = ("report.html", "report.md", "report.json")
+    names = ("report.html", "report.md")
     report([run], None)
     first = [(run / name).read_bytes() for name in names]
     report([run], run.parent / "new" / "folder")
@@ -260,15 +273,15 @@ def test_the_same_folder_gives_the_same_report(run):
 def test_every_part_of_the_run_is_told(run, with_plots):
     report([run], None)
     page = (run / "report.html").read_text(encoding="utf-8")
-    markdown = (run / "report.md").read_text(encoding="utf-8")
+    markdown = text_of(page)
     for text in ("1,234,567", "2.46e+12", "0.91", "Held-out text at step 600", "1.93", "0.0005"):
-        assert text in page, text
         assert text in markdown, text
+    assert "614.4k tokens seen" in (run / "report.md").read_text(encoding="utf-8")
     assert cells(markdown, "too short") == ["too short", "ko", "70"]
     assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]
-    corpus = markdown[markdown.index("## Corpus") :]
+    corpus = markdown[markdown.index("\nCorpus\n") :]
     assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
-    assert page.count("<svg") == 7  # scores, 6 of pretraining
+    assert page.count("<svg") == 7  # differences, 6 of pretraining
     assert "오늘 서울에는 &lt;비&gt;가 내렸다" in page
     assert "<비>" not in page
     # what the discriminator would score without looking: 1 - replaced_fraction
@@ -282,7 +295,7 @@ def test_every_part_of_the_run_is_told(run, with_plots):
 def test_a_missing_stage_is_a_sentence(tmp_path, last):
     run = make_run(tmp_path / "part", last)
     report([run], None)
-    markdown = (run / "report.md").read_text(encoding="utf-8")
+    markdown = shown(run)
     order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
     done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
     for verb in ("clean", "train-vocab", "pretrain", "export", "evaluate"):
@@ -302,13 +315,11 @@ def test_unfinished_stages_show_what_is_there(tmp_path):
     torn = metrics_lines(200) + '{"kind": "tra'
     (run / "pretrain.partial" / "metrics.jsonl").write_text(torn, encoding="utf-8")
     report([run], None)
-    markdown = (run / "report.md").read_text(encoding="utf-8")
+    markdown = shown(run)
     assert "pretrain is not finished; figures are those so far" in markdown
     assert "evaluate is not finished" in markdown
     assert "Held-out text at step 200" in markdown
-    assert cells(markdown, "klue-ynat")[2] == (
-        f"{statistics.mean(PRETRAINED[:2]):.4f} ± {statistics.stdev(PRETRAINED[:2]):.4f}"
-    )
+    assert cells(markdown, "klue-ynat | macro f1")[3] == percents(PRETRAINED[:2])
 
 
 def test_an_undefined_score_is_nan_and_never_zero(run):
@@ -316,11 +327,11 @@ def test_an_undefined_score_is_nan_and_never_zero(run):
     rows[1]["value"] = None
     put_results(run, "".join(json.dumps(r) + "\n" for r in rows))
     report([run], None)
-    markdown = (run / "report.md").read_text(encoding="utf-8")
-    assert cells(markdown, "klue-ynat")[2:4] == ["nan ± nan", "–"]
+    markdown = shown(run)
+    row = cells(markdown, "klue-ynat | macro f1 | export/discriminator")
+    assert row[3:5] == ["nan ± nan", "–"]
     assert cells(markdown, "klue-ynat | export/discriminator | 1")[3] == "nan"
-    difference = cells(markdown[markdown.index("Difference to") :], "klue-ynat")
-    assert difference[-1] == "cannot tell apart: undefined scores"
+    assert cells(markdown, "klue-ynat | untrained")[-1] == "cannot tell apart: undefined scores"
 
 
 def test_several_runs_stand_side_by_side(tmp_path):
@@ -330,30 +341,25 @@ def test_several_runs_stand_side_by_side(tmp_path):
     put_results(second, "".join(json.dumps(r) + "\n" for r in better))
     report([first, second, part], tmp_path / "compared")
     assert not (first / "report.html").exists()
-    markdown = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
-    tables = markdown[: markdown.index("## a\n\n### Model and scores")]
-    mean, sd = statistics.mean(PRETRAINED), statistics.stdev(PRETRAINED)
-    row = cells(tables, "klue-ynat")
-    assert row[2].startswith(f"{mean:.4f} ± {sd:.4f}, ")
-    assert row[3].startswith(f"{mean + 0.05:.4f} ± {sd:.4f}, ")
-    assert row[4] == "–"
+    page = shown(tmp_path / "compared")
+    mean = 100 * statistics.mean(PRETRAINED)
+    assert cells(page, "a") == ["a", f"{mean:.1f} ± 0.6"]
+    assert cells(page, "b") == ["b", f"{mean + 5:.1f} ± 0.6"]
+    assert "b: klue-ynat" in page
+    assert "Better than a on 1 of 1." in page
     # every seed gains as much, by which seeds are not paired
     low, high = welch([value + 0.05 for value in PRETRAINED], PRETRAINED)
-    gain = cells(tables[tables.index("Against a") :], "klue-ynat")
-    assert gain[2:4] == ["b", "0.05"]
+    short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    gain = cells(short, "klue-ynat")
+    assert gain[1:4] == ["b", "a", "+5.00"]
     assert [float(x) for x in gain[4].removesuffix(" (seeds)").split(" to ")] == pytest.approx(
-        [low, high], abs=2e-4
+        [100 * low, 100 * high], abs=0.02
     )
     assert gain[-1] == "better"
-    assert len(cells(tables, "generator loss")) == 4
-    numbers = json.loads((tmp_path / "compared" / "report.json").read_text(encoding="utf-8"))
-    assert [run["name"] for run in numbers["runs"]] == ["a", "b", "c"]
-    table = next(table for table in numbers["tables"] if table["headers"][0] == "task")
-    assert table["sections"] == ["Side by side"]
-    assert all(len(row) == len(table["headers"]) for row in table["rows"])
+    assert len(cells(page, "generator loss")) == 4
     report([first, second, part], tmp_path / "compared", baseline="b")
-    markdown = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
-    assert cells(markdown[markdown.index("Against b") :], "klue-ynat")[-1] == "worse"
+    short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    assert cells(short, "klue-ynat")[-1] == "worse"
     with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
         report([first, second], tmp_path / "compared", baseline="d")
 
@@ -365,8 +371,9 @@ def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> 
 def test_predictions_add_what_the_examples_say(run):
     add_predictions(run)
     report([run], None)
-    markdown = (run / "report.md").read_text(encoding="utf-8")
-    low, high = (float(side) for side in cells(markdown, "klue-ynat")[3].split(" to "))
+    markdown = shown(run)
+    row = cells(markdown, "klue-ynat | macro f1 | export/discriminator")
+    low, high = (float(side) / 100 for side in row[4].split(" to "))
     # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
     assert high - low > 2 * t_half_width(PRETRAINED)
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
@@ -410,13 +417,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
 
 def test_markdown_tables_are_well_formed():
     hostile = "a | b `c` <script>*x*_y_ [z](u) $m$ ~~ \\ \n\n| 가\x00"
-    document = TwinPage(hostile, hostile)
-    document.table(["n", hostile], [[1, hostile], [hostile, None]], hostile)
-    (table,) = re.findall(r"(?:^\|.*\n)+", document.markdown(), flags=re.MULTILINE)
-    for line in table.splitlines():
+    table = table_lines(["n", hostile], [[1, hostile], [hostile, None]])
+    for line in table:
         assert len(re.findall(r"(?<!\\)\|", line)) == 3, line
     # every sign that marks something up is escaped
-    assert not re.search(
-        r"(?<!\\)[`*_<>$~\[\]]",
-        document.markdown().replace("\\\\", "").replace("\n*", "").replace("*\n", ""),
-    )
+    written = "\n".join([*table, markdown_text(hostile)]).replace("\\\\", "")
+    assert not re.search(r"(?<!\\)[`*_<>$~\[\]]", written)

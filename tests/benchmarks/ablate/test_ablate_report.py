@@ -1,6 +1,5 @@
 """The page of a grid: every finished run counts, no other does, figures are those of the runs."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +8,8 @@ import pytest
 
 from benchmarks.ablate.grid import MEAN, UNTRAINED, load_grid, plan_runs
 from benchmarks.ablate.report import write_report
-from benchmarks.ablate.scores import GridScores, RunFigures
-from tests.benchmarks.conftest import make_result
+from benchmarks.ablate.scores import GridScores, RunFigures, judge
+from tests.benchmarks.conftest import make_result, text_of
 
 SCRATCH = Path("configs/scratch.toml").absolute()
 GRID = (
@@ -78,24 +77,27 @@ def test_columns_are_means_over_all_tasks_over_those_of_a_language_and_each_task
 
 def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_path):
     text = write_report(grid, plan_runs(grid, []), RUNS, tmp_path / "out")
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    record = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    page, short = text_of(html), (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "4 of 6 runs" in page
     assert "2 runs are not finished" in page
     assert "c, seed 0; c, seed 1." in page
     assert "One night." in page
     assert "<i>" not in html.split("<body")[1].replace("<i class", "")
-    outcomes = {claim["claim"]: claim["outcome"] for claim in record["claims"]}
-    assert outcomes == {"a > b|<i>": "holds", "a > c": "not run"}
-    assert "Of 2 claims 1 hold (a \\> b\\|\\<i\\>), 1 were not run." in page
-    (claim, _) = record["claims"]
-    assert claim["difference"] == pytest.approx(0.61 - 0.405)
+    assert "Of 2 claims 1 hold (a > b|<i>), 1 were not run." in page
+    (claim,) = (line for line in page.splitlines() if line.startswith("| a > b|<i> | Table 5 |"))
+    assert claim.endswith("| holds |")
+    assert "| +20.50 ± " in claim
+    assert "| a > c | Table 5 | all tasks | – | – | not run |" in page
+    assert "2 runs are not finished" in short
     assert "with 1 degrees of freedom" in page
-    assert len(record["tables"][-1]["rows"]) == 4
+    assert (
+        sum("| 1 | 10 | 640 |" in line or "| 0 | 10 | 640 |" in line for line in page.splitlines())
+        == 4
+    )
     rows = [line for line in text.splitlines() if line.startswith("| b")]
     half = GridScores(RUNS).fits[MEAN].difference("b|<i>", "a").half_width
-    assert f"{0.405 - 0.61:+.4f} ± {half:.4f}" in rows[0]
+    assert f"{100 * (0.405 - 0.61):+.2f} ± {100 * half:.2f}" in rows[0]
     assert "untrained" in text
 
 
@@ -104,9 +106,9 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     grid = grid.model_copy(update={"judged_by": (MEAN, "klue-ner", "no-rows")})
     write_report(grid, planned, RUNS, tmp_path / "out")
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    claims = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["claims"]
+    claims = judge(grid.claims, grid.judged_by, GridScores(RUNS))
     told, not_run = "cannot be told apart", "not run"  # alone, the first claim would hold
-    assert [(c["judged_by"], c["claim"], c["outcome"]) for c in claims] == [
+    assert [(c.column, c.claim.text, c.outcome) for c in claims] == [
         (MEAN, "a > b|<i>", told),
         (MEAN, "a > c", not_run),
         ("klue-ner", "a > b|<i>", told),
@@ -114,9 +116,10 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
         ("no-rows", "a > b|<i>", not_run),
         ("no-rows", "a > c", not_run),
     ]
-    assert claims[0]["p"] < 0.05
+    p = claims[0].difference.p
+    assert p < 0.05
     # of six, four of which have not been run: a grid under way is judged as the whole one
-    assert claims[0]["p_corrected"] == pytest.approx(6 * claims[0]["p"], rel=1e-6)
+    assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
     assert "Of 2 claims 1 cannot be told apart, 1 were not run." in page
 
 
@@ -153,7 +156,7 @@ def test_the_control_is_that_of_one_variant(grid, tmp_path):
     assert values == pytest.approx({0: 0.1, 1: 0.2})
     text = write_report(grid, plan_runs(grid, []), runs, tmp_path / "out")
     assert f"| {UNTRAINED} | 2 |" in text
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    page = text_of((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
     gain = GridScores(runs).control_fits["klue-ner"].difference("a", UNTRAINED)
-    (row,) = [line for line in page.splitlines() if line.startswith(f"| a \\> {UNTRAINED} |")]
-    assert row.split(" | ")[3] == f"{0.61 - 0.15:+.4f} ± {gain.half_width:.4f}"
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| a > {UNTRAINED} |")]
+    assert row.split(" | ")[3] == f"{100 * (0.61 - 0.15):+.2f} ± {100 * gain.half_width:.2f}"

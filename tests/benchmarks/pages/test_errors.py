@@ -16,7 +16,6 @@ from benchmarks.pages.errors import (
     groups_of,
     worst,
 )
-from benchmarks.pages.twin_page import TwinPage
 from benchmarks.report import report
 from benchmarks.results.results import append_result, read_results
 from benchmarks.results.run_folder import read_run
@@ -26,7 +25,8 @@ from benchmarks.tasks.klue import DP, NER, WOS, YNAT
 from benchmarks.tasks.korean import NAVER_NER
 from benchmarks.tasks.squad import SQUAD_1, SQUAD_2
 from benchmarks.tasks.task import mostly_wrong
-from tests.benchmarks.conftest import make_result, put_predictions
+from electrify.page.page import Page
+from tests.benchmarks.conftest import make_result, put_predictions, text_of
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -313,9 +313,6 @@ def test_hostile_examples_stay_text_in_every_form(tmp_path):
         assert read.tags[tag] == read.tags["/" + tag] > 0
     assert "<script>alert('가')</script> \"q\" \ufffddlrow\ufffd \ufffd |" in "".join(read.text)
     assert not any(character in page for character in "\u202e\u202c\x07")
-    markdown = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "<script" not in markdown.replace("\\<script", "")
-    assert not any(character in markdown for character in "\u202e\u202c\x07")
 
 
 def test_texts_are_quoted_only_where_asked_for(tmp_path):
@@ -327,10 +324,10 @@ def test_texts_are_quoted_only_where_asked_for(tmp_path):
         (None, True),
     ):
         report([run], tmp_path / "out", data_dir, with_texts)
-        written = [(tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md")]
-        quoted = data_dir is not None and with_texts
-        assert all(("secret 0 text" in text) == quoted for text in written)
-        assert all("dev-1" in text for text in written)  # the surest wrong row, by its id
+        page, short = ((tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md"))
+        assert ("secret 0 text" in page) == (data_dir is not None and with_texts)
+        assert "dev-1" in page  # the surest wrong row, by its id
+        assert "secret" not in short
 
 
 def test_data_that_changed_are_not_quoted(tmp_path):
@@ -365,9 +362,9 @@ def test_seeds_without_predictions_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"pretrained-2\.jsonl"):
         errors_of(read_run(run), None)
     paths[2].unlink()
-    document = TwinPage("t")
+    document = Page("t")
     add_errors(document, read_run(run))
-    assert "no predictions to look into" in document.markdown()
+    assert "no predictions to look into" in text_of(document.text())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from benchmarks.leakage.scores import scores_without
 from benchmarks.pages.leakage import leakage_rows
 from benchmarks.report import report
 from benchmarks.results.predictions import score_lines
-from benchmarks.results.results import RESULTS, append_result
+from benchmarks.results.results import RESULTS, append_result, percent
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.klue import YNAT
 from electrify.stage.folder import Stage, write_json, write_text
@@ -29,7 +29,7 @@ from electrify.stage.leakage_report import (
     touched_path,
 )
 from electrify.stage.run import run_stage
-from tests.benchmarks.conftest import make_result, put_predictions
+from tests.benchmarks.conftest import make_result, put_predictions, text_of
 
 NUM_ROWS = 60
 TOUCHED = {f"dev-{number}" for number in range(0, NUM_ROWS, 5)}
@@ -180,10 +180,10 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     assert "<script>alert" not in page
     assert "<b>web" not in page
     assert "&lt;script&gt;alert" in page
-    markdown = (run / "report.md").read_text(encoding="utf-8")
-    assert "<script>" not in markdown
+    markdown = text_of(page)
     assert "1,234 documents" in markdown
-    row = next(line for line in markdown.splitlines() if line.startswith("| klue-ynat | dev |"))
+    start = "| klue-ynat | dev | 60 | 12 |"
+    row = next(line for line in markdown.splitlines() if line.startswith(start))
     assert row.split(" | ")[2:8] == ["60", "12", "20", "12", "0.4", "2"]
     assert "12 of 60 rows are touched" in markdown
     assert "for want of data: klue-nli" in markdown
@@ -191,13 +191,15 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     surely = scores_without(read_run(run))[0][0].surely
     (row,) = leakage_rows(read_run(run))
     assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
-    assert row["without the touched ones"] == f"{surely.value:.4f}"
+    assert row["without the touched ones"] == percent(surely.value)
 
 
 def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
     _write_evaluation(tmp_path)
     report([tmp_path])
-    assert "electrify leakage CONFIG" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "electrify leakage CONFIG" in text_of(
+        (tmp_path / "report.html").read_text(encoding="utf-8")
+    )
     assert leakage_rows(read_run(tmp_path)) == []
 
 
@@ -206,7 +208,9 @@ def test_where_nothing_was_found_scores_are_the_same(tmp_path):
     _write_leakage(tmp_path, set(), set())
     assert scores_without(read_run(tmp_path)) == ((), ())
     report([tmp_path])
-    assert "scores without touched rows are the same" in (tmp_path / "report.md").read_text("utf-8")
+    assert "scores without touched rows are the same" in text_of(
+        (tmp_path / "report.html").read_text("utf-8")
+    )
     (row,) = leakage_rows(read_run(tmp_path))
     assert row["without the touched ones"] == "the same"
 
@@ -218,7 +222,7 @@ def test_scores_of_other_data_are_left_alone(tmp_path):
     assert scores == ()
     assert notes == ("klue-ynat: scored on other data than were looked for",)
     report([tmp_path])
-    assert "None of the scores is of rows" in (tmp_path / "report.md").read_text("utf-8")
+    assert "None of the scores is of rows" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_damaged_report_is_named(run):

@@ -167,8 +167,8 @@ def test_records_of_two_protocols_make_no_mean():
 @pytest.mark.parametrize(
     ("num_right", "start"),
     [
-        (150, "better than the same network with random weights, by 0.2450: other examples and "),
-        (50, "worse than the same network with random weights, by 0.2550: other examples and "),
+        (150, "better than the same network with random weights, by 24.50: other examples and "),
+        (50, "worse than the same network with random weights, by 25.50: other examples and "),
         (102, "cannot tell apart from the same network with random weights: other examples and "),
         (101, "cannot tell apart from the same network with random weights: the means are equal"),
     ],
@@ -183,10 +183,10 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     [against] = within(read_run(folder), Baseline())
     assert verdict == verdict_sentence(against)
     found = against.comparison.difference
-    interval = f"95 % interval {found.low:.4f} to {found.high:.4f}"
+    interval = f"95 % interval {100 * found.low:.2f} to {100 * found.high:.2f}"
     assert (interval in verdict) == (num_right != 101)
     assert [line.split()[2:4] for line in table[1:]] == [
-        ["drawn-at-random", f"{num_right / NUM_EXAMPLES + 0.005:.4f}"],
+        ["drawn-at-random", f"{100 * num_right / NUM_EXAMPLES + 0.5:.2f}"],
         ["random", "weights"],
     ]
     assert "pretrained" not in "".join(table)
