@@ -216,7 +216,7 @@ def _spread(scores: GridScores, column: str) -> str:
     if fit is None or math.isnan(fit.sd):
         return f"{column}: too few runs to say how much seeds vary."
     return (
-        f"{column}: what is left of the seeds has a standard deviation of {percent(fit.sd)} points, "
+        f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, "
         f"with {fit.degrees} degrees of freedom."
     )
 
