@@ -110,6 +110,11 @@ def _leakage(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
 
 
+def _validate(verb: argparse.ArgumentParser) -> None:
+    _config(verb)
+    verb.add_argument("--keys", action="store_true", help="print every key with its value, too")
+
+
 def _report(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "runs", nargs="+", help="run folders (out/NAME), addresses (gs://...) or their configs"
@@ -152,7 +157,10 @@ VERBS = {
     "pretrain": Verb("token shards to checkpoints", f"{_DEMO} --set pretrain.keep_every_steps=200"),
     "export": Verb("the last checkpoint to transformers folders", _DEMO),
     "validate": Verb(
-        "check a config; print it resolved, with its cost", _DEMO, has_overwrite=False
+        "check a config, its files and the disk; print its cost",
+        _DEMO,
+        _validate,
+        has_overwrite=False,
     ),
     "ablate": Verb(
         "a grid of runs at equal FLOPs, one report",

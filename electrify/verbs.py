@@ -254,17 +254,20 @@ def ablate(parsed: Namespace) -> None:
 
 
 def validate(parsed: Namespace) -> None:
-    """A config resolved, with its cost; `ValueError` for inputs that are not there."""
+    """What a config asks for and its cost; `ValueError` for inputs that are not there."""
     config = load_config(parsed.config, parsed.set)
     from model.watch.flops import estimate
 
+    _preflight(config, "validate")
     precisions = [
         describe_precision(f"{name}.precision", section.precision)
         for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
         if section.device in ("auto", "cpu")
     ]
-    print("\n".join([*describe_config(config), "", *estimate(config), *precisions]))
-    _preflight(config, "validate")
+    lines = [f"{parsed.config} can be run: electrify run {parsed.config}", *estimate(config)]
+    lines += [f"output: {config.output_dir}", *precisions]
+    lines += ["", *describe_config(config)] if parsed.keys else ["all keys: --keys"]
+    print("\n".join(lines))
 
 
 def ls(parsed: Namespace) -> None:

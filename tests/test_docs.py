@@ -94,8 +94,9 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str]):
     # the reader's own text and the benchmark's files are not here
     sources = 'clean.sources=[{kind="text",language="en",path="pipeline/sample/en.txt"}]'
     options = ["--set", sources, "--set", "evaluate.suites=[]"]
-    assert main(["validate", "configs/ko-small.toml", *options]) == 0
+    assert main(["validate", "configs/ko-small.toml", "--keys", *options]) == 0
     printed = capsys.readouterr().out
+    assert "configs/ko-small.toml can be run" in printed
     assert "pretrain.hidden_size = 256" in printed
     assert "masked positions: 19 of 128" in printed
 
