@@ -42,48 +42,51 @@ _COMPARED = (
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
-    page = Page(title, f"{report['vocab_size']} WordPiece pieces")
-    page.heading("Languages")
-    rows = [
-        [lang, *(of[name] for name in _WORD_COLUMNS)] for lang, of in report["languages"].items()
-    ]
-    page.table(["language", *_WORD_COLUMNS], rows, "Weighted by count; marks alone are no words.")
+    page = Page(title, "What the pieces of the vocabulary are, and how long words become")
+    languages = report["languages"]
+    fertility = ", ".join(
+        f"{of['pieces_per_word']:.2f} in {lang}" for lang, of in languages.items()
+    )
+    page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
+    rows = [[lang, *(of[name] for name in _WORD_COLUMNS)] for lang, of in languages.items()]
+    headers = ["language", *(name.replace("_", " ") for name in _WORD_COLUMNS)]
+    page.table(headers, rows, "Weighted by count; marks alone are no words.")
+    scripts = report["scripts"]
+    page.bar_plot("Pieces by script", list(scripts), {"pieces": list(scripts.values())}, "pieces")
     if report.get("sources"):
-        page.heading("Sources")
-        _table(page, report["sources"], list(report["sources"][0]))
-        page.paragraph("Over a sample of documents; here a word is what stands between spaces.")
+        with page.fold("Sources", is_section=True):
+            _table(page, report["sources"], list(report["sources"][0]))
+            page.paragraph("Over a sample of documents; here a word is what stands between spaces.")
     if report.get("compared"):
-        page.heading("Beside other vocabularies")
-        page.paragraph(
-            "Span ceiling: the share of answers or entities that begin and end at borders of "
-            "pieces; a span head cannot score above it in exact match."
-        )
-        _table(page, report["compared"], _COMPARED)
+        with page.fold("Beside other vocabularies", is_section=True):
+            page.paragraph(
+                "Span ceiling: the share of answers or entities that begin and end at borders of "
+                "pieces; a span head cannot score above it in exact match."
+            )
+            _table(page, report["compared"], _COMPARED)
     if "borders" in report:
-        _borders(page, report["borders"])
-    page.heading("Pieces")
-    total = report["vocab_size"]
-    scripts = [[name, n, f"{100 * n / total:.1f} %"] for name, n in report["scripts"].items()]
-    page.table(["script", "pieces", "share"], scripts)
-    page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
-    segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
-    page.text_samples("Segmentations", segmented)
+        with page.fold("Korean particles and endings", is_section=True):
+            _borders(page, report["borders"])
+    with page.fold("Pieces and segmentations", is_section=True):
+        page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
+        segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
+        page.text_samples("Segmentations", segmented)
     return page
 
 
 def _borders(page: Page, found: Mapping[str, Any]) -> None:
-    page.heading("Korean particles and endings")
     page.paragraph(
         "Over all words of several parts (stem, particle, ending): borders where a piece starts, "
         "and words in which all borders are such."
     )
     names = ("num_distinct_words", "boundary_fraction", "aligned_fraction")
-    page.table(list(names), [[found[name] for name in names]])
+    page.table([name.replace("_", " ") for name in names], [[found[name] for name in names]])
     page.text_samples("Crossed most often", [("", "  ".join(found["most_frequent_crossed"]))])
 
 
 def _table(page: Page, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    page.table(list(columns), [[row.get(name, "") for name in columns] for row in rows])
+    headers = [name.replace("_", " ") for name in columns]
+    page.table(headers, [[row.get(name, "") for name in columns] for row in rows])
 
 
 NUM_LONGEST = 40

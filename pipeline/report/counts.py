@@ -24,7 +24,7 @@ TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # documents_removed, documents_changed, lines_removed for them.
 TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "documents": (("language", "source", "characters"), TOTALS),
-    "removed": (("reason", "language", "source"), ("documents",)),
+    "removed": (("reason", "language", "source"), ("documents", "characters")),
     "malformed": (("reason", "language", "source"), ("documents",)),
     "altered_by_source": (("rule", "language", "source"), ("documents", "pieces")),
     "clusters": (("kind", "documents"), ("clusters",)),
@@ -174,7 +174,8 @@ class Tally:
         self, table: str, reason: str, label: str, text: str, language: str, source: str
     ) -> None:
         """Count and show a document that is "removed", or a row that is "malformed"."""
-        self.count(table, reason=reason, language=language, source=source, documents=1)
+        counts = {"documents": 1, "characters": len(text)}
+        self.count(table, reason=reason, language=language, source=source, **counts)
         self.add_sample(reason, label, text, language, source)
 
     def add_decontaminated(self, found: Decontaminated, language: str) -> None:

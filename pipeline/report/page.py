@@ -11,8 +11,7 @@ from pipeline.report.counts import RULE, Rows, Tally, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
 _MAX_LANGUAGE_PLOTS = 24
-# reasons that come after the text rules, in the order in which a document meets them
-LATE_REASONS = ("duplicate", "repeated_lines", "contaminated", "near_duplicate")
+_MAX_PLOTTED = 12  # sources
 Report = Mapping[str, Any]  # as `report_json` makes it
 
 
@@ -25,55 +24,79 @@ def write_report(tally: Tally, folder: Path) -> None:
 
 def _page(report: Report) -> Page:
     page = Page("Corpus", "What came in, what was removed, and why")
-    _funnel(page, report)
-    _sources(page, report)
-    _languages(page, report)
-    _lengths(page, report)
-    _removed(page, report)
-    _altered(page, report)
-    _clusters(page, report)
-    _contamination(page, report)
-    _faults(page, report)
-    _samples(page, report)
+    _result(page, report)
+    for title, add in {
+        "Sources": _sources,
+        "Languages": _languages,
+        "Lengths": _lengths,
+        "Removed documents by source": _removed,
+        "Documents that a rule changed": _altered,
+        "Sets of duplicates": _clusters,
+        "Benchmark texts": _contamination,
+        "Files": _faults,
+        "Samples": _samples,
+    }.items():
+        with page.fold(title, is_section=True):
+            add(page, report)
     return page
 
 
-def _funnel(page: Page, report: Report) -> None:
-    page.heading("From rows to documents")
-    steps = funnel(report)
-    page.bar_plot(
-        "Rows left", [label for label, _ in steps], {"rows": [n for _, n in steps]}, "rows"
+def _result(page: Page, report: Report) -> None:
+    """The verdict, what went by reason, and the rows left after each reason."""
+    totals = report["totals"]
+    num_rows = totals["documents_in"] + totals["malformed"]
+    kept, characters = totals["documents_kept"], totals["characters_kept"]
+    page.verdict(
+        f"{kept:,} documents are kept of {num_rows:,} rows ({_share(kept, num_rows)}), and "
+        f"{_share(characters, totals['characters_in'])} of the characters."
     )
-    share = max(steps[0][1], 1)
+    page.key_figures(
+        [
+            (f"{kept:,}", "documents"),
+            (f"{characters:,}", "characters"),
+            (f"{len(report['languages']):,}", "languages"),
+        ]
+    )
     page.table(
-        ("step", "rows", "share of rows, %"),
-        [(label, n, round(100 * n / share, 2)) for label, n in steps],
+        ("what went", "rows", "of all rows", "characters", "of all characters"),
+        [
+            (name, rows, _share(rows, num_rows), lost, _share(lost, totals["characters_in"]))
+            for name, rows, lost in losses(report)
+        ],
+    )
+    sources = sorted(report["sources"], key=lambda row: -row["characters_in"])[:_MAX_PLOTTED]
+    page.bar_plot(
+        "Characters by source, the largest first",
+        [row["source"] for row in sources],
+        {name: [row[f"characters_{name}"] for row in sources] for name in ("in", "kept")},
+        "characters",
     )
 
 
-def funnel(report: Report) -> list[tuple[str, int]]:
-    """(step, rows left after it), from the rows read on, in the order in which a row meets them."""
-    left = report["totals"]["documents_in"] + report["totals"]["malformed"]
-    steps = [("rows read", left)]
-    removed = sum_by(report["removed"], "reason", "documents")
-    late = [reason for reason in LATE_REASONS if reason in removed]
-    early = [reason for reason in removed if reason not in LATE_REASONS]
+def losses(report: Report) -> list[tuple[str, int | None, int]]:
+    """(reason, rows, characters) of what went, most characters first; at last what was cut out of
+    documents that stayed, by rules that change a text."""
+    totals, removed = report["totals"], report["removed"]
+    rows, characters = (sum_by(removed, "reason", name) for name in ("documents", "characters"))
+    found: list[tuple[str, int | None, int]] = [(n, rows[n], characters[n]) for n in rows]
+    found.sort(key=lambda loss: -loss[2])
     faults = sum_by(report["malformed"], "reason", "documents")
-    for reason, n in [*faults.items(), *((reason, removed[reason]) for reason in [*early, *late])]:
-        left -= n
-        steps.append((f"after {reason}", left))
-    return steps
+    found += [(f"not read: {reason}", n, 0) for reason, n in faults.items()]
+    rest = totals["characters_in"] - totals["characters_kept"] - sum(characters.values())
+    return [*found, ("cut out of documents that stay", None, rest)]
+
+
+def _share(part: int | None, whole: int) -> str | None:
+    return None if part is None else f"{100 * part / max(1, whole):.1f} %"
 
 
 def _sources(page: Page, report: Report) -> None:
-    page.heading("Sources")
     rows = sorted(report["sources"], key=lambda row: -row["characters_kept"])
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
     _table(page, headers, _values(rows))
 
 
 def _languages(page: Page, report: Report) -> None:
-    page.heading("Languages")
     rows = report["languages"]
     labels = [row["language"] for row in rows]
     for what in ("documents", "characters"):
@@ -90,7 +113,6 @@ def _languages(page: Page, report: Report) -> None:
 
 
 def _lengths(page: Page, report: Report) -> None:
-    page.heading("Lengths")
     page.paragraph(
         "Documents by number of characters, as they were read and as they were kept; each bar "
         "reaches from its label to the next."
@@ -119,16 +141,14 @@ def _length_plot(page: Page, title: str, rows: Rows) -> None:
 
 
 def _removed(page: Page, report: Report) -> None:
-    page.heading("Removed documents")
     rows = sorted(report["removed"], key=lambda row: -row["documents"])
     if rows:
-        _table(page, ("reason", "language", "source", "documents"), _values(rows))
+        _table(page, ("reason", "language", "source", "documents", "characters"), _values(rows))
     else:
         page.paragraph("None.")
 
 
 def _altered(page: Page, report: Report) -> None:
-    page.heading("Documents that a rule changed")
     pieces = sum_by(report["altered_by_source"], "rule", "pieces")
     page.table(
         ("rule", "documents", "changes"),
@@ -140,7 +160,6 @@ def _altered(page: Page, report: Report) -> None:
 
 
 def _clusters(page: Page, report: Report) -> None:
-    page.heading("Sets of duplicates")
     rows = report["clusters"]
     if not rows:
         page.paragraph("None.")
@@ -175,7 +194,6 @@ def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
 
 
 def _contamination(page: Page, report: Report) -> None:
-    page.heading("Benchmark texts")
     known = report["benchmarks"]
     if known:
         page.table(("task", "texts", "too short to be looked for"), _values(known))
@@ -198,7 +216,6 @@ def _contamination(page: Page, report: Report) -> None:
 
 
 def _faults(page: Page, report: Report) -> None:
-    page.heading("Files")
     empty = [file["path"] for file in report["files"] if not file["documents"] + file["malformed"]]
     num_malformed = report["totals"]["malformed"]
     page.paragraph(
@@ -227,12 +244,10 @@ def _samples(page: Page, report: Report) -> None:
     }
     rules = sorted(name for name in samples if name.startswith(RULE))
     reasons = sorted(samples.keys() - {*rules, "kept"})
-    page.heading("Samples")
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
     for name in [name for name in ("kept", *reasons) if name in samples]:
         page.text_samples(name, samples[name])
     if rules:
-        page.heading("What the rules changed")
         page.paragraph("Before and after, round the first change that a rule made in a document.")
     for name in rules:
         page.text_samples(name.removeprefix(RULE), samples[name])

@@ -16,7 +16,7 @@ from pipeline.report.counts import (
     report_json,
     tally_from_json,
 )
-from pipeline.report.page import cluster_ranges, funnel, write_report
+from pipeline.report.page import cluster_ranges, losses, write_report
 from pipeline.rules.quality import Drop
 
 PLACES = st.tuples(st.sampled_from(["ko", "en", "de"]), st.sampled_from(["a", "b", "c", "d"]))
@@ -130,13 +130,13 @@ def test_every_document_of_the_report_is_counted_once():
     }
 
 
-def test_the_funnel_ends_with_what_was_kept_and_follows_the_passes():
+def test_losses_say_where_every_row_and_character_went():
     report = report_json(_tally())
-    steps = funnel(report)
-    assert steps[0] == ("rows read", 404)
-    assert steps[-1][1] == report["totals"]["documents_kept"]
-    reasons = ["bad_json", "too_short", "duplicate", "contaminated", "near_duplicate"]
-    assert [label for label, _ in steps[1:]] == [f"after {reason}" for reason in reasons]
+    totals, lost = report["totals"], losses(report)
+    rows = [num_rows for _, num_rows, _ in lost if num_rows is not None]
+    assert sum(rows) == totals["documents_in"] + totals["malformed"] - totals["documents_kept"]
+    characters = sum(characters for _, _, characters in lost)
+    assert characters == totals["characters_in"] - totals["characters_kept"]
 
 
 def test_cluster_ranges_hold_every_cluster():
