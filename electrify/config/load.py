@@ -29,8 +29,36 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     return override_config(read_config(Path(path)), overrides, str(path))
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """A TOML config as it stands; `ValueError` if it cannot be read."""
+def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
+    """A TOML config; `ValueError` if it cannot be read.
+
+    `extends = "other.toml"`, beside it, gives the keys that it does not have: tables are put
+    together, everything else is replaced, lists too. `extended` are the configs on the way here.
+    """
+    raw = _read_toml(path)
+    if "extends" not in raw:
+        return raw
+    name = raw.pop("extends")
+    if not isinstance(name, str):
+        raise ValueError(
+            f"{path}: extends = {name!r} is no file name; write one, as 'ko-small.toml'"
+        )
+    base = path.parent / name
+    if base in (*extended, path):
+        raise ValueError(f"{path}: extends = {name!r} leads back to {base}; leave one of them out")
+    return _merged(read_config(base, (*extended, path)), raw)
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    both = {
+        key: _merged(base[key], own[key])
+        for key in base.keys() & own.keys()
+        if isinstance(base[key], dict) and isinstance(own[key], dict)
+    }
+    return base | own | both
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
