@@ -55,7 +55,8 @@ from electrify.system.progress import (
 
 SCORES = "scores.csv"  # beside the results
 DEFAULT_MODEL = "export/discriminator"
-_PROMISE = "finished jobs are kept, a fine-tuning that runs now will start again"
+_PROMISE = "finished jobs are kept, a fine-tuning that runs now goes on where it is"
+STATES = "unfinished"  # folder of fine-tunings that were stopped
 
 
 def evaluate(
@@ -102,6 +103,7 @@ def evaluate(
             if not _has_news(partial, stage.folder):  # refused: nothing to continue
                 shutil.rmtree(partial)
             raise
+        shutil.rmtree(partial / STATES, ignore_errors=True)
         _write_scores(results, partial)
         if any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
@@ -189,8 +191,9 @@ def _run_jobs(
         for job in {job.task.name: job for job in waiting}.values()
     }
     total = sum(num_rows(job, features[job.task.name]) for job in waiting)
+    states = partial / STATES
     calls = [
-        (job, data[job.task.name], features[job.task.name], source, options.device)
+        (job, data[job.task.name], features[job.task.name], source, options.device, states)
         for job in waiting
     ]
     del features  # each goes with the last job of its task
@@ -202,7 +205,7 @@ def _run_jobs(
             progress.update(num_rows, note=label)
             if stop:
                 raise Stopped(
-                    f"{num_saved} of {len(jobs)} {what} are saved; {label} starts again",
+                    f"{num_saved} of {len(jobs)} {what} are saved; {label} goes on where it was",
                     stop.signal,
                 )
 

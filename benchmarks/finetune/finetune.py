@@ -29,7 +29,7 @@ from benchmarks.encoder import (
 from benchmarks.finetune.bag_of_words import bag_of_words
 from benchmarks.finetune.cost import count_flops, describe_device, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.finetune.training import OnStep, Selection, Trainer
+from benchmarks.finetune.training import OnStep, Selection, StateFile, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
@@ -87,11 +87,13 @@ def finetune(
     on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
     device_name: str = "auto",
+    state: StateFile | None = None,
 ) -> Finetuned:
     """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
-    model and its control share all but the last. Global random state is as before afterwards.
+    model and its control share all but the last. Global random state is as before afterwards. An
+    unfinished training goes on from `state`.
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
@@ -108,7 +110,7 @@ def finetune(
             f"{task.name}, {encoder_label(variant, model.name)}, seed {seed}",
         )
         start = time.monotonic()
-        failure = trainer.train(data.train.features, rows, seed, on_step, selection)
+        failure = trainer.train(data.train.features, rows, seed, on_step, selection, state)
         train_seconds = time.monotonic() - start
         lines, degenerate = {}, failure
         for position, (name, split) in enumerate(data.predicted.items()):
@@ -221,11 +223,16 @@ def _lines(
 
 
 def choose_device(name: str) -> torch.device:
-    """The device asked for; "auto" is the GPU where there is one."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("evaluate.device = 'cuda', but torch sees no GPU; use 'auto' or 'cpu'")
+    """The device asked for; "auto" is the GPU where there is one, NVIDIA's or Apple's."""
+    is_there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        name = next(kind for kind, here in is_there.items() if here)
+    if not is_there[name]:
+        raise ValueError(f"evaluate.device = {name!r}, but torch sees none; use 'auto' or 'cpu'")
     return torch.device(name)
 
 

@@ -21,7 +21,7 @@ from benchmarks.finetune.finetune import (
     score_bag_of_words,
 )
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
-from benchmarks.finetune.training import OnStep
+from benchmarks.finetune.training import OnStep, StateFile
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
@@ -181,18 +181,23 @@ def run_job(
     features: TaskFeatures,
     source: ModelSource,
     device: str,
+    states: Path,
     on_step: OnStep,
 ) -> tuple[Result, Finetuned]:
-    """Fine-tune, predict and score; the record lacks but where its predictions stand."""
+    """Fine-tune, predict and score; the record lacks but where its predictions stand.
+
+    In the folder `states` an unfinished fine-tuning keeps where it stands.
+    """
     start = time.monotonic()
     task, reported = job.task, features.predicted[data.split]
     settings = job.settings
     if job.variant == "bag-of-words":
         fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
     else:
-        fitted = finetune(
-            features, source, job.variant, job.seed, settings, on_step, job.train_fraction, device
-        )
+        state = StateFile(states / f"{job.key}.pt")
+        how = job.variant, job.seed, settings, on_step, job.train_fraction, device, state
+        fitted = finetune(features, source, *how)
+        state.remove()
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
     doubts = [] if fitted.degenerate else task.doubts(data.train, lines)

@@ -1,9 +1,13 @@
-"""Training and prediction of an encoder with a head: steps, micro-batches, selection."""
+"""Training and prediction of an encoder with a head: steps, micro-batches, selection, resuming."""
 
 import gc
 import math
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +20,17 @@ from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.tasks.heads.batches import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.task import Features, Outputs, Task
-from electrify.system.progress import warn
+from electrify.system.outcome import first_line
+from electrify.system.progress import Stopped, log, warn
 
 Rows = NDArray[np.int64]
 OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
 PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
 MAX_BYTES = 2 * 2**30  # of cached states; where there are more, they are computed anew each time
+_SAVE_SECONDS = 300.0  # between two states of an unfinished training
+_CHECK_STEPS = 50  # between two looks at the losses of a device that works apart from the host
 _Result = TypeVar("_Result")
+_Batch = Mapping[str, torch.Tensor]
 # what torch says where the CPU's memory is at an end, and CUDA's libraries where none is left for
 # them (torch's own allocator has an exception of its own)
 _MESSAGES = (
@@ -123,10 +131,12 @@ class Trainer:
         seed: int,
         on_step: OnStep,
         selection: "Selection | None" = None,
+        state: "StateFile | None" = None,
     ) -> str | None:
         """Train in place; says what went wrong where the loss was not a number (training ends).
 
-        With a `selection` the network is at last the best one that it saw.
+        With a `selection` the network is at last the best one that it saw. With a `state` the
+        training goes on where an earlier one stopped, and ends with the same weights on a CPU.
         """
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)
@@ -136,16 +146,38 @@ class Trainer:
         batches = training_batches(features.lengths[rows], settings.batch_size, num_steps, rng)
         self._fill_cache(features, rows)
         network.train()
-        for step, batch_rows in enumerate(batches):
+        first = state.load(self, optimizer, selection) if state else 0
+        for batch_rows in batches[:first]:
+            on_step(len(batch_rows))
+        is_on_cpu = network.device.type == "cpu"
+        ahead = _Ahead(
+            lambda step: self._learnt(features, rows[batches[step]]), num_steps, not is_on_cpu
+        )
+        check_steps = 1 if is_on_cpu else _CHECK_STEPS
+        losses: list[torch.Tensor] = []
+        for step in range(first, num_steps):
             set_rates(optimizer, settings, step, num_steps)
-            loss = self._gradients(features, rows[batch_rows])
-            if not math.isfinite(loss):
-                return f"loss is {loss} at step {step} of {num_steps}"
+            whole = partial(ahead.batch, step)
+            losses.append(self._gradients(features, rows[batches[step]], whole))
+            if len(losses) == check_steps or step + 1 == num_steps:
+                values = torch.stack(losses).tolist()  # waits for the device
+                for number, loss in enumerate(values, start=step + 1 - len(values)):
+                    if not math.isfinite(loss):
+                        return f"loss is {loss} at step {number} of {num_steps}"
+                losses.clear()
             torch.nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            on_step(len(batch_rows))
-            if selection is not None and not selection.goes_on(step + 1, self):
+            goes_on = selection is None or selection.goes_on(step + 1, self)
+            if state:
+                state.due(step + 1, self, optimizer, selection)
+            try:
+                on_step(len(batches[step]))
+            except Stopped:
+                if state:
+                    state.save(step + 1, self, optimizer, selection)
+                raise
+            if not goes_on:
                 break
         if selection is not None:
             selection.restore(self)
@@ -194,25 +226,32 @@ class Trainer:
                 self.seen.encoded[batch["input_ids"].shape[1]] += len(some)
                 cache.put(some, self.network.encode(batch), features)
 
-    def _gradients(self, features: Features, rows: Rows) -> float:
-        """Add the gradients of the mean loss over `rows`; the loss, nan or inf at the first part
-        that has such a one."""
+    def _gradients(
+        self, features: Features, rows: Rows, whole: Callable[[], _Batch] | None = None
+    ) -> torch.Tensor:
+        """Add the gradients of the mean loss over `rows`, of which `whole` makes the batch
+        where they fit at once; the loss, a scalar on the device."""
         loss, self.micro_batch_size = in_fitting_parts(
-            lambda size: self._gradients_in_parts(features, rows, size),
+            lambda size: self._gradients_in_parts(features, rows, size, whole),
             min(self.micro_batch_size, len(rows)),
             self.label,
         )
         return loss
 
-    def _gradients_in_parts(self, features: Features, rows: Rows, size: int) -> float:
+    def _gradients_in_parts(
+        self, features: Features, rows: Rows, size: int, whole: Callable[[], _Batch] | None
+    ) -> torch.Tensor:
         """Parts are weighed by their labels, term by term of the loss, so that the sum is the
         gradient of the whole."""
         self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
-        parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
+        if whole is not None and size == len(rows):
+            parts = [whole()]
+        else:
+            parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
         head = self.network.head
         counts = [head.counts(part) for part in parts] if len(parts) > 1 else [(1,)]
-        whole = [max(1, sum(column)) for column in zip(*counts, strict=True)]
-        total = 0.0
+        totals = [max(1, sum(column)) for column in zip(*counts, strict=True)]
+        total = torch.zeros((), device=self.network.device)
         for part, of_part in zip(parts, counts, strict=True):
             if not any(of_part):  # nothing to learn from in it
                 continue
@@ -221,16 +260,13 @@ class Trainer:
             if len(parts) == 1:
                 loss = head.loss(outputs, part)
             else:  # a term without labels is 0 / 0
-                terms = zip(head.terms(outputs, part), of_part, whole, strict=True)
+                terms = zip(head.terms(outputs, part), of_part, totals, strict=True)
                 loss = torch.stack([term * (n / of) for term, n, of in terms if n]).sum()
-            value = loss.item()
-            if not math.isfinite(value):
-                return value
             torch.autograd.backward(loss)
-            total += value
+            total += loss.detach()
         return total
 
-    def _learnt(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
+    def _learnt(self, features: Features, rows: Rows) -> _Batch:
         batch = self._batch(features, rows)
         self.seen.trained[batch["input_ids"].shape[1]] += len(rows)
         if self.cache is None:
@@ -246,8 +282,121 @@ class Trainer:
         return torch.autocast(self.network.device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
+class _Ahead:
+    """Makes the batch of the next step in a thread while the device works on this one.
+
+    On a CPU each is made when it is asked for: a thread would take from the same cores.
+    """
+
+    def __init__(self, make: Callable[[int], _Batch], num_steps: int, in_thread: bool) -> None:
+        self._make, self._num_steps = make, num_steps
+        self._pool = ThreadPoolExecutor(1) if in_thread else None
+        self._next: tuple[int, Future[_Batch]] | None = None
+
+    def batch(self, step: int) -> _Batch:
+        """The batch of a step; that of the next one is begun."""
+        if self._pool is None:
+            return self._make(step)
+        is_begun = self._next is not None and self._next[0] == step
+        found = self._next[1].result() if self._next and is_begun else self._make(step)
+        if step + 1 < self._num_steps:
+            self._next = step + 1, self._pool.submit(self._make, step + 1)
+        return found
+
+
+class StateFile:
+    """Where an unfinished training stands: weights, moments, random numbers. It is written every
+    few minutes and when the training is asked to stop, and taken away when it is done."""
+
+    def __init__(self, path: Path, every_seconds: float = _SAVE_SECONDS) -> None:
+        self.path, self._every_seconds = path, every_seconds
+        self._saved_at = time.monotonic()
+
+    def due(
+        self,
+        step: int,
+        trainer: Trainer,
+        optimizer: torch.optim.Optimizer,
+        selection: "Selection | None",
+    ) -> None:
+        """Save if the last time is long ago."""
+        if time.monotonic() - self._saved_at >= self._every_seconds:
+            self.save(step, trainer, optimizer, selection)
+
+    def save(
+        self,
+        step: int,
+        trainer: Trainer,
+        optimizer: torch.optim.Optimizer,
+        selection: "Selection | None",
+    ) -> None:
+        """Write what `load` reads: whole, or not at all."""
+        state = {
+            "step": step,
+            "network": trainer.network.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "random": _random_state(trainer.network.device),
+            "micro_batch_size": trainer.micro_batch_size,
+            "trained": dict(trainer.seen.trained),
+            "selection": selection.state() if selection else None,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        torn = self.path.with_suffix(".tmp")
+        torch.save(state, torn)
+        torn.replace(self.path)
+        self._saved_at = time.monotonic()
+
+    def load(
+        self,
+        trainer: Trainer,
+        optimizer: torch.optim.Optimizer,
+        selection: "Selection | None",
+    ) -> int:
+        """Put the state back, if there is one; the steps that are done."""
+        if not self.path.exists():
+            return 0
+        try:
+            state = torch.load(self.path, map_location=trainer.network.device, weights_only=True)
+        except Exception as error:  # pickle and zip have sorts of their own for damaged files
+            warn(f"{trainer.label}: {self.path} is damaged ({first_line(error)}); begins anew")
+            return 0
+        trainer.network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        for set_state, numbers in zip(_random_setters(), state["random"], strict=False):
+            set_state(numbers.cpu())
+        trainer.micro_batch_size = state["micro_batch_size"]
+        trainer.seen.trained.update(state["trained"])
+        if selection and state["selection"]:
+            selection.set_state(state["selection"])
+        step: int = state["step"]
+        log(f"{trainer.label}: goes on at step {step:,}")
+        return step
+
+    def remove(self) -> None:
+        """Take the file away."""
+        self.path.unlink(missing_ok=True)
+
+
+def _random_state(device: torch.device) -> list[torch.Tensor]:
+    found = [torch.get_rng_state()]
+    return [*found, torch.cuda.get_rng_state(device)] if device.type == "cuda" else found
+
+
+def _random_setters() -> list[Callable[[torch.Tensor], None]]:
+    return [torch.set_rng_state, torch.cuda.set_rng_state]
+
+
 class Selection:
     """Keeps the weights that score best on rows held out of the training split."""
+
+    _STATE = (
+        "_weights",
+        "_num_worse",
+        "best_step",
+        "best_value",
+        "num_evaluations",
+        "last_step",
+    )
 
     def __init__(
         self,
@@ -262,6 +411,14 @@ class Selection:
         self.best_step = self.num_evaluations = self.last_step = 0
         self.best_value = math.nan
         self._num_worse = 0
+
+    def state(self) -> dict[str, Any]:
+        """What `set_state` takes."""
+        return {name: value for name, value in vars(self).items() if name in self._STATE}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from where another one was."""
+        vars(self).update(state)
 
     def described(self) -> dict[str, Any]:
         """For the record: the step that won, its score there, and how many were looked at."""

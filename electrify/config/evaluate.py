@@ -109,7 +109,7 @@ class EvaluateConfig(FinetuneOptions):
     # by the task's name; before the ones above
     tasks_options: dict[_Task, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     # jobs at once; small models on a CPU are fastest with one a core; GPUs are taken in turn
     num_processes: Count = 1
 

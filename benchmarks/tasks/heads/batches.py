@@ -28,7 +28,10 @@ def collate(
         "attention_mask": padded([np.ones(len(row)) for row in ids], length, 0, np.int64),
     }
     batch |= task.label_arrays(features, rows, length)
-    return {name: torch.from_numpy(array).to(device) for name, array in batch.items()}
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+    if device.type == "cuda":  # from pinned memory, so that the host does not wait
+        return {n: t.pin_memory().to(device, non_blocking=True) for n, t in tensors.items()}
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
 def training_batches(

@@ -15,12 +15,20 @@ from benchmarks.finetune.finetune import (
     build_network,
     finetune,
 )
-from benchmarks.finetune.training import Selection, Trainer, in_fitting_parts, is_out_of_memory
+from benchmarks.finetune.training import (
+    Selection,
+    StateFile,
+    Trainer,
+    _Ahead,
+    in_fitting_parts,
+    is_out_of_memory,
+)
 from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.tagging import TaggedExample
 from benchmarks.tasks.klue import NER, WOS, YNAT
+from electrify.system.progress import Stopped
 
 
 @pytest.fixture
@@ -49,6 +57,46 @@ def make_trainer(task, model, options, micro_batch_size=None, **settings):
 def gradients(trainer, features, rows):
     trainer._gradients(features, rows)
     return torch.cat([p.grad.flatten() for p in trainer.network.parameters() if p.grad is not None])
+
+
+def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
+    features, model, make_settings, tmp_path
+):
+    """Dropout and the choice of the model included."""
+    options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=99)
+    options = replace(options, evaluations_per_epoch=4)
+    whole = finetune(features, model, "pretrained", 3, options)
+    state, steps = StateFile(tmp_path / "state.pt"), []
+
+    def stop(rows):
+        steps.append(rows)
+        if len(steps) == 5:
+            raise Stopped("asked to")
+
+    with pytest.raises(Stopped):
+        finetune(features, model, "pretrained", 3, options, stop, state=state)
+    assert state.path.exists()
+    steps.append(None)  # never 5 again
+    resumed = finetune(features, model, "pretrained", 3, options, stop, state=state)
+    assert len(steps) - 6 == whole.hyper_parameters["num_steps"]  # progress counts what was done
+    assert resumed.lines == whole.lines
+    assert resumed.selected == whole.selected
+    assert resumed.train_flops == pytest.approx(whole.train_flops)
+    state.path.write_bytes(b"torn")
+    again = finetune(features, model, "pretrained", 3, options, state=state)
+    assert again.lines == whole.lines
+
+
+def test_batches_made_ahead_are_those_asked_for():
+    made = []
+
+    def make(step):
+        made.append(step)
+        return {"step": torch.tensor(step)}
+
+    ahead = _Ahead(make, 4, in_thread=True)
+    assert [int(ahead.batch(step)["step"]) for step in (0, 1, 1, 2, 3)] == [0, 1, 1, 2, 3]
+    assert sorted(set(made)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("micro_batch_size", [1, 3, 4])
