@@ -35,7 +35,7 @@ _OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o
 _HANGUL = "save it as text in Hancom Office, or in LibreOffice with its extension H2Orestart"
 _ARCHIVE = "an archive: unpack it"
 # formats that a kind of source does not read, and what to do with them
-_REFUSED = {
+REFUSED = {
     ".csv": _TABLE.format("csv"),
     ".tsv": _TABLE.format("tsv"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
@@ -130,7 +130,7 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
     files = _match(source.path, where)
     for path, _ in files:
         ending = text_ending(path)
-        if ending != f".{source.kind}" and (advice := _REFUSED.get(ending)):
+        if ending != f".{source.kind}" and (advice := REFUSED.get(ending)):
             raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
     return files
 

@@ -25,7 +25,7 @@ from pipeline.sources.wikipedia import read_wikipedia
 
 # What the contents of a file raise. UnicodeDecodeError: names of columns; MemoryError: a damaged
 # size that nobody can allocate
-_DAMAGES = (
+DAMAGES = (
     OSError,
     EOFError,
     zlib.error,
@@ -78,7 +78,7 @@ def _until_unreadable(
         for item in _READERS[source.kind](file, source, max_line_bytes):
             row = item.row
             yield item
-    except _DAMAGES as error:
+    except DAMAGES as error:
         yield Fault(row + 1, "unreadable_file", f"{type(error).__name__}: {error}")
 
 
@@ -104,6 +104,6 @@ def _with_encoding_hint(
 def _encoding_hint(file: InputFile, source: Source) -> str:
     try:
         guess = guess_encoding(head_of(file), source.language)
-    except _DAMAGES:
+    except DAMAGES:
         guess = None
     return f"; the file reads as {guess}: set source.encoding" if guess else ""

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,9 @@ from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
 from pipeline.sources.text import encoding_fault
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does
 _BATCH_BYTES = 4_000_000
@@ -63,13 +67,7 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
                 line = b""
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
-    delimiter = "," if source.kind == "csv" else "\t"
-    csv.field_size_limit(max_line_bytes)  # of a cell, in characters; Python's is 131,072
-    rows = csv.reader(
-        lines(),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_MINIMAL if source.quoted else csv.QUOTE_NONE,
-    )
+    rows = table_rows(lines(), source, max_line_bytes)
     names = next(filter(None, rows), None)
     if names is None:
         return
@@ -90,13 +88,23 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
             yield too_long(row, too_long_lines[0], max_line_bytes)
             too_long_lines.clear()
         elif cells and len(cells) != len(names):
-            data = delimiter.join(cells).encode("utf-8", "surrogateescape")
+            data = ",".join(cells).encode("utf-8", "surrogateescape")
             detail = f"{len(cells)} cells; the first row names {len(names)} columns"
             yield bad_row(row, "malformed_row", detail, data)
         elif cells:
             record = dict(zip(names, map(_cell, cells), strict=True))
             record[source.text_field] = record[source.text_field] or b""
             yield _row(row, {name: record[name] for name in columns}, source, max_line_bytes)
+
+
+def table_rows(lines: Iterable[str], source: Source, max_cell_characters: int) -> "Reader":
+    """Cells of the rows of a table, from lines with their newlines."""
+    csv.field_size_limit(max_cell_characters)  # Python's is 131,072
+    return csv.reader(
+        lines,
+        delimiter="," if source.kind == "csv" else "\t",
+        quoting=csv.QUOTE_MINIMAL if source.quoted else csv.QUOTE_NONE,
+    )
 
 
 def _cell(value: str) -> bytes | None:
