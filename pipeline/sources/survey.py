@@ -47,6 +47,7 @@ _FIELD_ROWS = 100  # that tell which field holds the text
 _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
+_TABLE_LINES = 20  # that tell whether a file of text is a table with tabs
 _LINES_A_BLOCK = 50  # at most, where blank lines are taken for borders of documents
 
 T = TypeVar("T")
@@ -87,7 +88,7 @@ class _Sample:
         return max(self.language_bytes, key=self.language_bytes.__getitem__, default=None)
 
 
-_CHOICES = ("text_field", "encoding", "quoted", "document", "language")
+_CHOICES = ("kind", "text_field", "encoding", "quoted", "document", "language")
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -201,6 +202,8 @@ def _joined(
     samples: Sequence[_Sample], pattern: str, num_files: int, num_bytes: int, name: str | None
 ) -> FoundSource:
     """One source for all samples, with what most of their text has where they differ."""
+    kinds = Counter(sample.kind for sample in samples)
+    samples = [sample for sample in samples if sample.kind == kinds.most_common(1)[0][0]]
     chosen: dict[str, Any] = {}
     for choice in _CHOICES:
         weights: Counter[Any] = Counter()
@@ -213,9 +216,7 @@ def _joined(
     for sample in samples:
         languages.update(sample.language_bytes)
     share = num_bytes / sum(sample.num_bytes for sample in samples)
-    source = Source(
-        **{"language": "en", "kind": samples[0].kind, "path": pattern, "name": name} | chosen
-    )
+    source = Source(**{"language": "en", "path": pattern, "name": name} | chosen)
     num_documents = share * sum(sample.num_documents for sample in samples)
     fields = dict.fromkeys(field for sample in samples for field in sample.fields)
     return FoundSource(
@@ -247,6 +248,8 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
     has_encoding = kind in ("jsonl", "text", "csv", "tsv") and not head.isascii()
     encoding = guess_any_encoding(head) if has_encoding else None
     options: dict[str, Any] = {"encoding": encoding or "utf-8"}
+    if kind == "text" and _is_table(head.decode(options["encoding"], "replace")):
+        kind = "tsv"
     if kind == "text":
         options["document"] = "file" if is_document else _text_document(head, options["encoding"])
     source = Source(kind=kind, language="en", path=file.path, **options)
@@ -274,6 +277,13 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
         _language_bytes(_spread(texts, num_judged)),
         f"{file.where(faults[0].row)}: {faults[0].reason}: {faults[0].detail}" if faults else "",
     )
+
+
+def _is_table(head: str) -> bool:
+    """Whether each of the first lines has the same number of tabs, and at least one."""
+    lines = [line for line in head.split("\n")[:-1] if line.strip()][:_TABLE_LINES]
+    counts = {line.count("\t") for line in lines}
+    return len(lines) > 2 and len(counts) == 1 and counts != {0}
 
 
 def _text_document(head: bytes, encoding: str) -> str:

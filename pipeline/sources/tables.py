@@ -59,12 +59,17 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
     not UTF-8, and reads hundreds of megabytes ahead.
     """
     too_long_lines: list[TooLong] = []
+    row_bytes = 0
 
     def lines() -> Iterator[str]:
+        nonlocal row_bytes
         for _, line in read_text_lines(file, source.encoding, max_line_bytes):
             if isinstance(line, TooLong):
                 too_long_lines.append(line)
                 line = b""
+            row_bytes += len(line)
+            if row_bytes > 5 * max_line_bytes:  # one cell of so many bytes is a fault before
+                raise pa.ArrowInvalid(f"a row of more than {row_bytes:,} bytes, in many cells")
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     rows = table_rows(lines(), source, max_line_bytes)
@@ -75,7 +80,7 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
     _check_schema(schema, source)
     columns = _columns(schema, source)
     while True:
-        row = rows.line_num + 1
+        row, row_bytes = rows.line_num + 1, 0
         try:
             cells = next(rows)
         except StopIteration:

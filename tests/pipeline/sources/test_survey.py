@@ -98,6 +98,9 @@ def test_other_encodings_and_tables_without_quotation_marks(tmp_path):
     assert (second.source.encoding, second.source.quoted) == ("utf-8", False)
     assert [item.text for item in read_source(first.source)] == [KOREAN, "둘\n째 줄"]
     assert [item.text for item in read_source(second.source)] == rows
+    (tmp_path / "b.tsv").rename(tmp_path / "ratings.txt")
+    table = survey(tmp_path / "ratings.txt")[0][0].source
+    assert table.model_copy(update={"path": second.source.path}) == second.source
 
 
 def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch):
