@@ -257,6 +257,10 @@ def _about(number: int) -> str:
     return f"about {round(number, 2 - len(str(number))):,}"
 
 
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:,.1f} MB" if num_bytes >= 1e5 else f"{num_bytes / 1e3:,.1f} KB"
+
+
 def _table(found: FoundSource) -> str:
     return toml_value(found.source.model_dump(exclude_defaults=True))
 
@@ -291,8 +295,8 @@ def _describe(found: FoundSource) -> list[str]:
     source = found.source
     files = "1 file" if found.num_files == 1 else f"{found.num_files:,} files"
     lines = [
-        f"{source.path}: {files}, {found.num_bytes / 1e6:,.1f} MB, {_about(found.num_documents)} "
-        f"documents with {found.text_bytes / 1e6:,.1f} MB of text"
+        f"{source.path}: {files}, {_size(found.num_bytes)}, {_about(found.num_documents)} "
+        f"documents with {_size(found.text_bytes)} of text"
     ]
     if found.other_fields or source.text_field != "text":
         others = ", ".join(found.other_fields) or "none"

@@ -88,7 +88,7 @@ class _Sample:
         return max(self.language_bytes, key=self.language_bytes.__getitem__, default=None)
 
 
-_CHOICES = ("kind", "text_field", "encoding", "quoted", "document", "language")
+_MUST_AGREE = ("kind", "text_field", "encoding", "quoted", "language")  # in a source
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -148,7 +148,7 @@ def _sources_of(
         return [samples[path] for path in paths]
 
     parts = {_pattern(root, ending, paths): paths}
-    if not _agree(sampled(_spread(paths, _MAX_SAMPLED))):
+    if not _agree(sampled(_spread(paths, _MAX_SAMPLED))) and len(paths) > 1:
         children = _children(root, ending, paths)
         parts = children if len(children) <= _MAX_SPLIT else parts
     found: list[FoundSource] = []
@@ -189,11 +189,11 @@ def _spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def _agree(samples: Iterable[_Sample | str]) -> bool:
-    values: dict[str, set[object]] = {name: set() for name in _CHOICES}
+    values: dict[str, set[object]] = {name: set() for name in _MUST_AGREE}
     for sample in samples:
         if isinstance(sample, str):
             return False
-        for name in _CHOICES:
+        for name in _MUST_AGREE:
             values[name].add(getattr(sample, name))
     return all(len(of_name - {None}) <= 1 for of_name in values.values())
 
@@ -205,7 +205,7 @@ def _joined(
     kinds = Counter(sample.kind for sample in samples)
     samples = [sample for sample in samples if sample.kind == kinds.most_common(1)[0][0]]
     chosen: dict[str, Any] = {}
-    for choice in _CHOICES:
+    for choice in (*_MUST_AGREE, "document"):
         weights: Counter[Any] = Counter()
         for sample in samples:
             weights[getattr(sample, choice)] += round(sample.text_bytes) + 1

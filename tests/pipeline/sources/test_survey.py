@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -132,5 +133,13 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     for what in expected:
         assert any(re.search(what, line) for line in unread), what
     assert len(unread) == len(expected)
+    assert survey(tmp_path / "list.json") == ([], [line for line in unread if "jq" in line])
     with pytest.raises(ValueError, match="no file or folder at none"):
-        survey(tmp_path.__class__("none"))
+        survey(Path("none"))
+
+
+def test_files_of_text_that_differ_in_blank_lines_alone_are_one_source(tmp_path):
+    (tmp_path / "a.txt").write_text(f"{KOREAN}\n\n" * 50, encoding="utf-8")
+    (tmp_path / "b.txt").write_text(KOREAN, encoding="utf-8")
+    ((source,), _) = sources_in(tmp_path)
+    assert source == {"kind": "text", "language": "ko", "path": f"{tmp_path}/*.txt"}
