@@ -105,6 +105,21 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
         what.add_argument(option, metavar="RUN", help=text)
 
 
+def _init(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "path",
+        metavar="FOLDER_OR_FILE",
+        help="your text: .jsonl, .txt, .md, .csv, .tsv, .parquet, .wet or a Wikipedia dump (.xml), "
+        "plain or packed (.gz .zst .bz2 .xz)",
+    )
+    verb.add_argument(
+        "--output",
+        metavar="my.toml",
+        help="the config to write (default: the name of the folder or file, here); a file that is "
+        "there stays as it is",
+    )
+
+
 def _leakage(verb: argparse.ArgumentParser) -> None:
     _config(verb)
     verb.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
@@ -148,6 +163,13 @@ class Verb:
 
 _DEMO = "configs/demo.toml"
 VERBS = {
+    "init": Verb(
+        "look at your text and write a config for it",
+        "my-texts/ --output my.toml",
+        _init,
+        has_set=False,
+        has_overwrite=False,
+    ),
     "run": Verb("every stage in order, skipping those already done", _DEMO, has_beam=True),
     "clean": Verb("raw text to documents", f"{_DEMO} -- --direct_num_workers=4", has_beam=True),
     "train-vocab": Verb("documents to a WordPiece tokenizer", _DEMO, has_beam=True),
@@ -214,7 +236,7 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="electrify",
         description="From raw text to a scored ELECTRA encoder.",
-        epilog="Start with: electrify run configs/demo.toml",
+        epilog="Start with: electrify run configs/demo.toml; for your text: electrify init FOLDER",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     parsers = parser.add_subparsers(required=True, metavar="VERB", dest="name")

@@ -31,6 +31,13 @@ from electrify.system.progress import log
 _RATES = [5e-5, 1e-4, 3e-4, 1e-3]
 
 
+def init(parsed: Namespace) -> None:
+    """A config for the user's own text."""
+    from pipeline.init import init
+
+    print("\n".join(init(parsed.path, parsed.output)))
+
+
 def run(parsed: Namespace) -> None:
     """Every stage in order, of one reading of the config; each says whether it is done, missing or
     stale."""

@@ -50,17 +50,19 @@ class QualityLimits(Section):
 
 Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
-Kind = Literal["jsonl", "text", "parquet", "wikipedia", "huggingface", "wet"]
+Kind = Literal["jsonl", "text", "csv", "tsv", "parquet", "wikipedia", "huggingface", "wet"]
 
 DEFAULT_ID_FIELD = "id"
+_OF_FIELDS: tuple[Kind, ...] = ("jsonl", "csv", "tsv", "parquet", "huggingface")
 # options of a source that not every kind has
 _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "split": ("huggingface",),
-    "text_field": ("jsonl", "parquet", "huggingface"),
-    "thread_field": ("jsonl", "parquet", "huggingface"),
-    "id_field": ("jsonl", "parquet", "huggingface"),
+    "text_field": _OF_FIELDS,
+    "thread_field": _OF_FIELDS,
+    "id_field": _OF_FIELDS,
+    "quoted": ("csv", "tsv"),
     "document": ("text",),
-    "encoding": ("jsonl", "text", "wikipedia"),
+    "encoding": ("jsonl", "text", "csv", "tsv", "wikipedia"),
 }
 
 
@@ -87,15 +89,17 @@ class Source(Section):
     # the `source` of its documents where the rows name none; huggingface: the data set's subset
     name: str | None = None
     split: str = "train"  # huggingface
-    text_field: str = "text"  # jsonl, parquet and huggingface
-    # jsonl, parquet, huggingface: rows that follow one another with the same value are one document
+    # the next three: jsonl, csv, tsv, parquet, huggingface
+    text_field: str = "text"
+    # rows that follow one another with the same value are one document
     thread_field: str | None = None
-    # jsonl, parquet, huggingface: the id that the source gives a row, a string or an integer; none:
-    # `id`, where the rows have it
+    # the id that the source gives a row, a string or an integer; none: `id`, where the rows have it
     id_field: str | None = None
+    # csv, tsv: quotation marks around a cell are not part of it, and it may hold line breaks
+    quoted: bool = True
     # text: a document is the whole file, a line, or a block between blank lines
     document: Literal["file", "line", "block"] = "block"
-    # jsonl, text and wikipedia: any codec of Python
+    # jsonl, text, csv, tsv and wikipedia: any codec of Python
     encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"
     profile: Profile = "none"  # which quality rules a document must pass
     licence: str | None = None  # where the rows have no `licence` of their own

@@ -165,6 +165,25 @@ def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
     return "\n".join(kept), len(foreign)
 
 
+def main_language(text: str) -> str | None:
+    """The code of the language of most letters in the text's sentences; None if it is not known."""
+    counts = line_counts(text)
+    by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
+    letters = by_script.sum(axis=1)
+    script = _script_of_lines(by_script, letters)
+    letters[(script < 0) | _is_code(counts, script)] = 0.0
+    if letters.sum() < MIN_WITHOUT_OWN:
+        return None
+    most = int(np.bincount(np.maximum(script, 0), weights=letters).argmax())
+    name = SCRIPTS[most]
+    if name in _LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
+        return _LANGUAGE_OF_SCRIPT[name]
+    lines = text.split("\n")
+    chosen = np.flatnonzero((script == most) & (letters > 0))
+    _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in chosen))
+    return shares[0][0] if shares and shares[0][1] >= 50 else None
+
+
 def judge(lines: Sequence[str], text: str, language: str, num_sampled: int | None) -> Lines:
     """Judge the lines of a text; of those that need a model all (None) or an even sample.
 

@@ -29,22 +29,21 @@ from pipeline.sources.lines import is_utf8
 # element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
 GROUP_BYTES = 32_000_000
 _MAX_SOURCES = 512
-_TABLE = (
-    'a table: put it into a folder of its own and write kind = "huggingface", path = that folder '
-    "and text_field = the column of the text"
-)
-_SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE}"
+_TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
+_SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE.format('csv')}"
 _OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
+_HANGUL = "save it as text in Hancom Office, or in LibreOffice with its extension H2Orestart"
 _ARCHIVE = "an archive: unpack it"
-# formats that no kind of source reads, and what to do with them
-_REFUSED = {
-    **dict.fromkeys((".csv", ".tsv"), _TABLE),
+# formats that a kind of source does not read, and what to do with them
+REFUSED = {
+    ".csv": _TABLE.format("csv"),
+    ".tsv": _TABLE.format("tsv"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
     **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
     ".doc": "a document: save it as text in Word or LibreOffice",
-    ".hwp": "a document: write its text out, for example hwp5txt FILE > FILE.txt",
-    ".hwpx": "a document: save it as text in Hancom Office",
+    ".hwp": f"a document: write its text out, for example hwp5txt FILE > FILE.txt, or {_HANGUL}",
+    ".hwpx": f"a document: {_HANGUL}",
     ".pdf": "a PDF: write its text out, for example pdftotext FILE FILE.txt",
 }
 
@@ -130,7 +129,8 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
     """(path, bytes) of the files of a source; `ValueError` for a format that it cannot read."""
     files = _match(source.path, where)
     for path, _ in files:
-        if advice := _REFUSED.get(text_ending(path)):
+        ending = text_ending(path)
+        if ending != f".{source.kind}" and (advice := REFUSED.get(ending)):
             raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
     return files
 

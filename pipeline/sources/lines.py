@@ -111,6 +111,14 @@ def guess_encoding(data: bytes, language: str) -> str | None:
     return max(scores)[2] if scores else None
 
 
+def guess_any_encoding(data: bytes) -> str:
+    """The codec in which the head of a file reads as text of any language; UTF-8 if none does."""
+    if _decoded(data, "utf-8") is not None:
+        return "utf-8"
+    guesses = (guess_encoding(data, language) for language in (*_LIKELY, "en"))
+    return next(filter(None, guesses), "utf-8")
+
+
 def _decoded(sample: bytes, encoding: str) -> str | None:
     try:
         return codecs.getincrementaldecoder(encoding)().decode(sample)  # the last letter may be cut

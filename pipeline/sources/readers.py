@@ -4,6 +4,7 @@ A row that cannot be read is yielded as a `Fault`, never passed over in silence.
 fails is no fault of the data: it raises `SourceError`.
 """
 
+import csv
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,17 +18,18 @@ from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import guess_encoding, head_of
 from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.tables import read_parquet
+from pipeline.sources.tables import read_csv, read_parquet
 from pipeline.sources.text import ENCODING_FAULTS, join_threads, read_jsonl, read_text
 from pipeline.sources.wet import read_wet
 from pipeline.sources.wikipedia import read_wikipedia
 
 # What the contents of a file raise. UnicodeDecodeError: names of columns; MemoryError: a damaged
 # size that nobody can allocate
-_DAMAGES = (
+DAMAGES = (
     OSError,
     EOFError,
     zlib.error,
+    csv.Error,
     lzma.LZMAError,
     pa.ArrowException,
     ExpatError,
@@ -39,6 +41,8 @@ _ENCODING_ROWS = 100  # so many rows at the head of a file tell whether its enco
 _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] = {
     "jsonl": read_jsonl,
     "text": read_text,
+    "csv": read_csv,
+    "tsv": read_csv,
     "parquet": read_parquet,
     "wikipedia": read_wikipedia,
     "huggingface": read_huggingface,
@@ -54,7 +58,7 @@ def read_file(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     fails, `ValueError` where the hub does.
     """
     rows = _until_unreadable(file, source, max_line_bytes)
-    if source.kind in ("jsonl", "text"):
+    if source.kind in ("jsonl", "text", "csv", "tsv"):
         rows = _with_encoding_hint(rows, file, source)
     if source.thread_field is not None:
         rows = join_threads(rows, max_line_bytes)
@@ -74,7 +78,7 @@ def _until_unreadable(
         for item in _READERS[source.kind](file, source, max_line_bytes):
             row = item.row
             yield item
-    except _DAMAGES as error:
+    except DAMAGES as error:
         yield Fault(row + 1, "unreadable_file", f"{type(error).__name__}: {error}")
 
 
@@ -100,6 +104,6 @@ def _with_encoding_hint(
 def _encoding_hint(file: InputFile, source: Source) -> str:
     try:
         guess = guess_encoding(head_of(file), source.language)
-    except _DAMAGES:
+    except DAMAGES:
         guess = None
     return f"; the file reads as {guess}: set source.encoding" if guess else ""

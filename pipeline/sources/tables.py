@@ -1,14 +1,20 @@
-"""Tables of Arrow's kinds: parquet files, and the Arrow files that `save_to_disk` writes."""
+"""Tables: parquet files, the Arrow files that `save_to_disk` writes, and CSV."""
 
+import csv
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from pipeline.sources.input_file import InputFile, open_source
-from pipeline.sources.lines import CHUNK_BYTES
+from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
+from pipeline.sources.text import encoding_fault
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does
 _BATCH_BYTES = 4_000_000
@@ -44,6 +50,71 @@ def read_arrow(file: InputFile, source: Source, max_line_bytes: int) -> Iterator
         columns = _columns(stream.schema, source)
         slices = (part for batch in stream for part in _slices(batch.select(columns)))
         yield from _rows(slices, columns, source, max_line_bytes, 0)
+
+
+def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a row below the names of the columns, numbered by the line where it begins.
+
+    By Python's `csv`: Arrow's reader ends at a row longer than its block and at a bad row that is
+    not UTF-8, and reads hundreds of megabytes ahead.
+    """
+    too_long_lines: list[TooLong] = []
+    row_bytes = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal row_bytes
+        for _, line in read_text_lines(file, source.encoding, max_line_bytes):
+            if isinstance(line, TooLong):
+                too_long_lines.append(line)
+                line = b""
+            row_bytes += len(line)
+            if row_bytes > 5 * max_line_bytes:  # one cell of so many bytes is a fault before
+                raise pa.ArrowInvalid(f"a row of more than {row_bytes:,} bytes, in many cells")
+            yield line.decode("utf-8", "surrogateescape") + "\n"
+
+    rows = table_rows(lines(), source, max_line_bytes)
+    names = next(filter(None, rows), None)
+    if names is None:
+        return
+    schema = pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
+    _check_schema(schema, source)
+    columns = _columns(schema, source)
+    while True:
+        row, row_bytes = rows.line_num + 1, 0
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Fault(row, "malformed_row", f"{error}; is a quotation mark not closed?")
+            too_long_lines.clear()
+            continue
+        if too_long_lines:
+            yield too_long(row, too_long_lines[0], max_line_bytes)
+            too_long_lines.clear()
+        elif cells and len(cells) != len(names):
+            data = ",".join(cells).encode("utf-8", "surrogateescape")
+            detail = f"{len(cells)} cells; the first row names {len(names)} columns"
+            yield bad_row(row, "malformed_row", detail, data)
+        elif cells:
+            record = dict(zip(names, map(_cell, cells), strict=True))
+            record[source.text_field] = record[source.text_field] or b""
+            yield _row(row, {name: record[name] for name in columns}, source, max_line_bytes)
+
+
+def table_rows(lines: Iterable[str], source: Source, max_cell_characters: int) -> "Reader":
+    """Cells of the rows of a table, from lines with their newlines."""
+    csv.field_size_limit(max_cell_characters)  # Python's is 131,072
+    return csv.reader(
+        lines,
+        delimiter="," if source.kind == "csv" else "\t",
+        quoting=csv.QUOTE_MINIMAL if source.quoted else csv.QUOTE_NONE,
+    )
+
+
+def _cell(value: str) -> bytes | None:
+    """The bytes of a cell as the file has them; none of an empty one."""
+    return value.encode("utf-8", "surrogateescape") or None
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -144,6 +215,6 @@ def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: i
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
+        return bad_row(row, *encoding_fault(error, source.encoding), data, source_id=source_id)
     thread = rest.get(source.thread_field) if source.thread_field else None
     return raw_of(row, text, rest, thread, source_id)

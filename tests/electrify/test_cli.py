@@ -59,7 +59,7 @@ def test_what_makes_no_sense_is_refused_and_named(words, says, capsys):
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--help"], ["ls", "--help"], ["--version"], ["trian"]])
+@pytest.mark.parametrize("words", [["--help"], ["init", "--help"], ["--version"], ["trian"]])
 def test_what_needs_no_library_imports_none(words):
     """Each of these would cost more than all that is left."""
     heavy = {"apache_beam", "fsspec", "matplotlib", "numpy", "pydantic", "sklearn", "torch"}

@@ -141,8 +141,8 @@ def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override,
 
 
 def test_a_source_error_names_which_source():
-    raw = minimal(clean={"sources": [SOURCE, SOURCE | {"kind": "csv"}]})
-    with pytest.raises(ValueError, match=r"clean\.sources\.1\.kind = 'csv'"):
+    raw = minimal(clean={"sources": [SOURCE, SOURCE | {"kind": "docx"}]})
+    with pytest.raises(ValueError, match=r"clean\.sources\.1\.kind = 'docx'"):
         parse_config(raw)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pipeline.rules.language import (
     foreign_language,
     foreign_lines,
+    main_language,
     remove_foreign_lines,
 )
 from pipeline.rules.scripts import family_of, scripts_of
@@ -91,3 +92,20 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
     once, num = remove_foreign_lines(text, language)
     assert remove_foreign_lines(once, language) == (once, 0)
     assert num == len(lines or [""]) - len(once.split("\n")) or not once
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("국회는 오늘 본회의를 열어 예산안을 처리했다.\nfor (i = 0; i < n; ++i) { next(); }", "ko"),
+        ("予算案は今日の本会議で可決されました。", "ja"),
+        ("今天议会通过了明年的预算法案，政府表示欢迎。", "zh"),
+        ("Das Parlament hat heute den Haushalt des nächsten Jahres beschlossen.", "de"),
+        ("Сегодня парламент принял бюджет на следующий год.", "ru"),
+        ("ㅋㅋ", None),
+        ("12 + 34 = 46\n", None),
+        ("", None),
+    ],
+)
+def test_the_main_language_of_a_text_of_which_nothing_is_known(text, language):
+    assert main_language(text) == language

@@ -29,6 +29,7 @@ _DUMP = b"<mediawiki><page><ns>0</ns><revision><text>%s</text></revision></page>
         ("gz", gzip.compress, "jsonl", b'{"text": "%s"}'),
         ("bz2", bz2.compress, "text", b"%s"),
         ("zst", _zstd, "wikipedia", _DUMP),
+        ("gz", gzip.compress, "csv", b'text\n"%s"'),
     ],
 )
 def test_a_packed_bomb_is_one_long_row_read_in_bounded_memory(
@@ -65,6 +66,15 @@ def test_a_dump_that_declares_entities_is_refused(tmp_path, declared, used):
     (fault,), peak = with_peak(lambda: read_path(path, "wikipedia"))
     assert fault.reason == "unreadable_file"
     assert "declares the entity" in fault.detail
+    assert peak < 25 * LINE_BYTES
+
+
+def test_a_row_of_a_table_that_never_ends_is_not_held_whole(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b'text\n"' + b'a\n","' * (BOMB_BYTES // 5)))
+    (fault,), peak = with_peak(lambda: read_path(path, "csv", 100_000))
+    assert fault.reason == "unreadable_file"
+    assert "a row of more than 500,00" in fault.detail
     assert peak < 25 * LINE_BYTES
 
 

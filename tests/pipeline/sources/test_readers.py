@@ -1,6 +1,7 @@
 """Rows of raw files: every kind and packing, threads, every fault, bounded memory."""
 
 import bz2
+import csv
 import gzip
 import json
 import lzma
@@ -298,3 +299,80 @@ def test_comments_of_a_post(tmp_path, kind):
     assert {fault.reason for fault in faults} == {
         "missing_field" if kind == "jsonl" else "unreadable_file"
     }
+
+
+# Tables of text: cells by Python's own writer, any packing and encoding, every fault.
+
+_CELLS = st.text("가나 a,\t\"\n\r'", max_size=8)
+
+
+@given(
+    st.lists(st.tuples(_CELLS, _CELLS), max_size=20), st.sampled_from(("csv", "tsv")), st.booleans()
+)
+def test_cells_are_those_that_were_written(tmp_path_factory, rows, kind, all_quoted):
+    path = tmp_path_factory.mktemp("table") / f"a.{kind}"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(
+            file,
+            delimiter="," if kind == "csv" else "\t",
+            quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL,
+        )
+        writer.writerows([("body", "url"), *rows])
+    items = read_path(path, kind, text_field="body")
+    assert [(item.text, item.url) for item in items] == [(text, url or None) for text, url in rows]
+
+
+def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    lines = [
+        "id,text,url",
+        '1,"가\n나",u',
+        "",
+        "2,bad",
+        b"3,\xff,u",
+        f"4,{'x' * 60},u",
+        '5," ""라""",',
+    ]
+    data = b"\r\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + data))
+    first, *faults, last = read_path(path, "csv", 50)
+    assert first == Raw(2, "가\n나", url="u", source_id="1")
+    assert last == Raw(8, ' "라"', source_id="5")
+    assert [(fault.row, fault.reason, fault.source_id) for fault in faults] == [
+        (5, "malformed_row", None),
+        (6, "invalid_utf8", "3"),
+        (7, "line_too_long", None),
+    ]
+    assert faults[0].detail == "2 cells; the first row names 3 columns"
+    assert faults[0].text == "2,bad"
+
+
+def test_a_column_that_a_table_lacks_is_named_with_those_there_are(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("본문\t제목\n가\t나\n", encoding="utf-8")
+    (fault,) = read_path(path, "tsv")
+    assert fault.reason == "unreadable_file"
+    assert "no column 'text' (there are: 본문, 제목)" in fault.detail
+    path.write_text("")
+    assert read_path(path, "tsv") == []
+
+
+def test_a_quotation_mark_that_is_not_closed_hides_no_more_than_the_longest_row(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text('text\tlabel\n"열기만\t1\n' + "둘\t0\n" * 20 + "셋\t0\n", encoding="utf-8")
+    fault, *rest = read_path(path, "tsv", 40)
+    assert (fault.row, fault.reason) == (2, "malformed_row")
+    assert "quotation mark" in fault.detail
+    assert rest[-1] == Raw(23, "셋")
+    items = read_path(path, "tsv", 40, quoted=False)
+    assert [item.text for item in items] == ['"열기만', *["둘"] * 20, "셋"]
+
+
+def test_a_table_in_another_encoding(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,thread\n하나,1\n둘,1\n셋,\n넷,\n".encode("cp949"))
+    items = read_path(path, "csv", encoding="cp949", thread_field="thread")
+    assert [(item.row, item.text) for item in items] == [(2, "하나\n둘"), (4, "셋"), (5, "넷")]
+    faults = read_path(path, "csv")
+    assert {fault.reason for fault in faults} == {"invalid_utf8"}
+    assert "set source.encoding" in faults[-1].detail

@@ -58,11 +58,12 @@ def test_a_glob_without_files_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("a.csv", 'kind = "huggingface"'),
-        ("A.TSV", 'kind = "huggingface"'),
+        ("a.csv.gz", 'kind = "csv"'),
+        ("A.TSV", 'kind = "tsv"'),
         ("a.xlsx", "save the sheet as CSV"),
         ("a.docx", "pandoc"),
         ("a.hwp", "hwp5txt"),
+        ("a.hwpx", "Hancom Office"),
         ("a.pdf", "pdftotext"),
         ("a.zip", "unpack it"),
     ],
@@ -75,11 +76,25 @@ def test_what_no_kind_reads_is_refused_with_what_to_do(tmp_path, name, advice):
         expand_sources([source])
 
 
-def test_a_folder_of_tables_is_read_as_its_refusal_says(tmp_path):
-    pytest.importorskip("datasets")
+def test_a_table_is_read_as_its_refusal_says(tmp_path):
     (tmp_path / "a.csv").write_text('id,text\n가1,"글, 하나"\n', encoding="utf-8")
-    source = source_of("huggingface", tmp_path)
-    assert read_source(source) == [Raw(1, "글, 하나", source_id="가1")]
+    source = source_of("csv", tmp_path / "*")
+    assert read_source(source) == [Raw(2, "글, 하나", source_id="가1")]
+
+
+def test_a_folder_of_small_files_is_one_unit_of_work_with_a_document_a_file(tmp_path):
+    texts = [f"글 {number}\n\n둘째 문단" for number in range(300)]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number:03}.txt").write_text(text, encoding="utf-8")
+    source = source_of("text", tmp_path / "*.txt", document="file")
+    (group,) = group_files(expand_sources([source]))
+    documents = [
+        (document_id(file.first_rank + item.row), item.text)
+        for file in group.files
+        for item in read_file(file, source, 1000)
+    ]
+    ids = [f"00-{number:05}-000000001" for number in range(300)]
+    assert documents == list(zip(ids, texts, strict=True))
 
 
 def test_ids_name_source_file_and_row_and_sort_as_ranks():
@@ -181,6 +196,7 @@ def test_parquet_in_parts_of_row_groups(tmp_path):
         ("a.jsonl", source_of(thread_field="thread")),
         ("a.jsonl", source_of(encoding="utf-16")),
         ("a.txt", source_of("text")),
+        ("a.csv", source_of("csv")),
         ("a.txt", source_of("text", document="file")),
         ("a.xml", source_of("wikipedia")),
         ("a.wet", source_of("wet")),

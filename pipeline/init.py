@@ -1,0 +1,319 @@
+"""The verb `init`: a config for text that nobody has described, sized by how much there is."""
+
+import re
+import textwrap
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from electrify.config.load import parse_config, toml_value
+from pipeline.sources.survey import KIND_OF_ENDING, FoundSource, survey
+
+_BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
+# up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
+# Data-Constrained Language Models")
+_NUM_PASSES = 4
+_SHIPPED = Path("model/shipped/ko-tiny")
+_TASK_DATA = Path("pipeline/sample")  # of one task, klue-ynat
+_FEW_DOCUMENTS = 100
+
+
+@dataclass(frozen=True)
+class _Network:
+    """What a run trains: tables of a config, and the number of steps."""
+
+    vocab: str
+    sequence_length: int
+    batch_size: int
+    pretrain: str
+    min_steps: int
+    max_steps: int
+    why: str
+
+
+_SMALL_BATCHES = """\
+attention = "document"          # each document by itself, and positions from its start
+hidden_dropout_prob = 0.0
+attention_probs_dropout_prob = 0.0
+generator_hidden_fraction = 0.5
+generator_layers_fraction = 0.5
+clipping = "network"
+optimizer = "bias-corrected"
+"""
+_FROM_SHIPPED = _Network(
+    f"""\
+size = 12_000                   # the encoder's own pieces; more are learnt from your text
+extend = "{_SHIPPED}/discriminator"
+""",
+    128,
+    16,
+    f"""\
+initial_model = "{_SHIPPED}/discriminator"
+initial_generator = "{_SHIPPED}/generator"
+size = "small"                  # and, as the encoder has them:
+num_hidden_layers = 4
+embedding_size = 96
+max_position_embeddings = 128
+{_SMALL_BATCHES}\
+learning_rate = 3e-4
+generator_learning_rate = 1e-3
+""",
+    100,
+    5_000,
+    "the text is small (below 20 M tokens): the run goes on from the shipped Korean encoder, as "
+    "configs/ko-domain.toml does",
+)
+_SCRATCH = _Network(
+    "size = 4_000\n",
+    64,
+    16,
+    """\
+size = "small"
+num_hidden_layers = 3
+hidden_size = 128
+intermediate_size = 512
+num_attention_heads = 2
+embedding_size = 128
+generator_hidden_fraction = 0.5
+optimizer = "bias-corrected"
+learning_rate = 1e-3
+""",
+    600,
+    5_000,
+    "the text is very small (below 1 M tokens): three layers of width 128 from nothing. The run "
+    "shows every stage but teaches an encoder little: give more text, or an encoder to go on from "
+    "(docs/pretraining.md#going-on-from-weights)",
+)
+_TINY = _Network(
+    "size = 12_000\n",
+    128,
+    16,
+    f"""\
+size = "small"
+num_hidden_layers = 4
+embedding_size = 96
+max_position_embeddings = 128
+initialization = "mimetic"
+{_SMALL_BATCHES}\
+mlm_steps_fraction = 0.75       # a masked language model first, then a discriminator
+mlm_learning_rate = 1e-3
+learning_rate = 5e-4
+generator_learning_rate = 2e-3
+""",
+    600,
+    34_500,
+    "from 1 M to 100 M tokens: four layers of width 256 from nothing, as configs/ko-tiny.toml, in "
+    "some hours of a CPU",
+)
+_SMALL = _Network(
+    "size = 32_000\n",
+    128,
+    128,
+    'size = "small"                  # "base" is for tens of gigabytes and several GPUs\n',
+    10_000,
+    1_000_000,
+    "from 100 M tokens: ELECTRA-Small from nothing; you want a GPU",
+)
+
+
+def init(path: str, output: str | None) -> list[str]:
+    """Write a config for the text at a path; return what was found and the next command, in lines.
+
+    Raises `ValueError` for a path without text that any kind of source reads, and for an output
+    that is there already.
+    """
+    name = re.sub(r"[^a-z0-9._-]+", "-", Path(path).resolve().name.split(".")[0].lower())
+    name = name.strip("-._") or "my-text"
+    target = Path(output or f"{name}.toml")
+    if target.exists():
+        raise ValueError(f"{target} is there already and stays as it is; give another --output")
+    if "://" in path:
+        raise ValueError(f"{path} is an address: give a copy of some files, then change the paths")
+    found, unread = survey(Path(path))
+    if not found:
+        raise ValueError(_nothing_to_read(path, unread))
+    num_tokens = sum(source.text_bytes for source in found) // _BYTES_A_TOKEN
+    network = _network(_languages(found), num_tokens)
+    text = _config(name, target, found, num_tokens, network)
+    parse_config(tomllib.loads(text), str(target))
+    with target.open("x", encoding="utf-8") as file:
+        file.write(text)
+    lines = [line for source in found for line in _describe(source)]
+    lines += [f"not read: {reason}" for reason in unread]
+    if _num_documents(found) < _FEW_DOCUMENTS:
+        lines.append(
+            "few documents: a fifth is held out for validation; is each what you call one?"
+        )
+    return [
+        *lines,
+        f"in all {_about(num_tokens)} tokens: {network.why}",
+        f"\nwrote {target}; look at its sources, then: electrify validate {target}",
+    ]
+
+
+def _nothing_to_read(path: str, unread: Sequence[str]) -> str:
+    what = "; ".join(unread) or "there is nothing in it"
+    endings = " ".join(KIND_OF_ENDING)
+    return (
+        f"{path} has no text that a kind of source reads: {what}. Read are {endings} (.json with "
+        "one object a line, .xml of Wikipedia dumps), plain or packed (.gz .zst .bz2 .xz)"
+    )
+
+
+def _num_documents(found: Sequence[FoundSource]) -> int:
+    return sum(source.num_documents for source in found)
+
+
+def _languages(found: Sequence[FoundSource]) -> Counter[str]:
+    """Estimated bytes of text by the languages of the sources."""
+    languages: Counter[str] = Counter()
+    for source in found:
+        languages[source.source.language] += source.text_bytes
+    return languages
+
+
+def _network(languages: Counter[str], num_tokens: int) -> _Network:
+    is_korean = languages["ko"] * 2 >= languages.total()
+    if is_korean and num_tokens < 20_000_000 and _SHIPPED.is_dir():
+        return _FROM_SHIPPED
+    if num_tokens < 1_000_000:
+        return _SCRATCH
+    return _TINY if num_tokens < 100_000_000 else _SMALL
+
+
+def _config(
+    name: str,
+    target: Path,
+    found: Sequence[FoundSource],
+    num_tokens: int,
+    network: _Network,
+) -> str:
+    num_documents, languages = _num_documents(found), _languages(found)
+    batch_tokens = network.batch_size * network.sequence_length
+    num_steps = 100 * round(_NUM_PASSES * num_tokens / batch_tokens / 100)
+    num_steps = min(network.max_steps, max(network.min_steps, num_steps))
+    every = max(50, num_steps // 20)
+    pretokenizer = "kiwi" if "ko" in languages else "whitespace"
+    valid_fraction = 0.2 if num_documents < _FEW_DOCUMENTS else 0.05
+    valid_fraction = 0.01 if num_documents > 20_000 else valid_fraction
+    sources = "".join(
+        "".join(f"{_comment(line, '    ')}\n" for line in _describe(source))
+        + f"    {_table(source)},\n"
+        for source in found
+    )
+    amount = (
+        f"Here are {_about(num_documents)} documents and {_about(num_tokens)} tokens, of some "
+        f"{_BYTES_A_TOKEN} bytes of text each. {network.why[0].upper()}{network.why[1:]}."
+    )
+    return f"""\
+{_comment(amount)}
+#
+#   electrify validate {target}    what this resolves to, and what it costs
+#   electrify run {target}         every stage, skipping those already done
+name = "{name}"
+seed = 0
+output_dir = "out/{name}"
+
+[clean]
+# docs/corpus.md has every option; a `profile` ("web", "comments", ...) adds quality rules
+sources = [
+{sources}]
+# the texts of your tasks, or scores of these rows are too good (needs their files):
+# decontaminate_against = ["klue"]
+
+[vocab]
+{network.vocab}pretokenizer = "{pretokenizer}"
+
+[encode]
+sequence_length = {network.sequence_length}
+valid_fraction = {valid_fraction}
+
+[pretrain]
+{network.pretrain}batch_size = {network.batch_size}
+# {_NUM_PASSES} passes over the text, but {network.min_steps:,} to {network.max_steps:,} steps
+num_steps = {num_steps}
+valid_every_steps = {every}
+checkpoint_every_steps = {every}
+
+{_evaluation(languages)}"""
+
+
+def _comment(text: str, indent: str = "") -> str:
+    start = f"{indent}# "
+    return textwrap.fill(
+        text,
+        100,
+        initial_indent=start,
+        subsequent_indent=start,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _about(number: int) -> str:
+    """An estimate, by its first two digits."""
+    return f"about {round(number, 2 - len(str(number))):,}"
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:,.1f} MB" if num_bytes >= 1e5 else f"{num_bytes / 1e3:,.1f} KB"
+
+
+def _table(found: FoundSource) -> str:
+    return toml_value(found.source.model_dump(exclude_defaults=True))
+
+
+def _evaluation(languages: Counter[str]) -> str:
+    if "ko" not in languages or not _TASK_DATA.is_dir():
+        return """\
+# `electrify ls` lists tasks; without any the run ends with the exported encoder
+# [evaluate]
+# suites = ["glue"]
+# data_dir = "hub"
+"""
+    return f"""\
+# 420 headlines that are here; `electrify ls` lists more tasks, docs/benchmarks.md their data
+[evaluate]
+tasks = ["klue-ynat"]
+data_dir = "{_TASK_DATA}"
+seeds = [0, 1, 2]
+max_sequence_length = 64
+num_epochs = 10.0
+batch_size = 16
+learning_rate = 5e-4
+adam_bias_correction = true
+recipe = "electra"
+layer_lr_decay = 1.0
+pooling = "mean"
+"""
+
+
+def _describe(found: FoundSource) -> list[str]:
+    """A source in words: amounts, then the choices that a reader may know better."""
+    source = found.source
+    files = "1 file" if found.num_files == 1 else f"{found.num_files:,} files"
+    lines = [
+        f"{source.path}: {files}, {_size(found.num_bytes)}, {_about(found.num_documents)} "
+        f"documents with {_size(found.text_bytes)} of text"
+    ]
+    if found.other_fields or source.text_field != "text":
+        others = ", ".join(found.other_fields) or "none"
+        lines.append(f"text in {source.text_field!r}; other fields: {others}")
+    if source.kind == "text":
+        lines.append(f'a document is a {source.document} ("file", "line" or "block")')
+    if source.encoding != "utf-8":
+        lines.append(f"in {source.encoding}")
+    known = sum(found.language_bytes.values())
+    shares = Counter(found.language_bytes).most_common(5)
+    shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)
+    lines.append(f"languages: {shown or 'not recognised; write the ISO 639 code of yours'}")
+    if len(shares) > 1 and shares[0][1] < 0.9 * known:
+        lines.append(
+            f"cleaning removes what is not {source.language}: put the others into files or folders "
+            "of their own"
+        )
+    if found.fault:
+        lines.append(f"a fault: {found.fault}")
+    return lines

@@ -1,0 +1,145 @@
+"""What a folder of unknown text is taken for, and how near the estimates come."""
+
+import csv
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.sources.survey import survey
+from tests.pipeline.sources.reading import read_source
+
+KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
+ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
+RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
+
+
+def write_jsonl(path, texts, field="text"):
+    rows = [{"id": number, field: text, "url": "https://a.b"} for number, text in enumerate(texts)]
+    data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def sources_in(root):
+    found, unread = survey(root)
+    return [source.source.model_dump(exclude_defaults=True) for source in found], unread
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "csv", "tsv", "parquet"])
+def test_the_text_is_the_field_with_most_letters_and_is_read_by_the_source(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    rows = [(KOREAN, f"제목 {i}", f"https://example.org/{'a' * 80}") for i in range(30)]
+    names = ("본문", "제목", "url")
+    if kind.startswith("jsonl"):
+        write_jsonl(path, [row[0] for row in rows], "본문")
+    elif kind == "parquet":
+        pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), path)
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, delimiter="," if kind == "csv" else "\t").writerows([names, *rows])
+    (found,), unread = survey(tmp_path)
+    assert (found.source.kind, found.source.text_field) == (kind.removesuffix(".gz"), "본문")
+    assert (found.source.language, unread) == ("ko", [])
+    assert (found.num_documents, found.text_bytes) == (30, 30 * len(KOREAN.encode()))
+    assert [item.text for item in read_source(found.source)] == [KOREAN] * 30
+
+
+def test_a_field_text_is_the_text_however_short(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "짧다", "note": KOREAN}))
+    assert survey(tmp_path / "a.jsonl")[0][0].source.text_field == "text"
+
+
+def test_files_of_one_kind_are_one_source_and_those_that_differ_are_several(tmp_path):
+    for name in ("b", "a", "sub/c"):
+        write_jsonl(tmp_path / f"{name}.jsonl", [KOREAN] * 5)
+    (tmp_path / "a.txt").write_text(f"{KOREAN}\n\n{KOREAN}\n", encoding="utf-8")
+    both = [
+        {"kind": "jsonl", "language": "ko", "path": f"{tmp_path}/**/*.jsonl"},
+        {"kind": "text", "language": "ko", "path": f"{tmp_path}/a.txt"},
+    ]
+    assert sources_in(tmp_path) == (both, [])
+    write_jsonl(tmp_path / "sub/d.jsonl", [ENGLISH] * 9, "body")
+    write_jsonl(tmp_path / "b.jsonl", [RUSSIAN] * 5)
+    found, _ = sources_in(tmp_path)
+    assert [(s["language"], s["path"].removeprefix(f"{tmp_path}/")) for s in found] == [
+        ("ko", "a.jsonl"),
+        ("ru", "b.jsonl"),
+        ("en", "sub/*.jsonl"),  # what most of its text is
+        ("ko", "a.txt"),
+    ]
+
+
+def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_path):
+    folder = tmp_path / "[글]"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.txt").write_text(f"{KOREAN}\n\n{number}", encoding="utf-8")
+    (found,), _ = survey(folder)
+    assert (found.source.document, found.source.name, found.num_documents) == ("file", "[글]", 40)
+    assert len(read_source(found.source)) == 40
+    blocks, lines = tmp_path / "blocks.txt", tmp_path / "lines.txt"
+    blocks.write_text(f"{KOREAN}\n{KOREAN}\n\n" * 50, encoding="utf-8")
+    lines.write_text(f"{KOREAN}\n" * 100, encoding="utf-8")
+    found = [survey(path)[0][0] for path in (blocks, lines)]
+    assert [(f.source.document, f.num_documents) for f in found] == [("block", 50), ("line", 100)]
+
+
+def test_other_encodings_and_tables_without_quotation_marks(tmp_path):
+    table = f'글,값\n"{KOREAN}",1\n"둘\n째 줄",2\n'
+    (tmp_path / "a.csv").write_bytes(table.encode("cp949"))
+    rows = ['"열기만 하고 닫지 않았다', KOREAN, KOREAN] * 10
+    (tmp_path / "b.tsv").write_text("글\t값\n" + "".join(f"{row}\t1\n" for row in rows))
+    (first, second), _ = survey(tmp_path)
+    assert (first.source.encoding, first.source.quoted) == ("cp949", True)
+    assert (second.source.encoding, second.source.quoted) == ("utf-8", False)
+    assert [item.text for item in read_source(first.source)] == [KOREAN, "둘\n째 줄"]
+    assert [item.text for item in read_source(second.source)] == rows
+    (tmp_path / "b.tsv").rename(tmp_path / "ratings.txt")
+    table = survey(tmp_path / "ratings.txt")[0][0].source
+    assert table.model_copy(update={"path": second.source.path}) == second.source
+
+
+def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch):
+    texts = [f"{KOREAN} {i % 97}" * (1 + i % 7) for i in range(12_000)]
+    for name in ("a.jsonl", "b.jsonl.gz"):
+        write_jsonl(tmp_path / name, texts)
+    monkeypatch.setattr("pipeline.sources.survey._SAMPLE_BYTES", 100_000)
+    found, _ = survey(tmp_path)
+    for source in found:
+        assert source.num_documents == pytest.approx(12_000, rel=0.1)
+        assert source.text_bytes == pytest.approx(sum(len(t.encode()) for t in texts), rel=0.1)
+
+
+def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
+    for name in ("a.hwp", "b.png", ".hidden.txt", "empty.txt"):
+        (tmp_path / name).write_bytes(b"" if name == "empty.txt" else b"x")
+    (tmp_path / "list.json").write_text(json.dumps([{"text": KOREAN}], indent=1))
+    (tmp_path / "page.xml").write_text("<a/>")
+    (tmp_path / "broken.parquet").write_text("none")
+    found, unread = survey(tmp_path)
+    assert found == []
+    expected = (
+        "1 .hwp: .*hwp5txt",
+        "1 .png: ",
+        "list.json: .*jq",
+        "page.xml: ",
+        "n.parquet: damaged",
+    )
+    for what in expected:
+        assert any(re.search(what, line) for line in unread), what
+    assert len(unread) == len(expected)
+    assert survey(tmp_path / "list.json") == ([], [line for line in unread if "jq" in line])
+    with pytest.raises(ValueError, match="no file or folder at none"):
+        survey(Path("none"))
+
+
+def test_files_of_text_that_differ_in_blank_lines_alone_are_one_source(tmp_path):
+    (tmp_path / "a.txt").write_text(f"{KOREAN}\n\n" * 50, encoding="utf-8")
+    (tmp_path / "b.txt").write_text(KOREAN, encoding="utf-8")
+    ((source,), _) = sources_in(tmp_path)
+    assert source == {"kind": "text", "language": "ko", "path": f"{tmp_path}/*.txt"}
