@@ -42,7 +42,7 @@ def run(parsed: Namespace) -> None:
     from model.export import format_example, read_example
 
     folder = Path(config.output_dir)
-    if config.evaluate.suites or config.evaluate.tasks:
+    if config.evaluate.has_tasks:
         evaluate(config, None, parsed.overwrite)
         _update_cards(config)
     else:
@@ -310,7 +310,7 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
         check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
         if verb in ("run", "clean", "validate"):
             check_inputs(config.clean)
-    if verb in ("run", "validate"):
+    if verb in ("run", "validate") and config.evaluate.has_tasks:
         from benchmarks.tasks.data import check_data
 
         check_data(config.evaluate)

@@ -21,6 +21,7 @@ from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import first_line
+from electrify.system.progress import warn
 
 HUB = "hub"  # in place of a data folder
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
@@ -68,15 +69,70 @@ def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
     return Path(options.data_dir).expanduser()
 
 
-def check_data(options: EvaluateConfig) -> None:
-    """`ValueError` names all tasks of the config without data, and the files that they need."""
-    if not options.suites and not options.tasks:
-        return
+class UnreadableError(ValueError):
+    """`datasets` cannot read a task."""
+
+
+def check_data(options: EvaluateConfig) -> list[Task]:
+    """The tasks of the config; `ValueError` names all without data, and where to get each."""
     tasks = resolve_tasks(options.suites, options.tasks)
     folder = data_folder(options, tasks)
-    if missing := [task for task in tasks if not has_data(task, folder)]:
-        needs = [f"{task.name} ({' or '.join(task.files[task.reported])})" for task in missing]
-        raise ValueError(f"evaluate.data_dir = {str(folder)!r} has no data of {', '.join(needs)}")
+    missing = [_whence(task) for task in tasks if not has_data(task, folder)]
+    if missing and str(folder) == HUB:
+        raise ValueError(
+            "these tasks are not on the hub in a form that `datasets` reads without running code: "
+            f"{'; '.join(missing)}. Leave them out, or give --data-dir a folder with the official "
+            "files of all tasks"
+        )
+    if missing:
+        raise ValueError(f"evaluate.data_dir = {str(folder)!r} has no data of {'; '.join(missing)}")
+    return tasks
+
+
+def _whence(task: Task) -> str:
+    """A task with its files and where to get them."""
+    names = [" or ".join(task.files[s]) for s in ("train", task.reported) if s in task.files]
+    return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
+
+
+def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
+    """The tasks of the config, and the data of each by its name.
+
+    Raises `ValueError` as `check_data` before anything is read, as `load_data`, and for all tasks
+    that `datasets` cannot read.
+    """
+    tasks = check_data(options)
+    folder = data_folder(options, tasks)
+    if any(is_read_by_datasets(task, folder) for task in tasks) and str(folder) == HUB:
+        _try_hub()
+    data: dict[str, TaskData] = {}
+    unreadable = []
+    for task in tasks:
+        try:
+            data[task.name] = load_data(task, folder)
+        except UnreadableError as error:
+            unreadable.append(str(error))
+    if unreadable:
+        raise ValueError("\n".join(unreadable))
+    return tasks, data
+
+
+def _try_hub() -> None:
+    """One request to the hub; where it fails, the cache alone is read from then on.
+
+    `datasets` would try six times for each task, 26 s in all.
+    """
+    hub: Any = importlib.import_module("huggingface_hub")
+    if hub.constants.HF_HUB_OFFLINE:
+        return
+    try:
+        hub.get_session().head(hub.constants.ENDPOINT, timeout=hub.constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # of httpx or requests, by version
+        warn(
+            f"{hub.constants.ENDPOINT} cannot be reached ({first_line(error)}): only data that "
+            "`datasets` has in its cache are read"
+        )
+        hub.constants.HF_HUB_OFFLINE = True
 
 
 def has_data(task: Task, data_dir: Path) -> bool:
@@ -249,15 +305,16 @@ def hub_rows(
     hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
     if hub is None:
         raise ValueError(
-            f"{task.name} is not read by `datasets`: give --data-dir a folder with its official "
-            f"files ({task.homepage})"
+            f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
+            f"give --data-dir a folder with the official files of {_whence(task)}"
         )
     found = _datasets(task, hub, folder, splits)
     where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
     if task.reported in splits and task.reported not in found:
+        theirs = hub.splits.get(task.reported, task.reported)
         raise ValueError(
-            f"{task.name}: {where} has no split {hub.splits[task.reported]} (of its splits there "
-            f"are: {', '.join(found) or 'none'})"
+            f"{task.name}: {where} has no split {theirs} (of its splits there are: "
+            f"{', '.join(found) or 'none'})"
         )
     for dataset in found.values():
         _check_labels(task, hub, dataset.features, where)
@@ -269,27 +326,27 @@ def _datasets(
 ) -> dict[str, Any]:
     """The data sets of those of our `splits` that are there."""
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
-    places = {ours: (hub.name, theirs) for ours, theirs in hub.splits.items()}
+    revision = {"revision": hub.revision} if hub.revision else {}
+    places = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
     for ours, place in hub.elsewhere.items():
-        places[ours] = place if folder is None else (hub.name, ours)
-    sets: dict[str | None, Any] = {}
+        places[ours] = place if folder is None else (hub.path, hub.name, ours)
+    sets: dict[tuple[str, str | None], Any] = {}
     found = {}
     try:
         for split in (split for split in splits if split in places):
-            name, theirs = places[split]
-            if name not in sets:
-                sets[name] = (
-                    datasets.load_dataset(hub.path, name)
+            path, name, theirs = places[split]
+            if (path, name) not in sets:
+                sets[path, name] = (
+                    datasets.load_dataset(path, name, **revision)
                     if folder is None
                     else datasets.load_from_disk(str(folder))
                 )
-            if theirs in sets[name]:
-                found[split] = sets[name][theirs]
+            if theirs in sets[path, name]:
+                found[split] = sets[path, name][theirs]
     except (OSError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{task.name}: `datasets` cannot read {folder or hub.path}: "
-            f"{first_line(error)}; or give --data-dir a folder with the official files "
-            f"({task.homepage})"
+        raise UnreadableError(
+            f"{task.name}: `datasets` cannot read {folder or hub.path}: {first_line(error)}; or "
+            f"give --data-dir a folder with the official files of {_whence(task)}"
         ) from error
     return found
 

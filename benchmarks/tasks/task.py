@@ -87,12 +87,13 @@ class HubSource:
 
     path: str  # "nyu-mll/glue"
     name: str | None = None  # of the configuration: "cola"
+    revision: str | None = None  # None: the newest
     splits: Mapping[str, str]  # ours -> the hub's
     fields: Mapping[str, str] = field(default_factory=dict)  # ours -> the hub's, where they differ
     labels: Mapping[str, str] = field(default_factory=dict)  # the hub's -> ours, likewise
-    # splits of other configurations: ours -> the configuration and its split; in a saved folder
-    # they stand under our name
-    elsewhere: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # splits of other configurations or data sets: ours -> path, configuration and split; in a
+    # saved folder they stand under our name
+    elsewhere: Mapping[str, tuple[str, str | None, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

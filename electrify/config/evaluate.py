@@ -113,6 +113,11 @@ class EvaluateConfig(FinetuneOptions):
     # jobs at once; small models on a CPU are fastest with one a core; GPUs are taken in turn
     num_processes: Count = 1
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there is anything to evaluate."""
+        return bool(self.suites or self.tasks)
+
     @model_validator(mode="after")
     def _search_has_one_part(self) -> Self:
         if self.search and set(self.train_fractions) != {1.0}:
