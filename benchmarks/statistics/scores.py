@@ -14,7 +14,7 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
 )
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import FLOORS, Result, Summary, differing, summarize
+from benchmarks.results.results import FLOORS, Result, Summary, differing, summarize, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.registry import TASKS
@@ -171,7 +171,9 @@ def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> Ta
         draws = None
         if records and not note:
             runs = {r.seed: lines[r.model, r.seed] for r in records}
-            draws = resample(TASKS[records[0].task], runs)
+            task = task_of(records[0])
+            assert task is not None, "`lines_of` has a note for it"
+            draws = resample(task, runs)
         samples[variant] = sample_of(records, draws)
     return TaskScore(stage, tuple(results), samples, note)
 
@@ -182,7 +184,7 @@ def lines_of(
     """The predictions of every model and seed, or none and the reason."""
     if place is None:
         return {}, "without predictions"
-    if results[0].task not in TASKS:
+    if task_of(results[0]) is None:
         return {}, "the task is not known here"
     found: dict[tuple[str, int], Sequence[Line]] = {}
     for result in results:

@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.own import describe, files_of, without_texts_of
+from benchmarks.tasks.registry import official_tasks, tasks_of
 from benchmarks.tasks.rows import Row, nested
-from benchmarks.tasks.task import Example, HubSource, Task
+from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import first_line
-from electrify.system.progress import warn
+from electrify.system.progress import log, warn
 
 HUB = "hub"  # in place of a data folder
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
-# Share of the groups that becomes training data where a task comes with a reported file alone.
-DEV_SPLIT_TRAIN_FRACTION = 0.7
 # ends of the names of reported rows that are not those of the official split
 SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
 
@@ -57,8 +56,12 @@ class TaskData:
 
 
 def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
-    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
-    if options.data_dir is None:
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given.
+
+    The user's own tasks need none.
+    """
+    tasks = [task for task in tasks if task.suite != OWN]
+    if options.data_dir is None and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
         raise ValueError(
             'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
@@ -66,7 +69,7 @@ def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
             f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
             "training files beside them"
         )
-    return Path(options.data_dir).expanduser()
+    return Path(options.data_dir or "").expanduser()
 
 
 class UnreadableError(ValueError):
@@ -75,18 +78,26 @@ class UnreadableError(ValueError):
 
 def check_data(options: EvaluateConfig) -> list[Task]:
     """The tasks of the config; `ValueError` names all without data, and where to get each."""
-    tasks = resolve_tasks(options.suites, options.tasks)
-    folder = data_folder(options, tasks)
-    missing = [_whence(task) for task in tasks if not has_data(task, folder)]
+    official = official_tasks(options)
+    folder = data_folder(options, official)
+    missing = [_whence(task) for task in official if not has_data(task, folder)]
+    problems = [
+        f"{own.task_name}: no file {path}"
+        for own in options.own_tasks
+        for path in files_of(own).values()
+        if not path.is_file()
+    ]
     if missing and str(folder) == HUB:
-        raise ValueError(
+        problems.append(
             "these tasks are not on the hub in a form that `datasets` reads without running code: "
             f"{'; '.join(missing)}. Leave them out, or give --data-dir a folder with the official "
             "files of all tasks"
         )
-    if missing:
-        raise ValueError(f"evaluate.data_dir = {str(folder)!r} has no data of {'; '.join(missing)}")
-    return tasks
+    elif missing:
+        problems.append(f"evaluate.data_dir = {str(folder)!r} has no data of {'; '.join(missing)}")
+    if problems:
+        raise ValueError("\n".join(problems))
+    return tasks_of(options)
 
 
 def _whence(task: Task) -> str:
@@ -165,12 +176,19 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     else:
         train, reported = split_by_group(task, reported)
         split += SPLIT_EVAL
+    hashed = ["train", task.reported]
+    if task.suite == OWN:
+        hashed += task.also_reported  # they decide which training rows are left
+        num_all = len(train)
+        for of_split in (reported, *further.values()):
+            train = without_texts_of(train, of_split)
+        log(describe(task, train, reported, num_all - len(train)))
     if not train or not reported:
         raise ValueError(
             f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
             "both need at least one"
         )
-    sha256 = {name: rows_digest(rows[name]) for name in ("train", task.reported) if name in rows}
+    sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts)
 
 
@@ -194,15 +212,16 @@ def rows_digest(examples: Sequence[Example]) -> str:
 def split_by_group(
     task: Task,
     examples: Sequence[Example],
-    fraction: float = DEV_SPLIT_TRAIN_FRACTION,
+    fraction: float | None = None,
     salt: str = "",
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Divide rows by a hash of their first text; the first side gets `fraction` of the groups.
+    """Divide rows by a hash of their first text; the first side gets `fraction` of the groups, by
+    default the task's.
 
     Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
     nothing but that text, the task's data and `salt`: not on the order, the seed or the other rows.
     """
-    limit = int(fraction * 2**64)
+    limit = int((task.train_fraction if fraction is None else fraction) * 2**64)
     first: list[Example] = []
     second: list[Example] = []
     for example in examples:
@@ -227,7 +246,7 @@ def read_splits(
             split: tuple(task.from_rows(split, enumerate(found, start=1), f"{where} {split}"))
             for split, found in rows.items()
         }
-    if not data_dir.is_dir():
+    if task.suite != OWN and not data_dir.is_dir():
         raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
     if task.reported in paths and not paths[task.reported]:
@@ -255,6 +274,8 @@ def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
 
     Two files of one name are an error.
     """
+    if task.suite == OWN:
+        return [path for name in task.files[split] if (path := Path(name)).is_file()]
     below, parts = files_below(data_dir), list[Path]()
     for name in official_names(task, split):
         found = files_named(name, below)
@@ -290,8 +311,10 @@ def files_below(data_dir: Path) -> list[Path]:
 
 
 def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
-    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task."""
-    return str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
+    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
+    the user's own tasks are never read so."""
+    is_there = str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
+    return is_there and task.suite != OWN
 
 
 def hub_rows(
