@@ -34,8 +34,7 @@ from benchmarks.results.results import (
 from benchmarks.results.submission import write_submissions
 from benchmarks.statistics.comparison import against_floors, verdict_sentence
 from benchmarks.statistics.scores import TaskScore, overall, task_scores
-from benchmarks.tasks.data import TaskData, data_folder, load_data
-from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.data import TaskData, load_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, check_files, write_json, write_text
@@ -75,10 +74,9 @@ def evaluate(
     training, and `Stopped` when asked to stop: finished jobs are kept.
     """
     options = config.evaluate
-    tasks = resolve_tasks(options.suites, options.tasks)
     if model is not None and weights is None:
         check_place(model)  # before data is fetched
-    data = {task.name: load_data(task, data_folder(options, tasks)) for task in tasks}
+    tasks, data = load_tasks(options)
     rows = {name: found.sha256 for name, found in data.items()}
     stage = evaluate_stage(config, model, rows, step)
     of_weights = {name: digest for name, digest in stage.inputs.items() if name != "data"}

@@ -76,6 +76,13 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
     ):
         verb.add_argument(option, action="append", metavar="NAME", help=f"{text}; may be repeated")
     verb.add_argument(
+        "--own-task",
+        action="append",
+        metavar="FILE",
+        help="a task of your own, in place of the config's, too: a CSV, TSV, JSONL or Parquet file "
+        "with a text and a label, a number or tags (docs/benchmarks.md); may be repeated",
+    )
+    verb.add_argument(
         "--search",
         action="store_true",
         help="choose the learning rate of each task on held-out training rows",

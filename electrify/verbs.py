@@ -49,7 +49,7 @@ def run(parsed: Namespace) -> None:
     from model.export import format_example, read_example
 
     folder = Path(config.output_dir)
-    if config.evaluate.suites or config.evaluate.tasks:
+    if config.evaluate.has_tasks:
         evaluate(config, None, parsed.overwrite)
         _update_cards(config)
     else:
@@ -152,8 +152,8 @@ def _evaluation(parsed: Namespace) -> EvaluationRun:
     """What to do with `--model` alone."""
     if parsed.model is None:
         raise ValueError(
-            "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue, or a "
-            "run's config, electrify evaluate configs/NAME.toml"
+            "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue (or "
+            "--own-task FILE), or a run's config, electrify evaluate configs/NAME.toml"
         )
     if named_checkpoint(parsed.model):
         raise ValueError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
@@ -162,13 +162,12 @@ def _evaluation(parsed: Namespace) -> EvaluationRun:
 
 def _overrides(parsed: Namespace) -> list[str]:
     """`--set`, behind what has an option of its own."""
-    tasks, suites = getattr(parsed, "task", None), getattr(parsed, "suite", None)
+    names = {name: getattr(parsed, name, None) or [] for name in ("task", "suite", "own_task")}
+    own_tasks = [{"train": path} for path in names.pop("own_task")]
     overrides = []
-    if tasks or suites:  # in place of all that a config names
-        overrides += [
-            f"evaluate.tasks={toml_value(tasks or [])}",
-            f"evaluate.suites={toml_value(suites or [])}",
-        ]
+    if own_tasks or any(names.values()):  # in place of all that a config names
+        overrides += [f"evaluate.{name}s={toml_value(of)}" for name, of in names.items()]
+        overrides.append(f"evaluate.own_tasks={toml_value(own_tasks)}")
     if getattr(parsed, "search", False):
         overrides.append(f"evaluate.search={toml_value({'learning_rate': _RATES})}")
     overrides += parsed.set
@@ -187,6 +186,7 @@ def _refuse_what_is_not_read(parsed: Namespace) -> None:
             "--data-dir": parsed.data_dir,
             "--suite": parsed.suite,
             "--task": parsed.task,
+            "--own-task": parsed.own_task,
             "--search": parsed.search,
             "--set": parsed.set,
             "--overwrite": parsed.overwrite,
@@ -320,7 +320,7 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
         check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
         if verb in ("run", "clean", "validate"):
             check_inputs(config.clean)
-    if verb in ("run", "validate"):
+    if verb in ("run", "validate") and config.evaluate.has_tasks:
         from benchmarks.tasks.data import check_data
 
         check_data(config.evaluate)

@@ -29,7 +29,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.registry import tasks_of
 from electrify.config.load import override_config, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.config.section import Count, Section
@@ -238,7 +238,7 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
             f"output_dir = {config.output_dir!r}: the runs of an ablation share folders by "
             "links, which an address has not; give a folder: --set output_dir=out/NAME"
         )
-    tasks = resolve_tasks(config.evaluate.suites, config.evaluate.tasks) if grid.judged_by else ()
+    tasks = tasks_of(config.evaluate) if grid.judged_by else ()
     columns = column_groups([task.name for task in tasks])
     for column in grid.judged_by:
         if column not in columns:

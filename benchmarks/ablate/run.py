@@ -175,7 +175,7 @@ def is_whole(run: Run) -> bool:
     """Whether every stage stands there, made by this config: with `--overwrite` old folders stay
     until the new ones are whole."""
     folder, config = output_dir(run.config), run.config
-    is_scored = config.evaluate.suites or config.evaluate.tasks
+    is_scored = config.evaluate.has_tasks
     stages = ["pretrain", "export", *(["evaluate"] if is_scored else [])]
     if not all((folder / stage / MANIFEST).exists() for stage in stages):
         return False

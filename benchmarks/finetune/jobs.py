@@ -26,7 +26,8 @@ from benchmarks.results.predictions import prediction_path, score_splits, write_
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.task import Example, Task
+from benchmarks.tasks.own import record_of
+from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
@@ -136,7 +137,7 @@ def prepare(
 
     for split, (here, officially) in data.parts.items():
         warn(f"{task.name} {split}: {here:,} rows, the official split has {officially:,}")
-    if data.split.endswith(SPLIT_EVAL):
+    if data.split.endswith(SPLIT_EVAL) and task.suite != OWN:
         warn(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
@@ -209,6 +210,7 @@ def run_job(
         suite=task.suite,
         task=task.name,
         task_version=task.version,
+        own_task=record_of(task),
         model=job.variant,
         model_path=source.name,
         seed=job.seed,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
 from benchmarks.tasks.data import TaskData, data_folder, has_data, load_data
-from benchmarks.tasks.registry import TASKS, resolve_tasks
+from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
@@ -47,9 +47,10 @@ def tasks_in_use(config: RunConfig) -> list[Task]:
         for result in read_results(path)
     )
     known = [name for name in names if name in TASKS]
-    if unknown := [name for name in names if name not in TASKS]:
+    own = {task.task_name for task in options.own_tasks}
+    if unknown := [name for name in names if name not in TASKS and name not in own]:
         warn(f"tasks of results that this version does not know: {', '.join(unknown)}")
-    return resolve_tasks(options.suites, [*options.tasks, *known])
+    return tasks_of(options, known)
 
 
 def _rows(task: Task, data: TaskData) -> Iterator[dict[str, object]]:

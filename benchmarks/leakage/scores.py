@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
+from benchmarks.results.results import task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, lines_of, scores_of
 from benchmarks.statistics.uncertainty import Estimate, estimate_lines
-from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line, Task
 from electrify.stage.leakage_report import (
     LEAKAGE,
@@ -71,7 +71,8 @@ def _scores_without(
     touched: Set[str],
     possible: Set[str],
 ) -> list[ScoreWithout]:
-    task, found = TASKS[score.first.task], []
+    task, found = task_of(score.first), list[ScoreWithout]()
+    assert task is not None, "`lines_of` has a note for it"
     for model, sample in (("pretrained", score.pretrained), ("random-init", score.untrained)):
         runs = {seed: of for (name, seed), of in lines.items() if name == model}
         if not runs:

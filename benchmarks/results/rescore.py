@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result, prediction_path, score_splits
-from benchmarks.results.results import RESULTS, Result, read_results
-from benchmarks.tasks.registry import TASKS
+from benchmarks.results.results import RESULTS, Result, read_results, task_of
 from benchmarks.tasks.task import Line, Task
 
 RELATIVE_TOLERANCE = 1e-9
@@ -50,9 +49,9 @@ def rescore(place: Path) -> int:
 
 
 def _scores(folder: Path, result: Result) -> dict[str, float]:
-    if result.task not in TASKS:
+    if (task := task_of(result)) is None:
         raise ValueError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
-    task, lines = TASKS[result.task], dict[str, Sequence[Line]]()
+    lines = dict[str, Sequence[Line]]()
     for split in (result.split, *task.also_reported):
         if (of_split := lines_of_result(folder, result, split)) is not None:
             lines[split] = of_split

@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from benchmarks.tasks.own import task_of_record
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Task
 from electrify.storage.files import read_json
 from electrify.system.progress import warn
 
@@ -43,6 +46,7 @@ class Result(BaseModel):
     suite: str
     task: str
     task_version: str
+    own_task: dict[str, Any] | None = None  # what a task of the user's own is (`task_of_record`)
     # the weights at `model_path`, or fresh ones, or TF-IDF with logistic regression
     model: Literal["pretrained", "random-init", "bag-of-words"]
     model_path: str
@@ -104,6 +108,11 @@ def encoder_label(variant: str, path: str) -> str:
     if variant == "bag-of-words":
         return BAG_OF_WORDS
     return Path(path).name if path.count("/") > 1 else path
+
+
+def task_of(result: Result) -> Task | None:
+    """The task that a record is of; None if it is not known here."""
+    return task_of_record(result.own_task) if result.own_task else TASKS.get(result.task)
 
 
 def differing(result: Result, other: Result) -> str:

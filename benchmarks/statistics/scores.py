@@ -21,6 +21,7 @@ from benchmarks.results.results import (
     differing,
     percent,
     summarize,
+    task_of,
 )
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
@@ -178,7 +179,9 @@ def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> Ta
         draws = None
         if records and not note:
             runs = {r.seed: lines[r.model, r.seed] for r in records}
-            draws = resample(TASKS[records[0].task], runs)
+            task = task_of(records[0])
+            assert task is not None, "`lines_of` has a note for it"
+            draws = resample(task, runs)
         samples[variant] = sample_of(records, draws)
     return TaskScore(stage, tuple(results), samples, note)
 
@@ -189,7 +192,7 @@ def lines_of(
     """The predictions of every model and seed, or none and the reason."""
     if place is None:
         return {}, "without predictions"
-    if results[0].task not in TASKS:
+    if task_of(results[0]) is None:
         return {}, "the task is not known here"
     found: dict[tuple[str, int], Sequence[Line]] = {}
     for result in results:

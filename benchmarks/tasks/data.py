@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.own import describe, files_of, without_texts_of
+from benchmarks.tasks.registry import official_tasks, tasks_of
 from benchmarks.tasks.rows import Row, nested
-from benchmarks.tasks.task import Example, HubSource, Task
+from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import first_line
+from electrify.system.progress import log, warn
 
 HUB = "hub"  # in place of a data folder
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
-# Share of the groups that becomes training data where a task comes with a reported file alone.
-DEV_SPLIT_TRAIN_FRACTION = 0.7
 # ends of the names of reported rows that are not those of the official split
 SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
 
@@ -56,8 +56,12 @@ class TaskData:
 
 
 def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
-    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given."""
-    if options.data_dir is None:
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given.
+
+    The user's own tasks need none.
+    """
+    tasks = [task for task in tasks if task.suite != OWN]
+    if options.data_dir is None and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
         raise ValueError(
             'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
@@ -65,18 +69,81 @@ def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
             f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
             "training files beside them"
         )
-    return Path(options.data_dir).expanduser()
+    return Path(options.data_dir or "").expanduser()
 
 
-def check_data(options: EvaluateConfig) -> None:
-    """`ValueError` names all tasks of the config without data, and the files that they need."""
-    if not options.suites and not options.tasks:
-        return
-    tasks = resolve_tasks(options.suites, options.tasks)
+class UnreadableError(ValueError):
+    """`datasets` cannot read a task."""
+
+
+def check_data(options: EvaluateConfig) -> list[Task]:
+    """The tasks of the config; `ValueError` names all without data, and where to get each."""
+    official = official_tasks(options)
+    folder = data_folder(options, official)
+    missing = [_whence(task) for task in official if not has_data(task, folder)]
+    problems = [
+        f"{own.task_name}: no file {path}"
+        for own in options.own_tasks
+        for path in files_of(own).values()
+        if not path.is_file()
+    ]
+    if missing and str(folder) == HUB:
+        problems.append(
+            "these tasks are not on the hub in a form that `datasets` reads without running code: "
+            f"{'; '.join(missing)}. Leave them out, or give --data-dir a folder with the official "
+            "files of all tasks"
+        )
+    elif missing:
+        problems.append(f"evaluate.data_dir = {str(folder)!r} has no data of {'; '.join(missing)}")
+    if problems:
+        raise ValueError("\n".join(problems))
+    return tasks_of(options)
+
+
+def _whence(task: Task) -> str:
+    """A task with its files and where to get them."""
+    names = [" or ".join(task.files[s]) for s in ("train", task.reported) if s in task.files]
+    return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
+
+
+def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
+    """The tasks of the config, and the data of each by its name.
+
+    Raises `ValueError` as `check_data` before anything is read, as `load_data`, and for all tasks
+    that `datasets` cannot read.
+    """
+    tasks = check_data(options)
     folder = data_folder(options, tasks)
-    if missing := [task for task in tasks if not has_data(task, folder)]:
-        needs = [f"{task.name} ({' or '.join(task.files[task.reported])})" for task in missing]
-        raise ValueError(f"evaluate.data_dir = {str(folder)!r} has no data of {', '.join(needs)}")
+    if any(is_read_by_datasets(task, folder) for task in tasks) and str(folder) == HUB:
+        _try_hub()
+    data: dict[str, TaskData] = {}
+    unreadable = []
+    for task in tasks:
+        try:
+            data[task.name] = load_data(task, folder)
+        except UnreadableError as error:
+            unreadable.append(str(error))
+    if unreadable:
+        raise ValueError("\n".join(unreadable))
+    return tasks, data
+
+
+def _try_hub() -> None:
+    """One request to the hub; where it fails, the cache alone is read from then on.
+
+    `datasets` would try six times for each task, 26 s in all.
+    """
+    hub: Any = importlib.import_module("huggingface_hub")
+    if hub.constants.HF_HUB_OFFLINE:
+        return
+    try:
+        hub.get_session().head(hub.constants.ENDPOINT, timeout=hub.constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # of httpx or requests, by version
+        warn(
+            f"{hub.constants.ENDPOINT} cannot be reached ({first_line(error)}): only data that "
+            "`datasets` has in its cache are read"
+        )
+        hub.constants.HF_HUB_OFFLINE = True
 
 
 def has_data(task: Task, data_dir: Path) -> bool:
@@ -109,12 +176,19 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     else:
         train, reported = split_by_group(task, reported)
         split += SPLIT_EVAL
+    hashed = ["train", task.reported]
+    if task.suite == OWN:
+        hashed += task.also_reported  # they decide which training rows are left
+        num_all = len(train)
+        for of_split in (reported, *further.values()):
+            train = without_texts_of(train, of_split)
+        log(describe(task, train, reported, num_all - len(train)))
     if not train or not reported:
         raise ValueError(
             f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
             "both need at least one"
         )
-    sha256 = {name: rows_digest(rows[name]) for name in ("train", task.reported) if name in rows}
+    sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts)
 
 
@@ -138,15 +212,16 @@ def rows_digest(examples: Sequence[Example]) -> str:
 def split_by_group(
     task: Task,
     examples: Sequence[Example],
-    fraction: float = DEV_SPLIT_TRAIN_FRACTION,
+    fraction: float | None = None,
     salt: str = "",
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Divide rows by a hash of their first text; the first side gets `fraction` of the groups.
+    """Divide rows by a hash of their first text; the first side gets `fraction` of the groups, by
+    default the task's.
 
     Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
     nothing but that text, the task's data and `salt`: not on the order, the seed or the other rows.
     """
-    limit = int(fraction * 2**64)
+    limit = int((task.train_fraction if fraction is None else fraction) * 2**64)
     first: list[Example] = []
     second: list[Example] = []
     for example in examples:
@@ -171,7 +246,7 @@ def read_splits(
             split: tuple(task.from_rows(split, enumerate(found, start=1), f"{where} {split}"))
             for split, found in rows.items()
         }
-    if not data_dir.is_dir():
+    if task.suite != OWN and not data_dir.is_dir():
         raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
     if task.reported in paths and not paths[task.reported]:
@@ -199,6 +274,8 @@ def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
 
     Two files of one name are an error.
     """
+    if task.suite == OWN:
+        return [path for name in task.files[split] if (path := Path(name)).is_file()]
     below, parts = files_below(data_dir), list[Path]()
     for name in official_names(task, split):
         found = files_named(name, below)
@@ -234,8 +311,10 @@ def files_below(data_dir: Path) -> list[Path]:
 
 
 def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
-    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task."""
-    return str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
+    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
+    the user's own tasks are never read so."""
+    is_there = str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
+    return is_there and task.suite != OWN
 
 
 def hub_rows(
@@ -249,15 +328,16 @@ def hub_rows(
     hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
     if hub is None:
         raise ValueError(
-            f"{task.name} is not read by `datasets`: give --data-dir a folder with its official "
-            f"files ({task.homepage})"
+            f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
+            f"give --data-dir a folder with the official files of {_whence(task)}"
         )
     found = _datasets(task, hub, folder, splits)
     where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
     if task.reported in splits and task.reported not in found:
+        theirs = hub.splits.get(task.reported, task.reported)
         raise ValueError(
-            f"{task.name}: {where} has no split {hub.splits[task.reported]} (of its splits there "
-            f"are: {', '.join(found) or 'none'})"
+            f"{task.name}: {where} has no split {theirs} (of its splits there are: "
+            f"{', '.join(found) or 'none'})"
         )
     for dataset in found.values():
         _check_labels(task, hub, dataset.features, where)
@@ -269,27 +349,27 @@ def _datasets(
 ) -> dict[str, Any]:
     """The data sets of those of our `splits` that are there."""
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
-    places = {ours: (hub.name, theirs) for ours, theirs in hub.splits.items()}
+    revision = {"revision": hub.revision} if hub.revision else {}
+    places = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
     for ours, place in hub.elsewhere.items():
-        places[ours] = place if folder is None else (hub.name, ours)
-    sets: dict[str | None, Any] = {}
+        places[ours] = place if folder is None else (hub.path, hub.name, ours)
+    sets: dict[tuple[str, str | None], Any] = {}
     found = {}
     try:
         for split in (split for split in splits if split in places):
-            name, theirs = places[split]
-            if name not in sets:
-                sets[name] = (
-                    datasets.load_dataset(hub.path, name)
+            path, name, theirs = places[split]
+            if (path, name) not in sets:
+                sets[path, name] = (
+                    datasets.load_dataset(path, name, **revision)
                     if folder is None
                     else datasets.load_from_disk(str(folder))
                 )
-            if theirs in sets[name]:
-                found[split] = sets[name][theirs]
+            if theirs in sets[path, name]:
+                found[split] = sets[path, name][theirs]
     except (OSError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{task.name}: `datasets` cannot read {folder or hub.path}: "
-            f"{first_line(error)}; or give --data-dir a folder with the official files "
-            f"({task.homepage})"
+        raise UnreadableError(
+            f"{task.name}: `datasets` cannot read {folder or hub.path}: {first_line(error)}; or "
+            f"give --data-dir a folder with the official files of {_whence(task)}"
         ) from error
     return found
 

@@ -135,7 +135,7 @@ MNLI = Classification(
             "test": "test_matched",
             "test_mismatched": "test_mismatched",
         },
-        elsewhere={"ax": ("ax", "test")},
+        elsewhere={"ax": ("nyu-mll/glue", "ax", "test")},
         fields={"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     ),
     homepage=_HOMEPAGE,

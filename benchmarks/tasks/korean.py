@@ -5,6 +5,10 @@ Labels and the reported split are those of its finetune/processor and finetune/c
 the best of all checkpoints on that same split; here the last step is scored.
 
 How many rows of PAWS-X and of the question pairs are left without the empty ones is not known here.
+
+On the hub the films' reviews and the question pairs have a loading script, which `datasets` no
+longer runs; its own conversion to Parquet is read. The hate speech and KorSTS are read from copies
+in Parquet. Naver's entities are not on the hub.
 """
 
 from collections.abc import Mapping
@@ -20,6 +24,7 @@ from benchmarks.tasks.task import HubSource
 
 # KoELECTRA's finetune/processor/ner.py
 _ENTITY_TYPES = "PER FLD AFW ORG LOC CVL DAT TIM NUM EVT ANM PLT MAT TRM"
+_CONVERTED = "refs/convert/parquet"  # the hub's own conversion of data sets that have a script
 _SCORED_ON_TEST: Mapping[str, Any] = {"suite": "korean", "reported": "test", "unlabelled": ()}
 
 NSMC = Classification(
@@ -29,6 +34,12 @@ NSMC = Classification(
     files={"train": ("ratings_train.txt",), "test": ("ratings_test.txt",)},
     num_rows={"train": 150_000, "test": 50_000},
     homepage="https://github.com/e9t/nsmc",
+    hub=HubSource(
+        path="e9t/nsmc",
+        revision=_CONVERTED,
+        splits={"train": "train", "test": "test"},
+        labels={"negative": "0", "positive": "1"},
+    ),
     text_fields=("document",),
     id_field="id",
     labels=("0", "1"),
@@ -84,6 +95,16 @@ KORNLI = Classification(
     num_rows={"train": 392_702, "dev": 2_490, "test": 5_010},
     also_reported=("dev",),
     homepage="https://github.com/kakaobrain/KorNLUDatasets",
+    hub=HubSource(
+        path="kakaobrain/kor_nli",
+        name="multi_nli",
+        splits={"train": "train"},
+        elsewhere={
+            "dev": ("kakaobrain/kor_nli", "xnli", "validation"),
+            "test": ("kakaobrain/kor_nli", "xnli", "test"),
+        },
+        fields={"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
+    ),
     text_fields=("sentence1", "sentence2"),
     label_field="gold_label",
     labels=("contradiction", "entailment", "neutral"),
@@ -103,6 +124,8 @@ KORSTS = Regression(
     num_rows={"train": 5_749, "dev": 1_500, "test": 1_379},
     also_reported=("dev",),
     homepage="https://github.com/kakaobrain/KorNLUDatasets",
+    # a few rows are missing there: 5,691, 1,465 and 1,376 are left
+    hub=HubSource(path="mteb/KorSTS", splits={"train": "train", "dev": "valid", "test": "test"}),
     text_fields=("sentence1", "sentence2"),
     label_field="score",
     value_range=(0.0, 5.0),
@@ -121,6 +144,11 @@ QUESTION_PAIR = Classification(
     },
     also_reported=("dev",),
     homepage="https://github.com/songys/Question_pair and KoELECTRA's finetune/data",
+    hub=HubSource(
+        path="songys/kor_qpair",
+        revision=_CONVERTED,
+        splits={"train": "train", "dev": "validation", "test": "test"},
+    ),
     text_fields=("question1", "question2"),
     label_field="is_duplicate",
     labels=("0", "1"),  # 0: of one meaning
@@ -140,6 +168,10 @@ HATE_SPEECH = Classification(
     },
     num_rows={"train": 7_896, "dev": 471, "test": 974},
     homepage="https://github.com/kocohub/korean-hate-speech",
+    hub=HubSource(
+        path="nayohan/korean-hate-speech",
+        splits={"train": "train", "dev": "valid", "test": "test"},
+    ),
     text_fields=("comments",),
     aliases={"comment": "comments"},
     label_field="hate",

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from benchmarks.tasks import glue, klue, korean, squad
+from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import Task
+from electrify.config.evaluate import EvaluateConfig
 from electrify.config.tasks import SUITE_TASKS, check_suite, check_task
 
 TASKS: dict[str, Task] = {
@@ -22,7 +24,35 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
     if not suites and not tasks:
         raise ValueError(
             f"no tasks to evaluate: give --suite ({', '.join(SUITES)}) or --task, or set "
-            "evaluate.suites or evaluate.tasks (`electrify ls` lists them)"
+            "evaluate.suites or evaluate.tasks (`electrify ls` lists them); or give a file of your "
+            "own with --own-task FILE"
         )
     names = [name for suite in suites for name in SUITE_TASKS[check_suite(suite)]]
     return [TASKS[name] for name in dict.fromkeys([*names, *map(check_task, tasks)])]
+
+
+def official_tasks(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
+    """The tasks that a config and `more` name; none where there are only the user's own."""
+    names = [*options.tasks, *more]
+    is_own_alone = options.own_tasks and not options.suites and not names
+    return [] if is_own_alone else resolve_tasks(options.suites, names)
+
+
+def tasks_of(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
+    """The tasks that a config and `more` name, then the user's own.
+
+    Raises `ValueError` as `resolve_tasks` and `own_task`.
+    """
+    return [*official_tasks(options, more), *map(own_task, options.own_tasks)]
+
+
+def register(task: Task) -> None:
+    """Have a task of the user's own in `TASKS`, for pages about its results.
+
+    Raises `ValueError` if another one has its name.
+    """
+    if TASKS.setdefault(task.name, task).version != task.version:
+        raise ValueError(
+            f"two tasks of different labels or columns are called {task.name!r}: report their runs "
+            "one by one, or evaluate one again with a name of its own"
+        )

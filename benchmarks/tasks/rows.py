@@ -1,16 +1,17 @@
-"""Rows of official files as dicts, named as the hub's: lists in .json, tables in .csv and (all
-other names) tables of tabs without quoting.
+"""Rows of files as dicts, named as the hub's: lists in .json, an object a line in .jsonl, Parquet,
+tables in .csv and (all other names) tables of tabs without quoting.
 
 Nothing is normalised: a row that does not fit stops the run with its place.
 """
 
 import csv
+import importlib
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.storage.files import read_json
+from electrify.storage.files import parse_json, read_json
 from electrify.system.progress import warn
 
 Row = Mapping[str, Any]
@@ -31,7 +32,8 @@ def rows_of_file(
     needed: Collection[str],
     skip_malformed: bool,
 ) -> Iterator[tuple[int, Row]]:
-    """(number from 1, row) of a JSON list or a table; a header does not count.
+    """(number from 1, row) of a JSON list, of JSON lines, Parquet or a table; a header does not
+    count.
 
     `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
     """
@@ -40,6 +42,14 @@ def rows_of_file(
         if not isinstance(rows, list):
             raise ValueError(f"{path} holds one {type(rows).__name__}, not a list of rows")
         yield from enumerate(rows, start=1)
+        return
+    if path.suffix == ".jsonl":
+        for number, line in enumerate(read_text(path).split("\n"), start=1):
+            if line.strip():
+                yield number, parse_json(line, f"{path} line {number}")
+        return
+    if path.suffix == ".parquet":
+        yield from enumerate(_parquet_rows(path), start=1)
         return
     cells = table_cells(path)
     if not columns:
@@ -63,6 +73,15 @@ def rows_of_file(
             )
     if num_skipped:
         warn(f"{path}: {num_skipped} rows do not have {len(columns)} columns and are left out")
+
+
+def _parquet_rows(path: Path) -> list[Row]:
+    parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
+    try:
+        rows: list[Row] = parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+    return rows
 
 
 def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:

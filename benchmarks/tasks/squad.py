@@ -59,7 +59,12 @@ XQUAD = tuple(
         num_rows={**SQUAD_1.num_rows, "dev": 1_190},
         other_texts={},
         homepage="https://github.com/google-deepmind/xquad",
-        hub=None,
+        hub=HubSource(
+            path="google/xquad",
+            name=name.replace("-", "."),
+            splits={"dev": "validation"},
+            elsewhere={"train": ("rajpurkar/squad", None, "train")},
+        ),
     )
     for name in SUITE_TASKS["xquad"]
 )

@@ -28,6 +28,7 @@ Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
 
+OWN = "own"  # the suite of the user's own tasks
 NOTHING = ""  # the label on the side of a `Pair` that has none in a place
 
 
@@ -87,12 +88,13 @@ class HubSource:
 
     path: str  # "nyu-mll/glue"
     name: str | None = None  # of the configuration: "cola"
+    revision: str | None = None  # None: the newest
     splits: Mapping[str, str]  # ours -> the hub's
     fields: Mapping[str, str] = field(default_factory=dict)  # ours -> the hub's, where they differ
     labels: Mapping[str, str] = field(default_factory=dict)  # the hub's -> ours, likewise
-    # splits of other configurations: ours -> the configuration and its split; in a saved folder
-    # they stand under our name
-    elsewhere: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # splits of other configurations or data sets: ours -> path, configuration and split; in a
+    # saved folder they stand under our name
+    elsewhere: Mapping[str, tuple[str, str | None, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,8 @@ class Task(ABC):
     """One task as its authors define it.
 
     `files` maps each split to the names its official file goes by, the first found wins; a name may
-    hold folders ("CoLA/train.tsv"). Of `labels` the position is the label id of the official code.
+    hold folders ("CoLA/train.tsv"), and of the user's own tasks it is the whole path. Of `labels`
+    the position is the label id of the official code.
     """
 
     # special tokens that the tokenizer gets in addition, their embeddings trained from random ones
@@ -141,6 +144,8 @@ class Task(ABC):
     skip_empty: bool = False  # of a text without characters
     value_range: tuple[float, float] = (0.0, 1.0)  # of a number to predict; it is learnt as 0..1
     train_both_orders: bool = False  # a pair is learnt as (a, b) and as (b, a)
+    # of the groups of rows, where one file is there for learning and reporting
+    train_fraction: float = 0.7
     pooling: Pooling = "cls"  # which state the head of rows reads: the first, or the mean
     # the task of which this is another reading: same files, same recipe, same rows on each side of
     # a split, so that the two scores are of the same rows
@@ -222,7 +227,7 @@ class Task(ABC):
             seen[identity] = number
             yield from self.examples(row, identity, place, is_labelled)
         if num_empty:
-            warn(f"{where}: {num_empty} rows with an empty text are left out, as their authors do")
+            warn(f"{where}: {num_empty} rows with an empty text are left out")
 
     def count_rows(self, examples: Sequence[Any]) -> int:
         """Rows of the official files that the examples are made of."""
@@ -335,7 +340,7 @@ def failure_of_sets(
     return Failure(severity, listed(missed), listed(made_up), count)
 
 
-def listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str], separator: str = "; ") -> str:
     """Parts in a row, the first few and how many more; a dash of none."""
     more = [f"and {len(parts) - _MAX_LISTED} more"] if len(parts) > _MAX_LISTED else []
-    return "; ".join([*parts[:_MAX_LISTED], *more]) or "–"
+    return separator.join([*parts[:_MAX_LISTED], *more]) or "–"

@@ -1,16 +1,19 @@
 """Options of fine-tuning and scoring; what is left out is the recipe's."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from electrify.config.section import Count, Fraction, Section
-from electrify.config.tasks import check_suite, check_task
+from electrify.config.tasks import TASK_NAMES, check_suite, check_task
 
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(gt=0, le=1)]
 _Suite = Annotated[str, AfterValidator(check_suite)]
 _Task = Annotated[str, AfterValidator(check_task)]
+_Text = Annotated[str, Field(min_length=1)]
 
 
 class FinetuneOptions(Section):
@@ -84,11 +87,49 @@ class SearchOptions(Section):
         return self
 
 
+class OwnTask(Section):
+    """A task of the user's own: files of texts, or pairs, with a label, a number or tags.
+
+    What is left out is guessed from the rows (benchmarks/tasks/own.py) and printed.
+    """
+
+    train: _Text  # a file: .csv, .tsv, .json (a list), .jsonl or .parquet
+    dev: _Text | None = None  # None: a fifth of the texts of train is reported
+    test: _Text | None = None  # reported in place of dev, which then stands beside it
+    name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None  # None: that of the file
+    kind: Literal["classification", "regression", "tagging"] | None = None
+    # columns: of the text, or the words of tagging; of the other text of a pair; of the gold value
+    text: _Text | None = None
+    second_text: _Text | None = None
+    label: _Text | None = None
+    metric: _Text | None = None  # that stands for the task; None: the first of its kind
+
+    @property
+    def task_name(self) -> str:
+        """As records and tables call it."""
+        stem = re.sub(r"[^\w.-]+", "-", Path(self.train).stem).strip("._-")
+        return self.name or stem or "own"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.task_name in TASK_NAMES:
+            raise ValueError(
+                f"{self.train}: {self.task_name} is the name of an official task; give another, "
+                f'name = "my-{self.task_name}"'
+            )
+        if self.second_text and not self.text:
+            raise ValueError(
+                f"second_text = {self.second_text!r}: give text, the first column, too"
+            )
+        return self
+
+
 class EvaluateConfig(FinetuneOptions):
     """An exported encoder to scores (benchmarks/)."""
 
     suites: tuple[_Suite, ...] = ()  # names of task tables: "klue", "glue"
     tasks: tuple[_Task, ...] = ()  # single tasks, such as "klue-ynat"
+    own_tasks: tuple[OwnTask, ...] = ()  # files of one's own; or `--own-task`
     data_dir: str | None = None  # folder with the official files; or `--data-dir`
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     # parts of the examples to learn from, each a job of its own; the largest is the headline
@@ -107,11 +148,35 @@ class EvaluateConfig(FinetuneOptions):
     # options that are chosen by the score on held-out training rows, for each task and encoder
     search: SearchOptions | None = None
     # by the task's name; before the ones above
-    tasks_options: dict[_Task, FinetuneOptions] = Field(default_factory=dict)
+    tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     # jobs at once; small models on a CPU are fastest with one a core; GPUs are taken in turn
     num_processes: Count = 1
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there is anything to evaluate."""
+        return bool(self.suites or self.tasks or self.own_tasks)
+
+    @field_validator("own_tasks")
+    @classmethod
+    def _names_differ(cls, tasks: tuple[OwnTask, ...]) -> tuple[OwnTask, ...]:
+        names = [task.task_name for task in tasks]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two tasks are called {twice[0]!r}: give each a name")
+        return tasks
+
+    @field_validator("tasks_options")
+    @classmethod
+    def _of_known_tasks(
+        cls, options: dict[str, FinetuneOptions], info: ValidationInfo
+    ) -> dict[str, FinetuneOptions]:
+        own = {task.task_name for task in info.data.get("own_tasks", ())}
+        for name in options:
+            if name not in own:
+                check_task(name)
+        return options
 
     @model_validator(mode="after")
     def _search_has_one_part(self) -> Self:

@@ -11,6 +11,7 @@ _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "train_fractions": [1.0],
     "min_steps": None,
     "seeds": None,
+    "own_tasks": [],
 }
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")

@@ -18,12 +18,13 @@ from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import rescore
 from benchmarks.results.results import MEASURED, current_results, largest_part, read_results
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.registry import resolve_tasks
+from benchmarks.tasks.registry import TASKS, resolve_tasks
 from electrify.cli import main
 from electrify.config.load import evaluation_of
 from electrify.config.run import RunConfig
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
+from tests.benchmarks.conftest import topic_rows
 
 
 def folder_of(config: RunConfig) -> Path:
@@ -393,3 +394,36 @@ def test_a_search_is_one_flag(tmp_path, model_folder, ynat_folder, monkeypatch):
     (folder,) = (tmp_path / "out").glob("*/evaluate")
     rates = {r.hyper_parameters["learning_rate"] for r in read_results(folder / "search.jsonl")}
     assert rates == {1e-3, 1e-2}
+
+
+def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
+    make_config, model_folder, started, tmp_path, monkeypatch
+):
+    """The searched rates are its own; other data of the same name are other jobs."""
+    monkeypatch.setattr("benchmarks.tasks.registry.TASKS", registry := dict(TASKS))
+    monkeypatch.setattr("benchmarks.pages.errors.TASKS", registry)
+    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
+    file = tmp_path / "topics.csv"
+    file.write_text("\n".join(["headline,topic", *rows]), encoding="utf-8")
+    options = {"num_epochs": 1, "min_steps": 1, "tasks": []}
+    options["own_tasks"] = [{"train": str(file)}]
+    config = make_config(
+        bag_of_words=True, search={"learning_rate": [1e-3, 5e-3]}, data_dir=None, **options
+    )
+    evaluate(config, str(model_folder), overwrite=False)
+    assert started == [("topics", "pretrained", 0)] * 3
+    evaluate(config, str(model_folder), overwrite=False)
+    assert len(started) == 3
+    folder = folder_of(config)
+    records = read_results(folder / "results.jsonl")
+    assert [(r.suite, r.task, r.split, r.metric) for r in records] == [
+        ("own", "topics", "train-split-eval", "accuracy")
+    ] * 2
+    assert rescore(folder) == 0
+    report([Path(config.output_dir)], tmp_path / "page", data_dir=tmp_path, baseline="random-init")
+    page = (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+    assert "topics" in page
+    assert "- headline: " in page  # a text is quoted
+    file.write_text("\n".join(["headline,topic", *rows, "새 축구,스포츠"]), encoding="utf-8")
+    evaluate(config, str(model_folder), overwrite=True)
+    assert len(started) == 6

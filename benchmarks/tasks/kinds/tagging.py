@@ -227,9 +227,29 @@ def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
 
 
 def _prefixed(label: str) -> str:
-    """PER-B as B-PER."""
+    """PER-B as B-PER, which stays as it is."""
     kind, dash, mark = label.rpartition("-")
-    return f"{mark}-{kind}" if dash else label
+    return f"{mark}-{kind}" if dash and label[:2] not in ("B-", "I-") else label
+
+
+class OwnWordTagging(WordTagging):
+    """Words in the column of the task's text field, labels in that of its label field."""
+
+    row_name = "row"
+
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        return Task.rows(self, split, path)
+
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        words = list_field(row, self.text_fields[0], place)
+        if not all(isinstance(word, str) for word in words):
+            raise ValueError(f"{place}: {words!r:.80} are not words")
+        return (" ".join(words),)
+
+    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+        labels = list_field(row, self.label_field, place)
+        named = {_TOKENS: list_field(row, self.text_fields[0], place), _TAGS: labels}
+        return super()._tokens(named, place)
 
 
 @dataclass(frozen=True)

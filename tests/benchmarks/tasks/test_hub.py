@@ -4,18 +4,29 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
 
 from benchmarks.results.submission import GLUE_FILES, write_glue_zip
-from benchmarks.tasks.data import HUB, has_data, load_data
+from benchmarks.tasks.data import HUB, has_data, load_data, load_tasks
 from benchmarks.tasks.glue import MNLI, MRPC, STSB
 from benchmarks.tasks.klue import STS, YNAT
-from benchmarks.tasks.korean import NSMC, PAWS_X
-from benchmarks.tasks.squad import SQUAD_1
+from benchmarks.tasks.korean import (
+    HATE_SPEECH,
+    KORNLI,
+    KORSTS,
+    NAVER_NER,
+    NSMC,
+    PAWS_X,
+    QUESTION_PAIR,
+)
+from benchmarks.tasks.squad import SQUAD_1, XQUAD
 from benchmarks.tasks.texts import dump_texts
+from electrify.config.evaluate import EvaluateConfig
 
 disable_progress_bar()
 
@@ -89,9 +100,9 @@ def test_what_is_missing_or_other_is_named(tmp_path):
     features = {"guid": TEXT, "label": TOPICS}
     with pytest.raises(ValueError, match="klue-ynat dev row 1: field 'title' is missing"):
         save(YNAT, tmp_path / "b", features, validation=[{"guid": "a", "label": 0}])
-    with pytest.raises(ValueError, match=r"korean-nsmc is not read by `datasets`.*e9t/nsmc"):
-        load_data(NSMC, Path(HUB))
-    assert not has_data(NSMC, Path(HUB))
+    with pytest.raises(ValueError, match=r"korean-naver-ner is not on the hub.*nlp-challenge"):
+        load_data(NAVER_NER, Path(HUB))
+    assert not has_data(NAVER_NER, Path(HUB))
 
 
 def test_a_task_is_named_where_the_hub_cannot_be_reached(monkeypatch):
@@ -194,7 +205,8 @@ def hub(monkeypatch):
             "answers": {"text": ["A"], "answer_start": [0]},
         }
         features = {"id": TEXT, "context": TEXT, "question": TEXT, "answers": answers}
-        assert path == SQUAD_1.hub.path
+        assert (path, name) in ((SQUAD_1.hub.path, None), ("google/xquad", "xquad.de"))
+        row["id"] = path
         return DatasetDict(train=one([row], features), validation=one([row], features))
 
     asked = []
@@ -245,5 +257,109 @@ def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
         ],
         "squad-1.1": ["A context.", "What?"],
     }
-    with pytest.raises(ValueError, match="no task of 'korean-nsmc' is read from the hub"):
-        dump_texts(("korean-nsmc",), Path(HUB), tmp_path / "texts")
+    with pytest.raises(ValueError, match="no task of 'korean-naver-ner' is read from the hub"):
+        dump_texts(("korean-naver-ner",), Path(HUB), tmp_path / "texts")
+
+
+BINARY = ClassLabel(names=["0", "1"])
+ROWS_OF_THE_HUB = [
+    (
+        NSMC,
+        {"id": TEXT, "document": TEXT, "label": ClassLabel(names=["negative", "positive"])},
+        {"id": "7", "document": "a", "label": 1},
+        ("train", "test"),
+        ("1", ("a",)),
+    ),
+    (
+        KORNLI,
+        NLI,
+        nli("a", 2),
+        ("train", "dev", "test"),
+        ("contradiction", ("a premise", "a hypothesis")),
+    ),
+    (
+        KORSTS,
+        {**PAIR, "score": Value("float64")},
+        {"sentence1": "a", "sentence2": "b", "score": 4.8},
+        ("train", "valid", "test"),
+        (4.8, ("a", "b")),
+    ),
+    (
+        QUESTION_PAIR,
+        {"question1": TEXT, "question2": TEXT, "is_duplicate": BINARY},
+        {"question1": "a", "question2": "b", "is_duplicate": 1},
+        ("train", "validation", "test"),
+        ("1", ("a", "b")),
+    ),
+    (
+        HATE_SPEECH,
+        {"comments": TEXT, "contain_gender_bias": Value("bool"), "bias": TEXT, "hate": TEXT},
+        {"comments": "a", "contain_gender_bias": False, "bias": "none", "hate": "offensive"},
+        ("train", "valid"),
+        ("offensive", ("a",)),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "features", "row", "splits", "expected"),
+    ROWS_OF_THE_HUB,
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_korean_tasks_are_read_in_the_columns_of_the_hub(
+    tmp_path, task, features, row, splits, expected
+):
+    data = save(task, tmp_path, features, **{split: [row] for split in splits})
+    (example,) = data.reported
+    gold = example.value if task is KORSTS else task.labels[example.label]
+    assert (gold, example.texts) == expected
+    assert len(data.train) == 1
+
+
+def test_a_language_of_xquad_is_learnt_from_squad(hub):
+    german = next(task for task in XQUAD if task.name == "xquad-de")
+    data = load_data(german, Path(HUB))
+    assert [example.id for example in (*data.train, *data.reported)] == [
+        "rajpurkar/squad",
+        "google/xquad",
+    ]
+
+
+def test_a_conversion_of_the_hub_is_read_in_place_of_a_script(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "datasets.load_dataset", lambda *place, **options: asked.append((place, options)) or {}
+    )
+    with pytest.raises(ValueError, match="has no split test"):
+        load_data(NSMC, Path(HUB))
+    assert asked == [(("e9t/nsmc", None), {"revision": "refs/convert/parquet"})]
+
+
+def test_all_tasks_without_data_are_named_at_once(tmp_path, monkeypatch):
+    """The hub is tried once."""
+    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"klue-ynat \(.*KLUE\); glue-rte \(RTE/train.tsv, .*tasks"
+    ):
+        load_tasks(options)
+    options = EvaluateConfig(tasks=("klue-ynat", "korean-naver-ner"), data_dir=HUB)
+    with pytest.raises(ValueError, match=r"not on the hub.* korean-naver-ner \(naver-ner/train"):
+        load_tasks(options)
+
+    def refuse(*arguments, **options):
+        tried.append(arguments)
+        raise ConnectionError("nothing there")
+
+    tried = []
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.get_session", lambda: SimpleNamespace(head=refuse))
+    monkeypatch.setattr("datasets.load_dataset", refuse)
+    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=HUB)
+    with pytest.raises(ValueError, match=r"klue-ynat: .*\nglue-rte: `datasets` cannot read"):
+        load_tasks(options)
+    assert [arguments[0] for arguments in tried] == [
+        huggingface_hub.constants.ENDPOINT,
+        "klue/klue",
+        "nyu-mll/glue",
+    ]
+    assert huggingface_hub.constants.HF_HUB_OFFLINE  # `datasets` makes no request any more

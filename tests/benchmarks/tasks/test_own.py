@@ -1,0 +1,199 @@
+"""Tasks of the user's own: what is guessed, what is refused, and which rows stand where."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.tasks.data import load_data, load_tasks
+from benchmarks.tasks.own import own_task, record_of, task_of_record
+from benchmarks.tasks.registry import TASKS, register
+from electrify.config.evaluate import EvaluateConfig, OwnTask
+
+REVIEWS = [
+    {"id": str(n), "document": f"review {n} of a film", "label": str(n % 2)} for n in range(60)
+]
+ENTITIES = [
+    {"words": ["In", f"town-{n}", "."], "ner_tags": ["O", "B-LOC", "O"]} for n in range(40)
+] + [{"words": ["New", "York", "is", "big"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]}]
+
+
+def write(path, rows):
+    """In the format that the name says."""
+    if path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, rows[0])
+            table.writeheader()
+            table.writerows(rows)
+    elif path.suffix == ".tsv":
+        lines = [rows[0].keys(), *(row.values() for row in rows)]
+        path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def load(folder, options):
+    task = own_task(options)
+    return task, load_data(task, folder)
+
+
+def kind_of(task):
+    return record_of(task)["kind"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl", ".parquet"])
+def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
+    task, data = load(
+        tmp_path, OwnTask(train=write(tmp_path / f"reviews{suffix}", REVIEWS), name="films")
+    )
+    other, of_csv = load(
+        tmp_path, OwnTask(train=write(tmp_path / "other.csv", REVIEWS), name="films")
+    )
+    assert (task.version, data.sha256) == (other.version, of_csv.sha256)
+    assert data.reported == of_csv.reported
+    assert (task.text_fields, task.label_field, task.labels) == (("document",), "label", ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "texts", "labels"),
+    [
+        ([{"title": "a", "topic": "x"}, {"title": "b", "topic": "y"}], "classification",
+         ("title",), ("x", "y")),
+        ([{"text": "a", "label": n} for n in (10, 9, 2)], "classification",
+         ("text",), ("2", "9", "10")),
+        ([{"text": "a", "score": n / 2} for n in range(9)], "regression", ("text",), ()),
+        ([{"text": "a", "score": n} for n in range(40)], "regression", ("text",), ()),
+        ([{"premise": "a", "hypothesis": "b", "label": x} for x in "xy"], "classification",
+         ("premise", "hypothesis"), ("x", "y")),
+        ([{"a": "short", "b": "much longer text", "label": x} for x in "xy"], "classification",
+         ("b",), ("x", "y")),
+        (ENTITIES, "tagging", ("words",), ("O", "B-LOC", "I-LOC")),
+    ],
+)  # fmt: skip
+def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
+    task = own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    assert (kind_of(task), task.text_fields, task.labels) == (kind, texts, labels)
+    assert task.name == "mine"
+    assert set(task.score([])) == {metric.__name__ for metric in task.metrics}
+    assert task.headline == task.metrics[0].__name__
+
+
+def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
+    rows = [{"text": f"text {n % 200}", "label": str(n % 3)} for n in range(400)]
+    caplog.set_level("INFO", "electrify")
+    _, data = load(tmp_path, OwnTask(train=write(tmp_path / "reviews.csv", rows)))
+    train, reported = ({e.texts for e in part} for part in (data.train, data.reported))
+    assert not train & reported
+    assert len(train | reported) == 200
+    assert 0.1 < len(reported) / 200 < 0.3
+    assert data.split == "train-split-eval"
+    (line,) = [r.getMessage() for r in caplog.records]
+    assert line == (
+        "reviews: classification of column 'label' (3 labels: 0, 1, 2), text in 'text', 400 rows; "
+        "no dev file: 20 % of the texts are held out (200 rows of a text that stood before are on "
+        f"its side); {len(data.train)} rows to learn from, {len(data.reported)} of train reported"
+    )
+
+
+def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
+    """Of pairs in either order; the data of every scored split are in the digests."""
+    caplog.set_level("INFO", "electrify")
+    pairs = [{"sentence1": f"a{n}", "sentence2": f"b{n}", "label": str(n % 2)} for n in range(10)]
+    turned = {"sentence1": "b3", "sentence2": "a3", "label": "1"}
+    options = OwnTask(
+        train=write(tmp_path / "train.csv", pairs),
+        dev=write(tmp_path / "dev.csv", [turned, pairs[0]]),
+        test=write(tmp_path / "test.csv", [pairs[9] | {"label": "0"}]),
+        name="pairs",
+    )
+    task, data = load(tmp_path, options)
+    assert [e.texts[0] for e in data.train] == ["a1", "a2", "a4", "a5", "a6", "a7", "a8"]
+    assert (data.split, len(data.reported), len(data.further["dev"])) == ("test", 1, 2)
+    assert task.reported_splits == ("test", "dev")
+    assert set(data.sha256) == {"train", "dev", "test"}
+    assert "3 training rows are left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{"text": "a", "x": "1", "y": "2"}], {}, r"which column is the label\? There are text, x"),
+        (REVIEWS, {"label": "labl"}, "no column 'labl'; did you mean label"),
+        (REVIEWS, {"metric": "f1"}, "unknown metric 'f1'.*classification has accuracy, macro_f1"),
+        (REVIEWS, {"label": "document", "text": "id"}, "60 different values in 60 rows"),
+        (REVIEWS, {"kind": "tagging"}, "row 1: '0' in column 'label' is no tag"),
+        (REVIEWS, {"kind": "regression", "label": "document"}, "'review 0 of a film'.*no number"),
+        (REVIEWS[:1], {}, "is '0' in every row: nothing to learn"),
+        ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
+        ([{"words": ["a"], "tags": ["NOUN"]}], {}, "'NOUN' in column 'tags' is no tag"),
+        ([{"words": ["a"], "tags": ["O"]}], {}, "has no entity in any row"),
+        ([{"text": "a", "tags": [{"start": 0}]}], {}, "spans of characters"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
+    with pytest.raises(ValueError, match=message):
+        own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
+
+
+def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_path):
+    own = (OwnTask(train=str(tmp_path / "a.csv")), OwnTask(train=str(tmp_path / "b.csv")))
+    options = EvaluateConfig(own_tasks=own, tasks=("klue-ynat",), data_dir=str(tmp_path))
+    with pytest.raises(ValueError, match=r"a: no file .*\nb: no file .*\n.*no data of klue-ynat"):
+        load_tasks(options)
+    with pytest.raises(ValueError, match=r"sheet.xlsx: a task is read from \.csv"):
+        own_task(OwnTask(train=str(tmp_path / "sheet.xlsx")))
+
+
+@pytest.mark.parametrize(
+    "rows", [REVIEWS, ENTITIES, [{"text": "a", "score": n} for n in range(40)]]
+)
+def test_a_record_gives_the_same_task(tmp_path, rows):
+    task = own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    assert task_of_record(json.loads(json.dumps(record_of(task)))) == task
+    assert record_of(TASKS["klue-ynat"]) is None
+    with pytest.raises(ValueError, match="describes no task"):
+        task_of_record({"kind": "spans"})
+
+
+def test_one_name_stands_for_one_task_in_a_report(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.tasks.registry.TASKS", dict(TASKS))
+    first, second = (
+        own_task(OwnTask(train=write(tmp_path / "mine.csv", REVIEWS), metric=metric))
+        for metric in (None, "macro_f1")
+    )
+    register(first)
+    register(first)
+    with pytest.raises(ValueError, match="'mine': report their runs one by one"):
+        register(second)
+
+
+def test_words_and_tags_become_labels_of_first_pieces(tmp_path, tokenizer):
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", ENTITIES)))
+    example = next(e for e in (*data.train, *data.reported) if len(e.words) == 4)
+    assert example.texts == ("New York is big",)
+    assert [task.labels[tag] for tag in example.tags] == ["B-LOC", "I-LOC", "O", "O"]
+    features = task.featurize([example], tokenizer, 16, train=True)
+    assert features.labels["labels"][0][1:5].tolist() == list(example.tags)
+    line = {"id": "a", "gold": ["B-LOC", "I-LOC", "O"], "prediction": ["B-LOC", "O", "O"]}
+    assert task.score([line])["seqeval_micro_f1"] == 0.0
+    assert task.score([line | {"prediction": line["gold"]}])["seqeval_micro_f1"] == 1.0
+    assert task.entities_of(line, "gold") == {("LOC", 0, 2)}
+
+
+def test_names_of_official_tasks_and_of_each_other_are_refused():
+    with pytest.raises(ValueError, match='name = "my-klue-ynat"'):
+        OwnTask(train="data/klue-ynat.csv")
+    with pytest.raises(ValueError, match="two tasks are called 'a'"):
+        EvaluateConfig(own_tasks=(OwnTask(train="x/a.csv"), OwnTask(train="y/a.tsv")))
+    own = (OwnTask(train="리뷰 2.csv"),)
+    options = {"리뷰-2": {"num_epochs": 2.0}}
+    assert EvaluateConfig(own_tasks=own, tasks_options=options).tasks_options.keys() == {"리뷰-2"}
+    with pytest.raises(ValueError, match="unknown task '리뷰-2'"):
+        EvaluateConfig(tasks_options=options)
