@@ -57,7 +57,7 @@ test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself u
 	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/train/test_train_step.py tests/model/train/test_pretrain.py
 
 docs: .venv-docs/ready  ## the pages of docs/ as a site with search: site/index.html
-	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --strict
 	@echo "docs: site/index.html"
 
 .venv-docs/ready: constraints.txt
