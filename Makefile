@@ -3,9 +3,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3; do $$p -c "" 2>/dev/nu
 CHECK_PYTHON := import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"electrify needs Python 3.11 or 3.12, found {v}: make PYTHON=/path/to/python3.11")
 BIN := .venv/bin
 TPU_BIN := .venv-tpu/bin
+DOCS_BIN := .venv-docs/bin
 CONFIG ?= configs/demo.toml
 
-.PHONY: demo test test-slow check setup clean-venv tpu-env test-tpu
+.PHONY: demo test test-slow check setup clean-venv tpu-env test-tpu docs
 
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
@@ -55,5 +56,17 @@ test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself u
 	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/train/test_xla.py
 	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/train/test_train_step.py tests/model/train/test_pretrain.py
 
+docs: .venv-docs/ready  ## the pages of docs/ as a site with search: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --strict
+	@echo "docs: site/index.html"
+
+.venv-docs/ready: constraints.txt
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	@echo "docs 1/2: an environment of its own, .venv-docs"
+	@$(DOCS_BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-docs
+	@echo "docs 2/2: mkdocs-material, some 20 MB"
+	@$(DOCS_BIN)/python -m pip install mkdocs-material -c constraints.txt
+	@touch $@
+
 clean-venv:  ## remove the virtual environments
-	rm -rf .venv .venv-tpu
+	rm -rf .venv .venv-tpu .venv-docs

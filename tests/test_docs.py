@@ -10,41 +10,44 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ablate.grid import load_grid
-from electrify.cli import _parser, main
+from electrify.cli import VERBS, _parser, main
 from electrify.config.load import load_config
 from model.watch.flops import peak_flops, run_flops
 from pipeline.runner import parse_options
 
-README = Path("README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-LINES = [line for kind, block in BLOCKS if kind == "" for line in block.splitlines()]
-COMMANDS = [
-    line.split(" #")[0].strip() for line in LINES if line.startswith(("electrify ", "make "))
-]
-
-DOC_BLOCKS = [
-    (path.name, kind, block)
-    for path in sorted(Path("docs").glob("*.md"))
+PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
+BLOCKS = [
+    (path.as_posix(), kind, block)
+    for path in PAGES
     for kind, block in re.findall(
         r"^```(\w*)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
 ]
-DOC_CONFIGS = [(name, block) for name, kind, block in DOC_BLOCKS if kind == "toml"]
-DOC_LINES = [
-    re.sub(r"^.*/electrify ", "electrify ", line).split(" #")[0].strip()
-    for _, kind, block in DOC_BLOCKS
-    if kind in ("", "sh")
-    for line in block.splitlines()
-]
-EVERY_COMMAND = sorted(
-    {*COMMANDS, *(x for x in DOC_LINES if x.startswith(("electrify ", "make ")))}
-)
+CONFIGS = [(name, block) for name, kind, block in BLOCKS if kind == "toml"]
+# these pages are a path that a reader follows: test_demo.py executes what they do with the demo
+GUIDES = ("README.md", "docs/usage.md", "docs/quickstart-ko.md")
+MINE = "configs/mine.toml"  # the reader's own, as the guides write it
+
+
+def lines_of(*pages: str) -> list[str]:
+    """The lines of the shell blocks of these pages, without their comments."""
+    return [
+        re.sub(r"^.*/electrify ", "electrify ", line).split(" #")[0].strip()
+        for name, kind, block in BLOCKS
+        if name in pages and kind in ("", "sh")
+        for line in block.splitlines()
+    ]
+
+
+DOC_LINES = lines_of(*(path.as_posix() for path in PAGES))
+COMMANDS = [x for x in lines_of(*GUIDES) if x.startswith(("electrify ", "make "))]
+EVERY_COMMAND = sorted({x for x in DOC_LINES if x.startswith(("electrify ", "make "))})
 RUNNERS, TPU, RECIPE = (
     Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("runners", "tpu", "recipe-ko")
 )
 
 
-@pytest.mark.parametrize(("page", "block"), DOC_CONFIGS)
+@pytest.mark.parametrize(("page", "block"), CONFIGS)
 def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path):
     if "[variants]" in block:
         (tmp_path / "scratch.toml").write_bytes(Path("configs/scratch.toml").read_bytes())
@@ -52,21 +55,61 @@ def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path
         (tmp_path / "grids" / "grid.toml").write_text(block, encoding="utf-8")
         load_grid(tmp_path / "grids" / "grid.toml")
         return
-    rest = '[pretrain]\nsize = "small"\n' if "[pretrain]" not in block else ""
+    is_whole = block.startswith("name = ")
+    first = "" if is_whole else 'name = "docs"\noutput_dir = "out"\n'
+    rest = "" if is_whole or "[pretrain]" in block else '[pretrain]\nsize = "small"\n'
     path = tmp_path / "config.toml"
-    path.write_text(f'name = "docs"\noutput_dir = "out"\n{block}{rest}', encoding="utf-8")
+    path.write_text(f"{first}{block}{rest}", encoding="utf-8")
     load_config(str(path), [])
 
 
+def own_config(folder: Path) -> Path:
+    """The config that the guides have the reader write, equal on all pages, of ten lines."""
+    (block,) = {block for name, block in CONFIGS if name in GUIDES}
+    assert {name for name, _ in CONFIGS if name in GUIDES} == {GUIDES[0], GUIDES[2]}
+    assert len(block.splitlines()) <= 10
+    path = folder / "mine.toml"
+    path.write_text(block, encoding="utf-8")
+    return path
+
+
+def anchors(path: Path) -> set[str]:
+    """Of the headings of a page, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_links_between_the_docs_lead_somewhere():
-    for path in [Path("README.md"), *Path("docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+    for path in PAGES:
+        for link in re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
+            name, _, anchor = link.partition("#")
             if "://" not in link:
-                assert (path.parent / link).exists(), f"{path}: {link}"
+                target = path.parent / name if name else path
+                assert target.exists(), f"{path}: {link}"
+                assert not anchor or anchor in anchors(target), f"{path}: {link}"
 
 
-def test_the_readme_has_commands():
-    assert {"make demo", "make test", "electrify run configs/ko-small.toml"} <= set(COMMANDS)
+def test_every_page_is_in_the_readme_and_on_the_site():
+    site, readme = (Path(n).read_text(encoding="utf-8") for n in ("mkdocs.yml", "README.md"))
+    index = Path("docs/index.md").read_text(encoding="utf-8")
+    for path in PAGES[1:]:
+        assert f": {path.name}\n" in site, path
+        if path.name != "index.md":
+            assert f"]({path.as_posix()})" in readme, path
+            assert f"]({path.name})" in index, path
+
+
+def test_the_readme_is_short():
+    assert len(Path("README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_guides_have_commands():
+    for page in GUIDES:
+        assert "make demo" in lines_of(page)
+    assert {"make demo", "make test", f"electrify run {MINE}"} <= set(lines_of("README.md"))
+    for verb in VERBS:
+        assert any(command.startswith(f"electrify {verb}") for command in COMMANDS), verb
 
 
 @pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("make ")])
@@ -76,16 +119,16 @@ def test_make_targets_exist(command: str):
 
 
 @pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("electrify ")])
-def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str):
+def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str, tmp_path: Path):
     words, _, beam = command.partition(" -- ")
     parsed = _parser().parse_args(shlex.split(words)[1:])
     assert parse_options(shlex.split(beam))[1] == []
     config = getattr(parsed, "config", None)
     if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
-        load_config(config, parsed.set)
+        load_config(own_config(tmp_path) if config == MINE else config, parsed.set)
 
 
-def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str]):
+def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert main(["ls"]) == 0
     printed = capsys.readouterr().out
     assert "configs/demo.toml" in printed
@@ -99,15 +142,28 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str]):
     assert "configs/ko-small.toml can be run" in printed
     assert "pretrain.hidden_size = 256" in printed
     assert "masked positions: 19 of 128" in printed
+    assert main(["validate", str(own_config(tmp_path)), *options]) == 0
+    estimate = "estimated time: 77 min (one H200"  # which the guides quote
+    assert estimate in capsys.readouterr().out
+    assert main(["validate", "configs/ko-base.toml", *options]) == 0
+    assert "estimated time: 3 days 3 h (one H200" in capsys.readouterr().out
+    for page, hours in (
+        ("README.md", "77 minutes for size small and 3 days 3 hours for base"),
+        ("docs/quickstart-ko.md", '약 77분, `"base"`는 약 3일 3시간'),
+    ):
+        assert hours in " ".join(Path(page).read_text(encoding="utf-8").split())
 
 
-def test_the_python_example_names_real_classes():
+def test_the_python_examples_name_real_classes():
     import transformers
 
-    (block,) = [block for kind, block in BLOCKS if kind == "python"]
-    names = re.search(r"from transformers import (.*)", block)
-    assert names
-    assert all(hasattr(transformers, name.strip()) for name in names.group(1).split(","))
+    blocks = [block for name, kind, block in BLOCKS if kind == "python"]
+    assert len(blocks) == 2
+    for block in blocks:
+        compile(block, "docs", "exec")
+        names = re.search(r"from transformers import (.*)", block)
+        assert names
+        assert all(hasattr(transformers, name.strip()) for name in names.group(1).split(","))
 
 
 def test_options_named_in_the_text_are_in_a_command_or_known():

@@ -30,7 +30,9 @@ def test_packages_are_marked_by_an_empty_init(name: str):
     assert Path(name, "__init__.py").read_text() == ""
 
 
-@pytest.mark.parametrize(("target", "folder"), [("setup", ".venv"), ("tpu-env", ".venv-tpu")])
+@pytest.mark.parametrize(
+    ("target", "folder"), [("setup", ".venv"), ("tpu-env", ".venv-tpu"), ("docs", ".venv-docs")]
+)
 def test_an_installation_says_what_it_does(target: str, folder: str, tmp_path: Path):
     """`pip -q` says nothing for minutes, and looks as if it hung."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "constraints-tpu.txt"):

@@ -14,38 +14,69 @@ Limit = Annotated[float, Field(ge=0.0)] | None
 
 
 class QualityLimits(Section):
-    """One number a rule; the profile's where it is not given. Shares are from 0 to 1."""
+    """Limits of the quality rules, `min_` or `max_`. The source's profile gives what is left out.
+    Shares are from 0 to 1."""
 
     min_words: Limit = None
+    """Number of words."""
     max_words: Limit = None
-    min_mean_word_length: Limit = None  # characters
+    """Number of words."""
+    min_mean_word_length: Limit = None
+    """Mean length of a word, in characters."""
     max_mean_word_length: Limit = None
+    """Mean length of a word, in characters."""
     max_word_length: Limit = None
-    min_script_letters: Limit = None  # of the letters, in the script of the language
-    min_alphabetic_words: Limit = None  # of the words, with a letter in them
-    max_symbols_per_word: Limit = None  # # and ellipses
-    min_function_words: Limit = None  # different ones
-    min_particles: Limit = None  # of the words, ending in a Korean particle
-    max_top_word: Limit = None  # of the words, the most frequent one
-    max_bullet_lines: Limit = None  # of the lines
+    """Length of the longest word, in characters."""
+    min_script_letters: Limit = None
+    """Share of the letters that are in the script of the language."""
+    min_alphabetic_words: Limit = None
+    """Share of the words that have a letter."""
+    max_symbols_per_word: Limit = None
+    """Number of `#` and ellipses for each word."""
+    min_function_words: Limit = None
+    """Number of different function words."""
+    min_particles: Limit = None
+    """Share of the words that end in a Korean particle."""
+    max_top_word: Limit = None
+    """Share of the words that the most frequent one makes up."""
+    max_bullet_lines: Limit = None
+    """Share of the lines that begin with a bullet."""
     max_ellipsis_lines: Limit = None
-    min_punctuated_lines: Limit = None  # ending in punctuation
-    max_short_lines: Limit = None  # 30 characters or less
+    """Share of the lines that end in an ellipsis."""
+    min_punctuated_lines: Limit = None
+    """Share of the lines that end in punctuation."""
+    max_short_lines: Limit = None
+    """Share of the lines of 30 characters or less."""
     max_newlines_per_word: Limit = None
-    max_policy_lines: Limit = None  # javascript, cookies, terms of use
-    max_lorem_ipsum: Limit = None  # times
-    max_duplicate_lines: Limit = None  # of the lines
+    """Number of line breaks for each word."""
+    max_policy_lines: Limit = None
+    """Share of the lines about JavaScript, cookies or terms of use."""
+    max_lorem_ipsum: Limit = None
+    """Number of times that the placeholder text occurs."""
+    max_duplicate_lines: Limit = None
+    """Share of the lines that stand before in the text."""
     max_duplicate_line_characters: Limit = None
+    """Share of the characters in such lines."""
     max_duplicate_paragraphs: Limit = None
-    max_top_2gram: Limit = None  # of the characters, in the most frequent pair of words
+    """Share of the paragraphs that stand before in the text."""
+    max_top_2gram: Limit = None
+    """Share of the characters in the most frequent pair of words."""
     max_top_3gram: Limit = None
+    """Share of the characters in the most frequent run of three words."""
     max_top_4gram: Limit = None
-    max_duplicate_5gram: Limit = None  # of the characters, in runs of words seen before
+    """Share of the characters in the most frequent run of four words."""
+    max_duplicate_5gram: Limit = None
+    """Share of the characters in runs of five words that stand before in the text."""
     max_duplicate_6gram: Limit = None
+    """Share of the characters in runs of six words that stand before in the text."""
     max_duplicate_7gram: Limit = None
+    """Share of the characters in runs of seven words that stand before in the text."""
     max_duplicate_8gram: Limit = None
+    """Share of the characters in runs of eight words that stand before in the text."""
     max_duplicate_9gram: Limit = None
+    """Share of the characters in runs of nine words that stand before in the text."""
     max_duplicate_10gram: Limit = None
+    """Share of the characters in runs of ten words that stand before in the text."""
 
 
 Language = Annotated[str, AfterValidator(check_language)]
@@ -82,28 +113,37 @@ class Source(Section):
     """One input of the corpus stage: files of one kind and one language."""
 
     kind: Kind
+    """Kind of the files: [kinds](corpus.md#sources)."""
     language: Language
-    # a glob, local or any fsspec address (gs://...); huggingface: a name on the hub, or a folder
-    # that `save_to_disk` wrote
+    """Language of the texts."""
     path: Annotated[str, Field(min_length=1)]
-    # the `source` of its documents where the rows name none; huggingface: the data set's subset
+    """A glob, local or any fsspec address (`gs://...`). `huggingface`: a name on the hub, or a
+    folder that `save_to_disk` wrote."""
     name: str | None = None
-    split: str = "train"  # huggingface
-    # the next three: jsonl, csv, tsv, parquet, huggingface
+    """The `source` of the documents whose rows name none. `huggingface`: the data set's subset."""
+    split: str = "train"
+    """`huggingface`: the split."""
     text_field: str = "text"
-    # rows that follow one another with the same value are one document
+    """Field or column of the text. This and the next two: `jsonl`, `csv`, `tsv`, `parquet`,
+    `huggingface`."""
     thread_field: str | None = None
-    # the id that the source gives a row, a string or an integer; none: `id`, where the rows have it
+    """Rows that follow one another with the same value here are one document."""
     id_field: str | None = None
-    # csv, tsv: quotation marks around a cell are not part of it, and it may hold line breaks
+    """Field with the id that the source gives a row, a string or an integer. Left out: `id`, where
+    the rows have it."""
     quoted: bool = True
-    # text: a document is the whole file, a line, or a block between blank lines
+    """`csv`, `tsv`: quotation marks around a cell are not part of it. A quoted cell may hold line
+    breaks."""
     document: Literal["file", "line", "block"] = "block"
-    # jsonl, text, csv, tsv and wikipedia: any codec of Python
+    """`text`: a document is the whole file, a line, or a block between blank lines."""
     encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"
-    profile: Profile = "none"  # which quality rules a document must pass
-    licence: str | None = None  # where the rows have no `licence` of their own
-    max_documents: Count | None = None  # the first N of each file, or of a hub data set
+    """`jsonl`, `text`, `csv`, `tsv`, `wikipedia`: encoding of the files, any codec of Python."""
+    profile: Profile = "none"
+    """Which quality rules a document must pass: [profiles](corpus.md#rules)."""
+    licence: str | None = None
+    """Licence of the documents whose rows name none."""
+    max_documents: Count | None = None
+    """Only the first N documents of each file, or of a hub data set. Left out: all."""
 
     @model_validator(mode="after")
     def _options_fit_the_kind(self) -> Self:
@@ -122,25 +162,39 @@ class CleanRules(Section):
     """What is changed in a text and what a text must have; may differ by language."""
 
     repair_mojibake: bool = True
+    """Text that was decoded wrongly is repaired by ftfy, only where it looks so."""
     remove_html: bool = True
+    """HTML tags, entities and scripts are removed. The words stay."""
     remove_markdown: bool = True
+    """Markdown and wiki markup is removed: front matter, links, emphasis, table marks, directives.
+    The words stay."""
     normalise_hangul: bool = True
+    """Half-width and lone jamo, full-width letters and middle dots get one form."""
     remove_urls: bool = True
+    """http, ftp and www addresses are removed."""
     mask_pii: bool = True
+    """`<email> <phone> <rrn> <card> <ip> <business> <account> <plate>` replace personal numbers and
+    addresses."""
     remove_boilerplate: bool = True
-    max_repeats: Annotated[int, Field(ge=0, le=10_000)] = 4  # of one character in a row; 0: any
+    """Whole lines are removed: copyright notices, reporter bylines, cookie banners, read-more."""
+    max_repeats: Annotated[int, Field(ge=0, le=10_000)] = 4
+    """Number of times that a character or a pair of syllables stays in a row. 0: any number."""
     hanja: Literal["keep", "drop"] = "keep"
-    # share of a document's letters that must be in lines of its language; 0: not looked at
+    """`drop` removes Hanja from Korean: glosses in brackets and other runs. The profile `comments`
+    always does."""
     min_language_fraction: Fraction = 0.5
+    """Share of a document's letters that must be in lines of its language. 0: not looked at."""
     remove_foreign_lines: bool = False
-    # KcELECTRA's: a shorter comment is mostly one word ("굿", "최고"). Of film reviews it drops
-    # one in eleven, and under 2 % of their characters
+    """Long lines that are surely of another language are removed."""
+    # KcELECTRA's limit. Of film reviews it drops one in eleven, and under 2 % of their characters
     min_characters: Annotated[int, Field(ge=0)] = 10
-    quality: QualityLimits = QualityLimits()  # instead of those of the source's profile
+    """Number of characters that the cleaned text must have. Shorter comments are mostly one word.
+    """
+    quality: QualityLimits = QualityLimits()
 
 
 class LanguageRules(Section):
-    """`CleanRules` of one language; what is not given is as in `[clean]`."""
+    """The rules of one language. What is left out is as in `[clean]`."""
 
     repair_mojibake: bool | None = None
     remove_html: bool | None = None
@@ -161,41 +215,52 @@ class LineDedupConfig(Section):
     """Lines that stand in many documents of the corpus (menus, notices, licences)."""
 
     enabled: bool = True
-    min_characters: Count = 20  # shorter lines repeat by chance
-    max_documents: Count = 20  # the line stays in the first N documents that hold it
+    """Repeated lines are removed."""
+    min_characters: Count = 20
+    """Shorter lines are left alone, for they repeat by chance."""
+    max_documents: Count = 20
+    """The line stays in the first N documents that hold it."""
 
 
 class NearDedupConfig(Section):
     """Documents that are nearly equal, by MinHash."""
 
     enabled: bool = True
-    similarity: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.7  # Jaccard of the shingles
+    """Near duplicates are removed."""
+    similarity: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.7
+    """Jaccard similarity of the shingles from which a document is a near duplicate."""
     num_bands: Annotated[int, Field(ge=1, le=64)] = 25
+    """Number of MinHash bands."""
     rows_per_band: Annotated[int, Field(ge=1, le=32)] = 5
+    """Hashes of a band. Documents that share a band are compared."""
 
 
 class CleanConfig(CleanRules):
     """Raw text to documents (pipeline/)."""
 
     sources: Annotated[tuple[Source, ...], Field(min_length=1)]
-    # [clean.language.ko]
     language: Annotated[dict[Language, LanguageRules], Field(default_factory=dict)]
     exact_dedup: bool = True
+    """Documents that are equal but for case and white space are removed. The first one stays."""
     line_dedup: LineDedupConfig = LineDedupConfig()
     near_dedup: NearDedupConfig = NearDedupConfig()
-    # suites or tasks ("klue", "glue-sst2") read from `decontaminate_data_dir`, or files of texts
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
-    decontaminate_data_dir: str | None = None  # a folder or "hub"; none: evaluate.data_dir
-    max_line_bytes: Count = 20_000_000  # a longer input line is counted as malformed and skipped
-    strict: bool = False  # a malformed row stops the run
-    # a file that is damaged from some place on (a .gz cut short, a table without its footer), so
-    # that nobody knows what is lost; keep: what comes before the damage
+    """Suites, tasks or files whose dev and test texts are removed from the corpus, such as
+    `["klue", "glue-sst2", "data/mine.jsonl"]`."""
+    decontaminate_data_dir: str | None = None
+    """Folder with the files of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
+    max_line_bytes: Count = 20_000_000
+    """A longer input line is counted as malformed and skipped."""
+    strict: bool = False
+    """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
-    # the folder in which workers share files while they work, local or any fsspec address
-    # (gs://bucket/tmp); none: in the output folder. Runners other than local need one.
+    """What happens to a file that is damaged from some place on, such as a `.gz` that was cut
+    short. `keep` takes the rows before that place."""
     work_dir: str | None = None
-    # "local" or any Beam runner name; options follow `--` on the CLI
+    """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
+    Left out: in the output folder. Runners other than `local` need it."""
     runner: Annotated[str, AfterValidator(runner_name)] = "local"
+    """`local` or a Beam runner. Its options follow `--` on the command line."""
 
     def rules_for(self, language: str) -> CleanRules:
         """The rules of one language."""

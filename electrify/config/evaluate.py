@@ -17,44 +17,61 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class FinetuneOptions(Section):
-    """What may differ from task to task; None: as the recipe has it
+    """Options that may differ from task to task. The recipe gives what is left out
     (benchmarks/finetune/recipe.py)."""
 
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None  # None: those of all tasks
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     num_epochs: _Positive | None = None
-    min_steps: Count | None = None  # however few the examples: low-shot parts have few steps
+    """Passes over the training rows."""
+    min_steps: Count | None = None
+    """Number of steps at least, however few the rows. It is for small parts of the training rows.
+    """
     learning_rate: _Positive | None = None
+    """Highest learning rate."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Factor of the rate from each layer to the one below it. 1: the same rate everywhere."""
     warmup_fraction: Fraction | None = None
+    """Share of the steps in which the rate rises."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None
-    adam_bias_correction: bool | None = None  # ELECTRA's recipe is without, the others have it
+    """Decay of the weights, as AdamW applies it."""
+    adam_bias_correction: bool | None = None
+    """Adam corrects the bias of its moments. ELECTRA's recipe does not, the others do."""
     batch_size: Count | None = None
-    max_sequence_length: Count | None = None  # the recipe's is lowered to the model's positions
-    max_train_examples: Count | None = None  # a seeded sample of the train split
-    micro_batch_size: Count | None = None  # rows at once; gradients of a batch are summed
-    # "encoder": the head alone is learnt (linear probing); k: the last k layers and the head
-    freeze: Literal["none", "encoder"] | Count | None = None  # None: none
-    dropout: Fraction | None = None  # of the encoder; None: as its own config has it
-    # what the head reads: the [CLS] state, as the paper, or the mean of all states, for encoders
-    # trained so briefly that [CLS] does not yet attend to the text
-    pooling: Literal["cls", "mean"] | None = None  # None: cls
-    num_layers: Count | None = None  # the first k layers; those above are left out
-    # whose states the head reads: the last layer's, or the mean of all layers' states
-    layer_states: Literal["last", "mean"] | None = None  # None: last
-    # the last k layers begin with fresh weights (Zhang et al. 2021, "Revisiting Few-sample BERT
-    # Fine-tuning")
-    reinitialized_layers: Annotated[int, Field(ge=0)] | None = None  # None: 0
-    # what a pooled state goes through before the head: "batch" takes away what all texts share,
-    # of the rows that are learnt from at once (micro_batch_size changes it)
-    pooled_norm: Literal["none", "layer", "batch"] | None = None  # None: none
-    # standard deviation .02, as BERT, or Glorot's uniform weights, which are larger here
-    head_initialization: Literal["bert", "glorot"] | None = None  # None: bert
+    """Rows a step."""
+    max_sequence_length: Count | None = None
+    """Longest input in tokens. It is lowered to the positions that the model has."""
+    max_train_examples: Count | None = None
+    """Number of training rows at most. They are drawn by the seed."""
+    micro_batch_size: Count | None = None
+    """Rows in a forward pass. The gradient is that of the whole batch."""
+    freeze: Literal["none", "encoder"] | Count | None = None
+    """`encoder`: only the head is learnt. A number k: the last k layers and the head are learnt.
+    Left out: all is learnt."""
+    dropout: Fraction | None = None
+    """Dropout of the encoder. Left out: that of the model's own config."""
+    pooling: Literal["cls", "mean"] | None = None
+    """What the head reads. `cls`: the state of [CLS], as the paper. `mean`: the mean of all states,
+    better after a short pretraining. Left out: `cls`."""
+    num_layers: Count | None = None
+    """Number of layers, the first ones, that are used. Left out: all."""
+    layer_states: Literal["last", "mean"] | None = None
+    """Whose states the head reads: those of the last layer, or the mean over all layers. Left out:
+    `last`."""
+    reinitialized_layers: Annotated[int, Field(ge=0)] | None = None
+    """The last k layers begin with fresh weights (Zhang et al. 2021, Revisiting Few-sample BERT
+    Fine-tuning). Left out: 0."""
+    pooled_norm: Literal["none", "layer", "batch"] | None = None
+    """Normalisation before the head. `batch` takes away what all texts of a micro-batch share. Left
+    out: `none`."""
+    head_initialization: Literal["bert", "glorot"] | None = None
+    """Weights of the head at the start. `bert`: standard deviation 0.02. `glorot`: Glorot's uniform
+    weights, which are larger here. Left out: `bert`."""
 
 
 class SearchOptions(Section):
     """Values to try before the scored fine-tunings, on a part of the training rows.
 
-    Every combination is a trial. The encoder and its untrained twin have the same trials, each
+    Every combination is a trial. The encoder and its untrained twin have the same trials, and each
     takes the best of its own.
     """
 
@@ -68,8 +85,10 @@ class SearchOptions(Section):
     reinitialized_layers: tuple[Annotated[int, Field(ge=0)], ...] = ()
     pooled_norm: tuple[Literal["none", "layer", "batch"], ...] = ()
     head_initialization: tuple[Literal["bert", "glorot"], ...] = ()
-    num_trials: Count | None = None  # so many of the combinations, drawn; None: all
-    held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2  # of the training groups
+    num_trials: Count | None = None
+    """Number of combinations that are tried, drawn at random. Left out: all."""
+    held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share of the training rows that trials are scored on."""
 
     @property
     def values(self) -> dict[str, tuple[Any, ...]]:
@@ -93,16 +112,24 @@ class OwnTask(Section):
     What is left out is guessed from the rows (benchmarks/tasks/own.py) and printed.
     """
 
-    train: _Text  # a file: .csv, .tsv, .json (a list), .jsonl or .parquet
-    dev: _Text | None = None  # None: a fifth of the texts of train is reported
-    test: _Text | None = None  # reported in place of dev, which then stands beside it
-    name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None  # None: that of the file
+    train: _Text
+    """File to learn from: .csv, .tsv, .json (a list), .jsonl or .parquet."""
+    dev: _Text | None = None
+    """File to score. Left out: a fifth of the texts of `train`."""
+    test: _Text | None = None
+    """File to score in place of `dev`, whose score then stands beside it."""
+    name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
+    """Name of the task. Left out: that of the file."""
     kind: Literal["classification", "regression", "tagging"] | None = None
-    # columns: of the text, or the words of tagging; of the other text of a pair; of the gold value
+    """What is learnt: a label, a number or tags. Left out: guessed from the rows."""
     text: _Text | None = None
+    """Column of the text, or of the words of tagging. Left out: guessed from the rows."""
     second_text: _Text | None = None
+    """Column of the other text of a pair."""
     label: _Text | None = None
-    metric: _Text | None = None  # that stands for the task; None: the first of its kind
+    """Column of the label, number or tags. Left out: guessed from the rows."""
+    metric: _Text | None = None
+    """Metric that stands for the task. Left out: the first of its kind."""
 
     @property
     def task_name(self) -> str:
@@ -125,34 +152,48 @@ class OwnTask(Section):
 
 
 class EvaluateConfig(FinetuneOptions):
-    """An exported encoder to scores (benchmarks/)."""
+    """An exported encoder to scores (benchmarks/). The recipe gives those options of a fine-tuning
+    that are left out."""
 
-    suites: tuple[_Suite, ...] = ()  # names of task tables: "klue", "glue"
-    tasks: tuple[_Task, ...] = ()  # single tasks, such as "klue-ynat"
-    own_tasks: tuple[OwnTask, ...] = ()  # files of one's own; or `--own-task`
-    data_dir: str | None = None  # folder with the official files; or `--data-dir`
+    suites: tuple[_Suite, ...] = ()
+    """Suites whose tasks are scored."""
+    tasks: tuple[_Task, ...] = ()
+    """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
+    own_tasks: tuple[OwnTask, ...] = ()
+    """Tasks of one's own, from files. `--own-task` names one, too."""
+    data_dir: str | None = None
+    """Folder with the official files of the tasks, or `hub`. `--data-dir` goes before it."""
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
-    # parts of the examples to learn from, each a job of its own; the largest is the headline
+    """Seeds of fine-tuning. Every seed is a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
-    random_init_control: bool = True  # score a random encoder of the same shape beside it
-    # score TF-IDF with logistic regression beside it, where a task gives texts a label; None: as
-    # random_init_control
+    """Parts of the training rows to learn from, each a fine-tuning of its own. The largest gives
+    the headline score."""
+    random_init_control: bool = True
+    """The same network with random weights is scored beside the encoder."""
     bag_of_words: bool | None = None
-    recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"  # auto: that of the task
-    # "last": the weights of the last step; else the best on a part of the training split by the
-    # headline metric (the reported rows decide nothing)
+    """TF-IDF with logistic regression is scored beside the encoder, where a task labels texts. Left
+    out: as `random_init_control`."""
+    recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
+    """Recipe that gives the options which are left out. `auto`: that of the task's authors."""
     selection: Literal["last", "best-on-a-split-of-train"] = "last"
-    selection_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1  # of the training groups
-    evaluations_per_epoch: Count = 4  # as KLUE-baseline
-    patience: Count | None = None  # evaluations in a row that are no better end the training
-    # options that are chosen by the score on held-out training rows, for each task and encoder
+    """Which weights are scored. `last`: those of the last step. `best-on-a-split-of-train`: the
+    best on a part of the training rows. The reported rows decide nothing."""
+    selection_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of the training rows that this selection holds out."""
+    evaluations_per_epoch: Count = 4
+    """Evaluations an epoch for this selection, as in KLUE-baseline."""
+    patience: Count | None = None
+    """Training ends after so many evaluations in a row without a better score. Left out: it does
+    not."""
     search: SearchOptions | None = None
-    # by the task's name; before the ones above
     tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Precision of matrix products. `auto`: bf16 where it is faster."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    # jobs at once; small models on a CPU are fastest with one a core; GPUs are taken in turn
+    """Device of the fine-tunings. `auto`: a GPU where there is one."""
     num_processes: Count = 1
+    """Fine-tunings at once. Small models on a CPU are fastest with one a core. GPUs are taken in
+    turn."""
 
     @property
     def has_tasks(self) -> bool:

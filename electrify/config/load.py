@@ -179,7 +179,9 @@ def _key_parts(key: str) -> list[str]:
 
 
 def _causes(errors: Sequence[Any]) -> list[Any]:
-    """Without the lengths of lists that are short only because an item has an error of its own."""
+    """Without errors that follow from another one: a list that is short because an item is wrong, a
+    default that is made from a wrong value."""
+    errors = [error for error in errors if error["type"] != "default_factory_not_called"]
     places = [error["loc"] for error in errors]
     return [
         error

@@ -82,105 +82,177 @@ class LengthPhase(Section):
     """The first steps of a run on shorter sequences."""
 
     sequence_length: Annotated[int, Field(ge=16)]
-    steps_fraction: Annotated[float, Field(gt=0, lt=1)]  # of num_steps
-    batch_size: Count | None = None  # sequences a step; None: as the rest of the run
-    micro_batch_size: Count | None = None  # of a process; None: as the rest of the run
+    """Tokens of a sequence in this phase."""
+    steps_fraction: Annotated[float, Field(gt=0, lt=1)]
+    """Share of `num_steps` that the phase takes."""
+    batch_size: Count | None = None
+    """Sequences a step. Left out: as the rest of the run."""
+    micro_batch_size: Count | None = None
+    """Sequences in a forward pass of one process. Left out: as the rest of the run."""
 
 
 class ProbeConfig(Section):
     """Labelled texts that show at each validation what the states tell apart."""
 
-    path: str  # .json (a list), .jsonl, .tsv or .csv
-    text: str = "text"  # the field of the text
+    path: str
+    """File of labelled texts: `.json` (a list), `.jsonl`, `.tsv` or `.csv`."""
+    text: str = "text"
+    """Field of the text."""
     label: str = "label"
-    max_examples: Annotated[int, Field(ge=20)] = 2000  # half to learn from, half to score
+    """Field of the label."""
+    max_examples: Annotated[int, Field(ge=20)] = 2000
+    """Number of rows at most. Half of them are learnt from, half are scored."""
 
 
 class PretrainConfig(Section):
-    """Token shards to checkpoints (model/). Architecture fields keep `ElectraConfig` names."""
+    """Token shards to checkpoints (model/). Keys of the architecture have the names of
+    `ElectraConfig` in `transformers`."""
 
     size: Size = "small"
+    """Size that fills in the keys of the table [Sizes](#sizes), each unless it is given. `small++`
+    is the released checkpoint."""
     objective: Objective = "electra"
+    """What the networks are trained to do: [objectives](pretraining.md#objectives)."""
     generator: Literal["learned", "uniform", "unigram"] = "learned"
-    # what generator and discriminator share; gdes: the discriminator's tables are the generator's,
-    # from which it takes no gradient, plus its own (DeBERTaV3)
+    """Where replaced tokens come from: a trained generator, all pieces alike, or pieces as frequent
+    as in the corpus."""
     weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
-    updates: Literal["joint", "decoupled"] = "joint"  # decoupled: the generator first, by itself
-    # weights to go on from: a run's folder, or `transformers` folders of the two networks
+    """What generator and discriminator share. `gdes`: the discriminator's tables are the
+    generator's, from which it takes no gradient, plus its own (DeBERTaV3)."""
+    updates: Literal["joint", "decoupled"] = "joint"
+    """`joint`: one update for both networks. `decoupled`: the generator is updated first, each
+    network with its own optimiser."""
     initial_model: str | None = None
+    """Weights to go on from: a run's folder, a `transformers` ELECTRA or BERT folder, or a hub
+    name."""
     initial_generator: str | None = None
-    device: Literal["auto", "cpu", "cuda", "xla"] = "auto"  # xla: TPU
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is faster
-    # how a step runs, not what it computes; auto: where it pays, on CUDA; on: an error if it fails
-    compile: Literal["auto", "on", "off"] = "auto"  # by torch.compile
-    cuda_graph: Literal["auto", "on", "off"] = "auto"  # recorded once, then replayed as one
+    """The generator that belongs to `initial_model`: a `transformers` folder or a hub name."""
+    device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
+    """Device of the training. `xla`: a TPU. `auto`: a TPU or a GPU where there is one."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Precision of matrix products. `auto`: bf16 where it is faster. Weights and losses are fp32 in
+    any case."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """The step is compiled by `torch.compile`. `auto`: where it pays, on CUDA. `on`: a failure is
+    an error."""
+    cuda_graph: Literal["auto", "on", "off"] = "auto"
+    """The step is recorded once as a CUDA graph and then replayed. `auto` and `on` as for
+    `compile`."""
     # architecture, from the size preset unless given
     num_hidden_layers: Count
+    """Layers of the discriminator."""
     hidden_size: Count
+    """Width of the discriminator's states."""
     intermediate_size: Count
+    """Width of the feed-forward layers."""
     num_attention_heads: Count
+    """Attention heads of a layer."""
     embedding_size: Count
+    """Width of the embedding tables."""
     max_position_embeddings: Count = 512
+    """Number of positions, the longest sequence that the model can read."""
     hidden_dropout_prob: Fraction = 0.1
+    """Dropout of the states."""
     attention_probs_dropout_prob: Fraction = 0.1
-    # paper: truncated normal, of initializer_range; mimetic: attends to neighbours from the start
+    """Dropout of the attention weights."""
     initialization: Literal["paper", "mimetic"] = "paper"
+    """Weights at the start. `paper`: truncated normal with `initializer_range`. `mimetic`: layers
+    attend to neighbours from the first step, which small networks need."""
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the weights at the start."""
     layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    """Epsilon of the layer norms."""
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
+    """Width of the generator, as a share of the discriminator's."""
     generator_layers_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    attention: Literal["sequence", "document"] = "sequence"  # document: each one by itself, from 0
+    """Layers of the generator, as a share of the discriminator's."""
+    attention: Literal["sequence", "document"] = "sequence"
+    """`sequence`: a token attends to the whole sequence. `document`: to its own document alone,
+    with positions from 0."""
     # objective
     mask_fraction: Annotated[float, Field(gt=0, lt=1)]
-    # fixed: always the same number, without replacement; with-replacement: the original's draw,
-    # which hits 7 % of the positions twice; bernoulli: each token by itself
+    """Share of the tokens that are chosen."""
     masking: Literal["fixed", "with-replacement", "bernoulli"] = "fixed"
-    mask_unit: Literal["token", "word", "morpheme"] = "token"  # what is masked as a whole
-    mask_token_fraction: Fraction = 0.85  # of the chosen positions; the rest keep their token
+    """How positions are chosen. `fixed`: always the same number, without replacement.
+    `with-replacement`: the original's draw, which hits 7 % of its positions twice. `bernoulli`:
+    each token by itself."""
+    mask_unit: Literal["token", "word", "morpheme"] = "token"
+    """What is masked as a whole."""
+    mask_token_fraction: Fraction = 0.85
+    """Share of the chosen positions that become [MASK]. The others keep their token."""
     sampling_temperature: Annotated[float, Field(gt=0)] = 1.0
-    disallow_correct: bool = False  # the generator never samples the original token
+    """Temperature at which the generator's tokens are drawn."""
+    disallow_correct: bool = False
+    """The generator never draws the original token."""
     generator_weight: Annotated[float, Field(ge=0)] = 1.0
-    # None: 50 where the discriminator's loss is binary, 1 where it predicts tokens
+    """Factor of the generator's loss."""
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
-    generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5  # electra-two-stage
-    # electra: of the steps, the first, in which the main network is a masked language model. A
-    # discriminator that begins with its weights learns at once what a new one may never learn
+    """Factor of the discriminator's loss. Left out: 50 where that loss is binary, 1 where it
+    predicts tokens."""
+    generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the steps, the first ones, in which `electra-two-stage` trains the generator alone.
+    """
     mlm_steps_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    mlm_learning_rate: Annotated[float, Field(gt=0)] | None = None  # None: learning_rate
+    """Share of the steps, the first ones, in which the main network is trained as a masked language
+    model. It goes on as the discriminator."""
+    mlm_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate in these steps. Left out: `learning_rate`."""
     # optimisation
     num_steps: Count
-    # not given: the paper's 10,000 of each size, in a shorter run a tenth of its steps
+    """Number of steps."""
     warmup_steps: Annotated[
         int, Field(ge=0, default_factory=lambda fields: min(10_000, fields["num_steps"] // 10))
     ]
-    # in the last steps, this share of them, the rate falls to 0; before, it is constant
+    """Steps in which the rate rises. Left out: 10,000, or a tenth of `num_steps` in a run below
+    100,000."""
     decay_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    batch_size: Count  # sequences a step, over all processes
-    micro_batch_size: Count | None = None  # sequences a forward pass of one process
-    curriculum: tuple[LengthPhase, ...] = ()  # before the steps at encode.sequence_length
+    """Share of the steps, the last ones, in which the rate falls to 0. Before, it is constant. 1 is
+    the paper's schedule."""
+    batch_size: Count
+    """Sequences a step, over all processes."""
+    micro_batch_size: Count | None = None
+    """Sequences in a forward pass of one process. Left out: all that it has of a step."""
+    curriculum: tuple[LengthPhase, ...] = ()
     learning_rate: Annotated[float, Field(gt=0)]
-    # the generator's own, and its own clip (clipping = "network"): one rate and one clip for both
-    # throttle it. Shared embeddings move with the main network
+    """Highest learning rate."""
     generator_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate of the generator. Shared embeddings move with the main network. Left out:
+    `learning_rate`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    # paper: Adam without bias correction, as the original; bias-corrected: torch's AdamW
+    """Decay of the weights, as AdamW applies it."""
     optimizer: Literal["paper", "bias-corrected"] = "paper"
+    """`paper`: Adam without bias correction, as the original. `bias-corrected`: torch's AdamW,
+    which short runs need."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    """Decay of Adam's second moment."""
     adam_epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    """Epsilon of Adam."""
     max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
-    clipping: Literal["together", "network"] = "together"  # whose gradients have that norm at most
+    """Norm above which gradients are scaled down."""
+    clipping: Literal["together", "network"] = "together"
+    """Whose gradients have that norm: both networks `together`, or each `network` by itself."""
     # watching
     log_every_steps: Count = 50
+    """Steps between two lines of figures in the log and in `metrics.jsonl`."""
     valid_every_steps: Count = 1000
+    """Steps between two validations."""
     num_valid_batches: Count = 16
-    probe: ProbeConfig | None = None  # labelled texts to score frozen states on
+    """Batches of a validation."""
+    probe: ProbeConfig | None = None
     checkpoint_every_steps: Count = 1000
-    keep_checkpoints: Count = 2  # the newest
-    keep_every_steps: Count | None = None  # one of each so many steps stays, for learning curves
-    checkpoint_dir: str | None = None  # a folder or address (gs://...) that also gets checkpoints
-    inputs_dir: str | None = None  # a run (gs://...) whose vocab/ and shards/ are copied if missing
-    wandb_project: str | None = None  # figures also go to this Weights & Biases project
+    """Steps between two checkpoints."""
+    keep_checkpoints: Count = 2
+    """Number of checkpoints that are kept, the newest ones."""
+    keep_every_steps: Count | None = None
+    """One checkpoint of each so many steps is kept as well, for learning curves. Left out: none."""
+    checkpoint_dir: str | None = None
+    """Folder or address (`gs://...`) that gets a copy of each checkpoint."""
+    inputs_dir: str | None = None
+    """Run (`gs://...`) whose `vocab/` and `shards/` are copied if they are missing."""
+    wandb_project: str | None = None
+    """Weights & Biases project that gets the figures, too."""
 
     @property
     def generator_hidden_size(self) -> int:

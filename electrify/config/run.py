@@ -16,8 +16,11 @@ class EvaluationRun(Section):
     """What scoring an encoder from elsewhere needs of a run."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    """Name of the run, in reports and model cards: lower-case letters, digits, `.`, `_` and `-`."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of everything random in the run. The same seed gives the same result."""
     output_dir: Annotated[str, Field(min_length=1)]
+    """Folder of the run, local or an address such as `gs://bucket/run`. By custom `out/<name>`."""
     evaluate: EvaluateConfig = EvaluateConfig()
 
     @model_validator(mode="after")

@@ -11,4 +11,10 @@ Count = Annotated[int, Field(ge=1, lt=2**63)]
 class Section(BaseModel):
     """A part of the config: frozen, strictly typed, no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,  # the description of a key stands below it
+    )

@@ -14,36 +14,50 @@ class VocabConfig(Section):
     """Documents to a WordPiece vocabulary (vocab/)."""
 
     size: Annotated[int, Field(ge=64, lt=2**24)] = 32_000
-    # kiwi: morphemes of Korean words say where no piece may cross, in training only
+    """Number of pieces. Training stops with an error if the text does not yield so many."""
     pretokenizer: Pretokenizer = "kiwi"
-    pretokenizers: dict[str, Pretokenizer] = Field(
-        default_factory=dict
-    )  # of single languages: { ko = "kiwi" }
-    # which borders: before particles; wherever a nominal ends; between all morphemes
+    """`kiwi` cuts Korean words at morphemes, and no piece may cross a cut in training. `whitespace`
+    cuts at spaces and punctuation alone."""
+    pretokenizers: dict[str, Pretokenizer] = Field(default_factory=dict)
+    """The pretokenizer of single languages, such as `{ ko = "kiwi" }`."""
     morpheme_cuts: Literal["particles", "nominal", "all"] = "nominal"
-    temperature: Fraction = 0.3  # languages are weighed by p ~ n^temperature
+    """Where Korean words are cut. `particles`: before particles and the copula. `nominal`: wherever
+    a nominal ends, so a verb stays whole with its endings. `all`: between all morphemes."""
+    temperature: Fraction = 0.3
+    """A language with n words weighs n^temperature: 1 as they are, 0 all languages alike."""
     min_frequency: Count = 2
-    surplus: Annotated[float, Field(ge=0, le=4)] = 0.3  # pieces learnt above `size`, then pruned
-    max_crossing: Fraction = 0.1  # of a piece's uses across a border; above it is pruned
-    max_words: Count = 500_000  # distinct words that merges are learnt from, the most frequent
-    # characters that get pieces, the most frequent: unless given a fifth of `size`, but 1,000 to
-    # 6,000. Each takes about two pieces, and words need the others
+    """Pairs that are rarer than this are not merged."""
+    surplus: Annotated[float, Field(ge=0, le=4)] = 0.3
+    """Share of pieces that are learnt above `size` and then pruned."""
+    max_crossing: Fraction = 0.1
+    """A piece is pruned if more than this share of its uses, over distinct words, lies across a
+    cut. 1: no piece is pruned for it."""
+    max_words: Count = 500_000
+    """Number of distinct words that pieces are learnt from, the most frequent ones."""
     limit_alphabet: Annotated[int, Field(gt=0)] = Field(
         default_factory=lambda fields: min(6000, max(1000, fields["size"] // 5))
     )
-    # syllables with pieces though the text has none of them: those of KS X 1001 (worth it below
-    # some 10 MB of Korean), or all 11,172, which take up to 22,344 pieces
+    """Number of characters that get pieces, the most frequent ones. Left out: a fifth of `size`, at
+    least 1,000 and at most 6,000. Each character takes about two pieces."""
     hangul: Literal["seen", "common", "all"] = "seen"
+    """Syllables that get pieces though the text lacks them. `seen`: none. `common`: the 2,350 of KS
+    X 1001, useful below some 10 MB of Korean. `all`: all 11,172, which take up to 22,344 pieces."""
     lowercase: bool = False
-    split_digits: bool = False  # every digit a piece of its own
-    num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0  # [unused0], ...: for later users
+    """Letters become lower case. Accents stay."""
+    split_digits: bool = False
+    """Every digit is a piece of its own."""
+    num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0
+    """Number of pieces `[unused0]`, `[unused1]` and so on, for later users."""
     additional_special_tokens: tuple[str, ...] = ()
-    # tokenizer folder or vocab.txt whose pieces keep their ids; with `size` at their number it is
-    # kept as it is
+    """Pieces that are never split. `transformers` sees them as special tokens."""
     extend: str | None = None
-    # for the report
-    references: tuple[str, ...] = ()  # tokenizer folders or vocab.txt to compare with
-    span_data_dir: str | None = None  # folder with KLUE-MRC, KLUE-NER, SQuAD or KorQuAD files
+    """Tokenizer folder or `vocab.txt` whose pieces keep their ids. With `size` at its number of
+    pieces it is kept as it is. With a larger `size` new pieces follow the old ones."""
+    references: tuple[str, ...] = ()
+    """Tokenizer folders or `vocab.txt` files that the report compares with."""
+    span_data_dir: str | None = None
+    """Folder with dev files of KLUE-MRC, KLUE-NER, SQuAD, XQuAD or KorQuAD. The report then has the
+    share of answers and entities that begin and end at borders of pieces."""
 
     @field_validator("pretokenizers")
     @classmethod
@@ -66,23 +80,29 @@ class VocabConfig(Section):
 class MixtureConfig(Section):
     """How often each language is read."""
 
-    # a language with n sequences is drawn in proportion to n ** temperature: 1 as the corpus has
-    # it, 0 every language alike; 0.3 is what multilingual encoders are trained with
     temperature: Fraction = 1.0
+    """A language with n sequences is drawn in proportion to n^temperature: 1 as the corpus has it,
+    0 all languages alike. Multilingual encoders use 0.3."""
 
 
 class EncodeConfig(Section):
-    """Documents to token shards (vocab/). The first three say how shards are read: to change them
-    needs no new encoding."""
+    """Documents to token shards (vocab/). `sequence_length`, `packing` and `mixture` say how shards
+    are read, so a change of them needs no new encoding."""
 
-    sequence_length: Annotated[int, Field(ge=16)]  # filled from pretrain.size
-    # full: contiguous text, nothing padded or lost; electra: the original's two segments;
-    # sentence: whole sentences of one document
+    sequence_length: Annotated[int, Field(ge=16)]
+    """Tokens of a sequence, [CLS] and [SEP] included."""
     packing: Literal["full", "electra", "sentence"] = "full"
+    """How sequences are filled. `full`: contiguous text, without padding or loss. `electra`: two
+    segments of one document, as the original. `sentence`: whole sentences of one document."""
     mixture: MixtureConfig = MixtureConfig()
-    # kiwi: Korean sentences without full stops are found too, at 0.2 MB/s a core for such text
     sentences: Literal["punctuation", "kiwi"] = "punctuation"
+    """How sentences are found. `kiwi` also finds Korean sentences without full stops, at 0.2 MB/s a
+    core for such text."""
     valid_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
-    # by the documents' column `source`: how many times its documents stand in the train split
+    """Share of the documents that is held out for validation. A hash of the text decides, so equal
+    texts are on one side."""
     repeats: dict[str, Count] = Field(default_factory=dict)
+    """How many times documents stand in the train split, by their `source`, such as `{ "e9t/nsmc" =
+    3 }`."""
     shard_tokens: Annotated[int, Field(ge=1024)] = 33_554_432
+    """Tokens of a shard file."""

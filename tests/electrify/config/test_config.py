@@ -276,3 +276,11 @@ def test_encodings_are_codecs_for_text():
     for encoding in ("cp94", "", "rot13", "base64", "a\0b"):
         with pytest.raises(ValueError, match="is no text encoding"):
             _source("text", encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [("vocab", "size"), ("pretrain", "num_steps")], ids=str
+)
+def test_a_default_that_a_wrong_value_prevents_is_no_problem_of_its_own(section: str, key: str):
+    with pytest.raises(ValueError, match=rf"^config: 1 problem.*\n  {section}.{key} = 'many'"):
+        parse_config(minimal(**{section: {key: "many"}}))

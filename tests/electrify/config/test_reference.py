@@ -1,0 +1,35 @@
+"""docs/config.md is what the models give, with a meaning for every key."""
+
+from pathlib import Path
+
+from electrify.config.reference import reference
+from electrify.config.run import RunConfig
+
+
+def test_the_page_is_what_the_models_give():
+    command = "python -m electrify.config.reference > docs/config.md"
+    assert Path("docs/config.md").read_text(encoding="utf-8") == reference(), f"run: {command}"
+
+
+def test_every_section_has_its_table():
+    page = reference()
+    sections = ["clean", "clean.sources", "clean.language.ko", "vocab", "encode", "encode.mixture"]
+    sections += ["pretrain", "pretrain.curriculum", "pretrain.probe", "export", "evaluate"]
+    for section in (*sections, 'evaluate.tasks_options."klue-sts"', "evaluate.search"):
+        assert f"## `[{section}]`\n" in page
+    assert page.index("## `[clean]`") < page.index("## `[vocab]`") < page.index("## `[evaluate]`")
+    assert all(f"| `{key}` |" in page for key in RunConfig.model_fields)
+
+
+def test_a_row_says_type_limits_default_and_meaning():
+    rows = reference().splitlines()
+    for row in (
+        '| `hanja` | `"keep"`, `"drop"` | `"keep"` | `drop` removes Hanja',
+        "| `min_language_fraction` | number, 0 to 1 | `0.5` | Share of a document's letters",
+        "| `num_steps` | integer at least 1 | by size | Number of steps.",
+        "| `path` | text | required | A glob",
+        "| `seeds` | list of: integer | `[0, 1, 2, 3, 4]` | Seeds",
+        '| `pooling` | `"cls"`, `"mean"` | – | As `pooling` of [`[evaluate]`](#evaluate).',
+        "| `pretrain.batch_size` | 128 | 128 | 256 | 2,048 |",
+    ):
+        assert any(line.startswith(row) for line in rows), row

@@ -1,0 +1,60 @@
+"""docs/troubleshooting.md quotes messages as the code makes them."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PAGE = Path("docs/troubleshooting.md").read_text(encoding="utf-8")
+MESSAGES = re.findall(r"^```text\n(.*?)\n```", PAGE, re.DOTALL | re.MULTILINE)
+PACKAGES = ("electrify", "pipeline", "vocab", "model", "benchmarks")
+
+
+def strings() -> Iterator[list[str]]:
+    """Every string of the code, as its fixed parts in order; values stand between them."""
+    for package in PACKAGES:
+        for path in Path(package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    fixed = [part.value for part in node.values if isinstance(part, ast.Constant)]
+                    yield [str(part) for part in fixed]
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield [node.value]
+    for line in re.findall(r'f"([^"]+)"', Path("Makefile").read_text(encoding="utf-8")):
+        yield re.split(r"\{\w+\}", line)
+
+
+STRINGS = list(strings())
+ENOUGH = 15  # letters that no message has by chance
+
+
+def fixed_letters(message: str) -> int:
+    """The most letters of a message that one string of the code has, in its order."""
+    most = 0
+    for parts in STRINGS:
+        size = sum(map(len, parts))
+        if most < size < len(message) and all(part in message for part in parts):
+            pattern = ".*?".join(map(re.escape, parts))
+            most = size if re.search(pattern, message, re.DOTALL) else most
+    return most
+
+
+def test_there_are_twenty():
+    assert len(MESSAGES) == len(set(MESSAGES)) == 20
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_quoted_message_stands_in_the_code(message: str):
+    assert fixed_letters(message) >= ENOUGH, f"no string of the code makes: {message}"
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_has_a_cause_and_what_to_do(message: str):
+    rest = PAGE.split(message)[1].split("```text")[0]
+    assert rest.count("**Cause.** ") == rest.count("**Do.** ") == 1
+
+
+def test_a_message_that_the_code_does_not_make_is_seen():
+    assert fixed_letters("error: no recipe at configs/mine.toml; look at `electrify ls`") < ENOUGH
