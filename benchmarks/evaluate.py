@@ -14,9 +14,9 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 from benchmarks.encoder import ModelSource, check_place, open_model
-from benchmarks.finetune.finetune import Finetuned, settle_precision
+from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
-from benchmarks.finetune.parallel import run_jobs
+from benchmarks.finetune.parallel import num_workers, run_jobs
 from benchmarks.finetune.recipe import seeds_for
 from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
 from benchmarks.results.predictions import PREDICTIONS
@@ -64,12 +64,13 @@ def evaluate(
     overwrite: bool,
     weights: Path | None = None,
     step: int | None = None,
+    name: str | None = None,
 ) -> None:
     """Fine-tune and score `model` (folder or hub name; None: the run's own discriminator).
 
     `weights` is a folder that stands for `model` where that is none to be read by `transformers`;
-    `step` that of a checkpoint on the way. Writes `evaluate/results.jsonl` and
-    `evaluate/predictions/`; the records of a finished evaluation stay, unless `overwrite`. Raises
+    `step` that of a checkpoint on the way, `name` what the results of `model` are called. Writes
+    `evaluate/results.jsonl` and `evaluate/predictions/`; the records of a finished evaluation stay, unless `overwrite`. Raises
     `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
     training, and `Stopped` when asked to stop: finished jobs are kept.
     """
@@ -78,16 +79,16 @@ def evaluate(
         check_place(model)  # before data is fetched
     tasks, data = load_tasks(options)
     rows = {name: found.sha256 for name, found in data.items()}
-    stage = evaluate_stage(config, model, rows, step)
+    stage = evaluate_stage(config, model, rows, step, name)
     of_weights = {name: digest for name, digest in stage.inputs.items() if name != "data"}
     made_from = {name: (of_weights, digests) for name, digests in rows.items()}
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
     def work(partial: Path) -> dict[str, int]:
         # of the run's own export its place in the run: predictions are the same wherever that is
-        name = model or DEFAULT_MODEL
+        place = model or DEFAULT_MODEL
         try:
-            source = open_model(path if weights is None else str(weights), name)
+            source = open_model(path if weights is None else str(weights), place)
             jobs = plan_jobs(options, tasks, source, made_from)
             trials = plan_trials(options, tasks, source, made_from)
             if not overwrite:
@@ -196,6 +197,7 @@ def _run_jobs(
     ]
     del features  # each goes with the last job of its task
     num_saved = len(jobs) - len(waiting)
+    workers = num_workers(options.num_processes, choose_device(options.device))
     with Progress("search" if file == TRIALS else "evaluate", total, "examples") as progress:
 
         def on_step(index: int, num_rows: int) -> None:
@@ -207,7 +209,7 @@ def _run_jobs(
                     stop.signal,
                 )
 
-        for index, (result, fitted) in run_jobs(run_job, calls, options.num_processes, on_step):
+        for index, (result, fitted) in run_jobs(run_job, calls, workers, on_step):
             job = waiting[index]
             if file == RESULTS:
                 if result.slot in taken:  # by a job with other hyper-parameters, data or weights

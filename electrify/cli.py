@@ -90,6 +90,12 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
     )
+    verb.add_argument(
+        "--name",
+        dest="encoder_name",
+        metavar="NAME",
+        help="what the encoder of --model is called in tables (default: its folder or hub name)",
+    )
     what = verb.add_mutually_exclusive_group()
     what.add_argument(
         "--model",

@@ -4,6 +4,7 @@ A verb imports its stage when it is run, so that each needs its own extra alone.
 """
 
 import os
+import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from electrify.stage.remote import (
 from electrify.system.machine import describe_precision
 from electrify.system.progress import log
 
+_MIN_FREE_BYTES = 2**28
 # tried by `electrify evaluate --search`: encoders of size base want the lowest, tiny ones the
 # highest
 _RATES = [5e-5, 1e-4, 3e-4, 1e-3]
@@ -122,6 +124,8 @@ def evaluate(parsed: Namespace) -> int | None:
 
         write_submissions(_run_folder(parsed.submission))
         return None
+    if parsed.encoder_name and not parsed.model:
+        raise ValueError(f"--name {parsed.encoder_name} is for the encoder of --model: give both")
     steps = _split_steps(parsed)
     config: EvaluationRun = _evaluation(parsed) if parsed.config is None else _load(parsed)
     if steps is not None:
@@ -141,7 +145,8 @@ def evaluate(parsed: Namespace) -> int | None:
 
             weights = Path(scratch)
             export_checkpoint(checkpoint, weights)
-        evaluate(config, parsed.model, parsed.overwrite, weights)
+        called = parsed.encoder_name
+        evaluate(config, parsed.model, parsed.overwrite, weights, name=called)
     if parsed.model is None:
         assert isinstance(config, RunConfig)
         _update_cards(config)
@@ -157,7 +162,10 @@ def _evaluation(parsed: Namespace) -> EvaluationRun:
         )
     if named_checkpoint(parsed.model):
         raise ValueError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
-    return open_run(evaluation_of(parsed.model, _overrides(parsed)), parsed.break_lock)
+    name = parsed.encoder_name or parsed.model
+    config = open_run(evaluation_of(name, _overrides(parsed)), parsed.break_lock)
+    _check_output(config)
+    return config
 
 
 def _overrides(parsed: Namespace) -> list[str]:
@@ -188,6 +196,7 @@ def _refuse_what_is_not_read(parsed: Namespace) -> None:
             "--task": parsed.task,
             "--own-task": parsed.own_task,
             "--search": parsed.search,
+            "--name": parsed.encoder_name,
             "--set": parsed.set,
             "--overwrite": parsed.overwrite,
         }
@@ -299,9 +308,28 @@ def data_dir_option(folder: str) -> str:
 
 def _load(parsed: Namespace) -> RunConfig:
     config = open_run(load_config(parsed.config, _overrides(parsed)), parsed.break_lock)
+    _check_output(config)
     if parsed.has_beam:
         _preflight(config, parsed.name, parsed.beam_options)
     return config
+
+
+def _check_output(config: EvaluationRun, num_bytes: int = _MIN_FREE_BYTES) -> None:
+    """`ValueError` if the output folder cannot be written, or has no room for so many bytes."""
+    folder = Path(config.output_dir).absolute()
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    if not place.is_dir():
+        raise ValueError(f"output_dir = {config.output_dir!r}: {place} is a file; name a folder")
+    if not os.access(place, os.W_OK):
+        raise ValueError(
+            f"output_dir = {config.output_dir!r}: {place} cannot be written; name another folder"
+        )
+    free = shutil.disk_usage(place).free
+    if free < num_bytes:
+        raise ValueError(
+            f"output_dir = {config.output_dir!r}: {free / 2**20:,.0f} MiB are free there, and "
+            f"{num_bytes / 2**20:,.0f} MiB or more are needed; make room or name another folder"
+        )
 
 
 def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -> None:
@@ -319,7 +347,9 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
     else:
         check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
         if verb in ("run", "clean", "validate"):
-            check_inputs(config.clean)
+            num_bytes = check_inputs(config.clean)
+            if not is_address(config.output_dir):
+                _check_output(config, max(num_bytes, _MIN_FREE_BYTES))
     if verb in ("run", "validate") and config.evaluate.has_tasks:
         from benchmarks.tasks.data import check_data
 

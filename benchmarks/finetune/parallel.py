@@ -86,6 +86,11 @@ def run_jobs(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def num_workers(asked: int, device: torch.device) -> int:
+    """How many jobs run at once: as many as asked for, and one a GPU where these are used."""
+    return max(asked, torch.cuda.device_count()) if device.type == "cuda" else asked
+
+
 def gpu_of(slot: int) -> str | None:
     """The one GPU that a process shall see, as `CUDA_VISIBLE_DEVICES` names it: processes take the
     visible ones in turn. None where there is no GPU."""

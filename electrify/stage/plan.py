@@ -200,12 +200,13 @@ def evaluate_stage(
     model: str | None,
     rows: Mapping[str, Mapping[str, str]],
     step: int | None = None,
+    name: str | None = None,
 ) -> Stage:
     """An encoder to scores.
 
     `model` is a folder or hub name in place of the run's own export, or of an evaluation without a
     run its encoder; with `step` it is a checkpoint of this run. `rows` are digests of the tasks'
-    rows by task and split.
+    rows by task and split. `name` is what the results of a `model` are called.
     """
     folder = output_dir(config)
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
@@ -214,7 +215,8 @@ def evaluate_stage(
     if model is None:
         label, (inputs, reads) = "evaluate", _earlier(folder, "export")
     elif step is None:
-        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in model.strip("/."))
+        name = name or model.strip("/.")
+        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
         label = f"evaluate-{name}" if isinstance(config, RunConfig) else "evaluate"
         inputs = {"model": _model_digest(model)}
     else:  # wherever it stands: the folder is renamed when the run is finished

@@ -72,18 +72,20 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
     return files
 
 
-def check_inputs(config: CleanConfig) -> None:
-    """`ValueError` for a glob that matches nothing, for a format that no kind of source reads, and
-    for a missing file of benchmark texts.
+def check_inputs(config: CleanConfig) -> int:
+    """The bytes of all files; `ValueError` for a glob that matches nothing, for a format that no
+    kind of source reads, and for a missing file of benchmark texts.
 
     No file is read, and no data set of the hub is asked for.
     """
+    num_bytes = 0
     for index, source in enumerate(config.sources):
         if source.kind != "huggingface":
-            _readable_files(source, _where(source, index))
+            num_bytes += sum(n for _, n in _readable_files(source, _where(source, index)))
     for name in config.decontaminate_against:
         if name not in TEXT_NAMES and not Path(name).expanduser().is_file():
             raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
+    return num_bytes
 
 
 def group_files(files: Sequence[InputFile]) -> list[InputGroup]:

@@ -1,6 +1,7 @@
 """The command line: errors on stderr with status 1, help, and what stops gracefully."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,17 @@ def test_a_config_stands_before_or_behind_the_checkpoints(words, steps, monkeypa
 def test_a_missing_stage_names_the_command_that_makes_it(verb, needed, tmp_path: Path, capsys):
     assert main([verb, "configs/demo.toml", "--set", f"output_dir='{tmp_path / 'run'}'"]) == 1
     assert f"run first: {needed} CONFIG" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["validate", "clean", "pretrain"])
+def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, capsys, monkeypatch):
+    full = shutil.disk_usage(tmp_path)._replace(free=10 * 2**20)
+    monkeypatch.setattr("electrify.verbs.shutil.disk_usage", lambda place: full)
+    assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'new' / 'run'}'"]) == 1
+    assert "10 MiB are free there" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'file' / 'run'}'"]) == 1
+    assert f"{tmp_path / 'file'} is a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["validate", "run"])

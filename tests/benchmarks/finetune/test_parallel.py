@@ -10,12 +10,19 @@ import pytest
 import torch
 
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.parallel import gpu_of, run_jobs
+from benchmarks.finetune.parallel import gpu_of, num_workers, run_jobs
 from benchmarks.results.predictions import read_predictions
 from benchmarks.results.results import read_results
 from electrify.system.progress import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def test_every_gpu_has_a_job_and_a_cpu_as_many_as_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert num_workers(1, torch.device("cuda")) == 4
+    assert num_workers(8, torch.device("cuda")) == 8
+    assert num_workers(2, torch.device("cpu")) == 2
 
 
 def double(number, report):

@@ -69,6 +69,8 @@ def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
     (folder / "model.safetensors").write_bytes(b"two")
     assert evaluate_stage(make(), str(folder), {}).plan != first.plan
     assert first.folder.name.startswith("evaluate-")
+    named = evaluate_stage(make(), str(folder), {}, name="my encoder")
+    assert named.folder.name == "evaluate-my-encoder"
 
 
 def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path):
