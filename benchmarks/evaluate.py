@@ -70,9 +70,9 @@ def evaluate(
 
     `weights` is a folder that stands for `model` where that is none to be read by `transformers`;
     `step` that of a checkpoint on the way, `name` what the results of `model` are called. Writes
-    `evaluate/results.jsonl` and `evaluate/predictions/`; the records of a finished evaluation stay, unless `overwrite`. Raises
-    `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
-    training, and `Stopped` when asked to stop: finished jobs are kept.
+    `evaluate/results.jsonl` and `evaluate/predictions/`; the records of a finished evaluation stay,
+    unless `overwrite`. Raises `ValueError` for unknown tasks, missing or malformed data and an
+    unreadable model, before any training, and `Stopped` when asked to stop: finished jobs are kept.
     """
     options = config.evaluate
     if model is not None and weights is None:

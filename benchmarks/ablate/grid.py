@@ -203,8 +203,8 @@ def column_groups(tasks: Sequence[str]) -> dict[str, list[str]]:
     """The tasks of each column; a mean of one task is that task's column."""
     languages: dict[str, list[str]] = {}
     for task in tasks:
-        suite, _, rest = task.partition("-")
-        language = rest if suite == "xquad" else _LANGUAGES.get(suite, suite)
+        suite = task.partition("-")[0]
+        language = _LANGUAGES.get(suite, suite)
         languages.setdefault(language, []).append(task)
     columns = {MEAN: list(tasks)} if len(tasks) > 1 else {}
     if len(languages) > 1:

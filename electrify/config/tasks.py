@@ -11,13 +11,12 @@ from electrify.system.outcome import nearest
 _TASKS = {
     "glue": "cola sst2 mrpc stsb qqp mnli qnli rte wnli",
     "squad": "1.1 2.0",
-    "xquad": "ar de el en es hi ro ru th tr vi zh",
     "klue": "ynat sts nli ner re dp wos mrc",
     "korean": "nsmc naver-ner paws-x kornli korsts question-pair hate-speech korquad",
 }
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
     suite: tuple(f"{suite}-{task}" for task in tasks.split()) for suite, tasks in _TASKS.items()
-}
+} | {"xquad": ("xquad",)}
 TASK_NAMES = (
     *(task for tasks in SUITE_TASKS.values() for task in tasks),
     "klue-dp-without-pos",

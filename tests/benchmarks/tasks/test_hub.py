@@ -205,8 +205,8 @@ def hub(monkeypatch):
             "answers": {"text": ["A"], "answer_start": [0]},
         }
         features = {"id": TEXT, "context": TEXT, "question": TEXT, "answers": answers}
-        assert (path, name) in ((SQUAD_1.hub.path, None), ("google/xquad", "xquad.de"))
-        row["id"] = path
+        assert path in (SQUAD_1.hub.path, "google/xquad")
+        row["id"] = f"{path} {name}"
         return DatasetDict(train=one([row], features), validation=one([row], features))
 
     asked = []
@@ -316,13 +316,13 @@ def test_korean_tasks_are_read_in_the_columns_of_the_hub(
     assert len(data.train) == 1
 
 
-def test_a_language_of_xquad_is_learnt_from_squad(hub):
-    german = next(task for task in XQUAD if task.name == "xquad-de")
-    data = load_data(german, Path(HUB))
-    assert [example.id for example in (*data.train, *data.reported)] == [
-        "rajpurkar/squad",
-        "google/xquad",
-    ]
+def test_xquad_is_one_fine_tuning_on_squad_and_twelve_reported_splits(hub):
+    data = load_data(XQUAD, Path(HUB))
+    assert [example.id for example in data.train] == ["rajpurkar/squad None"]
+    assert len(data.predicted) == 12
+    assert {rows[0].id for rows in data.predicted.values()} == {
+        f"google/xquad xquad.{language}" for language in ("en", *XQUAD.also_reported)
+    }
 
 
 def test_a_conversion_of_the_hub_is_read_in_place_of_a_script(monkeypatch):
