@@ -10,7 +10,7 @@ from benchmarks.pages.markdown import markdown_text, table_lines
 from benchmarks.pages.references import PublishedScore, differences_to, published_tables
 from benchmarks.pages.training import open_alarms, words
 from benchmarks.results.results import FLOORS, Summary, percent, sample_sd
-from benchmarks.results.run_folder import STAGES, RunFolder
+from benchmarks.results.run_folder import STAGES, RunFolder, has_stages
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import Sample, TaskScore, scores_of
 from benchmarks.statistics.uncertainty import p_text
@@ -255,7 +255,8 @@ def warnings_of(
     if degenerate:
         found.append(f"Degenerate fine-tunings: {'; '.join(degenerate)}.")
     if lost := _lost_sentence(compared):
-        found.append(lost)
+        advice = " Look under Pretraining: does the frozen probe still rise, was an alarm raised?"
+        found.append(lost + advice * any(map(has_stages, runs)))
     if alarms := [text for run in runs for text in open_alarms(run)]:
         found.append(f"Alarms of the pretraining: {'; '.join(alarms)}.")
     touched = [s.label for s in scores if _num_touched(s, runs)]
@@ -293,8 +294,7 @@ def _lost_sentence(compared: Sequence[Against]) -> str:
     losses = "; ".join(f"{', '.join(tasks)} (against {floor})" for floor, tasks in lost.items())
     return (
         f"Not better than a floor on: {losses}. More steps, and text of the tasks' kind, help more "
-        "than another fine-tuning. Look under Pretraining: does the frozen probe still rise, and "
-        "was an alarm raised?"
+        "than another fine-tuning."
     )
 
 
