@@ -421,9 +421,9 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     ] * 2
     assert rescore(folder) == 0
     report([Path(config.output_dir)], tmp_path / "page", data_dir=tmp_path, baseline="random-init")
-    page = (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "topics" in page
-    assert "- headline: " in page  # a text is quoted
+    assert "<dt>headline</dt>" in page  # a text is quoted
     file.write_text("\n".join(["headline,topic", *rows, "새 축구,스포츠"]), encoding="utf-8")
     evaluate(config, str(model_folder), overwrite=True)
     assert len(started) == 6
