@@ -169,8 +169,8 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             goes_on = selection is None or selection.goes_on(step + 1, self)
-            if state:
-                state.due(step + 1, self, optimizer, selection)
+            if state and state.is_due:
+                state.save(step + 1, self, optimizer, selection)
             try:
                 on_step(len(batches[step]))
             except Stopped:
@@ -312,16 +312,10 @@ class StateFile:
         self.path, self._every_seconds = path, every_seconds
         self._saved_at = time.monotonic()
 
-    def due(
-        self,
-        step: int,
-        trainer: Trainer,
-        optimizer: torch.optim.Optimizer,
-        selection: "Selection | None",
-    ) -> None:
-        """Save if the last time is long ago."""
-        if time.monotonic() - self._saved_at >= self._every_seconds:
-            self.save(step, trainer, optimizer, selection)
+    @property
+    def is_due(self) -> bool:
+        """Whether it was saved long ago."""
+        return time.monotonic() - self._saved_at >= self._every_seconds
 
     def save(
         self,

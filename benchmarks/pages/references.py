@@ -93,7 +93,7 @@ def published_costs() -> list[PublishedCost]:
     ]
 
 
-_CUT_SHARE = 0.05  # of the reported rows, beyond which cutting them is named
+CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named
 
 
 def add_references(document: Page, run: RunFolder) -> None:
@@ -157,7 +157,7 @@ def differences_to(ours: Result, published: PublishedScore | None = None) -> lis
         found.append(f"ours learnt from {here:,} examples, the official split has {officially:,}")
     if ours.hyper_parameters.get("freeze", "none") != "none":
         found.append("ours has frozen layers")
-    if ours.truncated_fraction > _CUT_SHARE:
+    if ours.truncated_fraction > CUT_FRACTION:
         found.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
     return found
 

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.pages.markdown import markdown_text, table_lines
-from benchmarks.pages.references import PublishedScore, differences_to, published_tables
+from benchmarks.pages.references import (
+    CUT_FRACTION,
+    PublishedScore,
+    differences_to,
+    published_tables,
+)
 from benchmarks.pages.training import open_alarms, words
 from benchmarks.results.results import FLOORS, Summary, percent, sample_sd
 from benchmarks.results.run_folder import STAGES, RunFolder, has_stages
@@ -21,7 +26,6 @@ from electrify.system.progress import duration
 _MAX_WARNINGS = 4
 _NUM_PUBLISHED = 2  # models of each published table, those nearest to ours
 _FEW_SEEDS = 3
-_CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is a warning
 _DAGGER = "†"
 
 
@@ -262,7 +266,7 @@ def warnings_of(
     touched = [s.label for s in scores if _num_touched(s, runs)]
     if touched:
         found.append(f"Rows of these tasks stand in the corpus (Leakage): {', '.join(touched)}.")
-    cut = [s.label for s in scores if s.first.truncated_fraction > _CUT_FRACTION]
+    cut = [s.label for s in scores if s.first.truncated_fraction > CUT_FRACTION]
     if cut:
         found.append(
             f"More than 5 % of the rows are longer than the model takes: {', '.join(cut)}."

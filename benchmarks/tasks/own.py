@@ -111,8 +111,11 @@ def record_of(task: Task) -> dict[str, Any] | None:
     """What `task_of_record` makes a task of the user's own from; None for other tasks."""
     if task.suite != OWN:
         return None
-    kind = next(kind for kind, (made_by, _) in _KINDS.items() if type(task) is made_by)
-    return {"kind": kind} | {name: getattr(task, name) for name in _SETTLED}
+    return {"kind": _kind_of(task)} | {name: getattr(task, name) for name in _SETTLED}
+
+
+def _kind_of(task: Task) -> str:
+    return next(kind for kind, (made_by, _) in _KINDS.items() if type(task) is made_by)
 
 
 def task_of_record(record: Mapping[str, Any]) -> Task:
@@ -147,7 +150,7 @@ def describe(
     task: Task, train: Sequence[Example], reported: Sequence[Example], num_dropped: int
 ) -> str:
     """What was guessed, and how many rows there are on each side."""
-    kind = next(kind for kind, (made_by, _) in _KINDS.items() if type(task) is made_by)
+    kind = _kind_of(task)
     if kind == "regression":
         what = "{:g} to {:g}".format(*task.value_range)
     elif kind == "tagging":
