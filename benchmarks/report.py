@@ -38,15 +38,15 @@ _SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
 def report(
     folders: Sequence[Path],
     output: Path | None = None,
-    data_dir: Path | None = None,
+    data_dirs: Sequence[Path] = (),
     with_texts: bool = True,
     baseline: str | None = None,
 ) -> Path:
     """Write report.html and report.md of finished or unfinished runs.
 
     They go into the folder `output`, by default the first run's. Returns the HTML file. The worst
-    examples are quoted from `data_dir`, that of the evaluation, unless `with_texts` is False: then
-    nothing of the data is quoted. `baseline` names what scores are compared with
+    examples are quoted from `data_dirs`, those of the evaluation, unless `with_texts` is False.
+    `baseline` names what scores are compared with
     (`resolve_baseline`). Raises `ValueError` for a folder that is no run, or that is named twice.
     """
     if not folders:
@@ -74,7 +74,7 @@ def report(
             add_comparison(page, runs, names)
     for run, name in zip(runs, names, strict=True):
         prefix = "" if one else f"{name}: "
-        _add_sections(page, run, prefix, of_run[name], data_dir, with_texts)
+        _add_sections(page, run, prefix, of_run[name], data_dirs, with_texts)
     blocks = [f"# {markdown_text(title)}", _SUBTITLE, *top.markdown()]
     if one:
         blocks += example_lines(one)
@@ -92,7 +92,7 @@ def _add_sections(
     run: RunFolder,
     prefix: str,
     compared: Sequence[Against],
-    data_dir: Path | None,
+    data_dirs: Sequence[Path],
     with_texts: bool,
 ) -> None:
     """Everything behind the first screen, each part folded away."""
@@ -101,7 +101,7 @@ def _add_sections(
         "Published scores": add_references,
         "What the scores cost": add_score_cost,
         "Learning curves": add_curves,
-        "What it gets wrong": partial(add_errors, data_dir=data_dir, with_texts=with_texts),
+        "What it gets wrong": partial(add_errors, data_dirs=data_dirs, with_texts=with_texts),
         "Leakage": partial(add_leakage, with_texts=with_texts),
     }
     of_stages: dict[str, Callable[[Page, RunFolder], None]] = {

@@ -87,9 +87,7 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
         action="store_true",
         help="choose the learning rate of each task on held-out training rows",
     )
-    verb.add_argument(
-        "--data-dir", help="folder with the official task files, or hub to read them by `datasets`"
-    )
+    _data_dir(verb, "folder with the official task files, or hub to read them by `datasets`")
     verb.add_argument(
         "--name",
         dest="encoder_name",
@@ -133,9 +131,18 @@ def _init(verb: argparse.ArgumentParser) -> None:
     )
 
 
+def _data_dir(verb: argparse.ArgumentParser, meaning: str) -> None:
+    verb.add_argument(
+        "--data-dir",
+        action="append",
+        metavar="FOLDER",
+        help=f"{meaning}; may be repeated: each task is read from the first that has it",
+    )
+
+
 def _leakage(verb: argparse.ArgumentParser) -> None:
     _config(verb)
-    verb.add_argument("--data-dir", help="folder with the official task files, as for evaluate")
+    _data_dir(verb, "folder with the official task files, as for evaluate")
 
 
 def _validate(verb: argparse.ArgumentParser) -> None:
@@ -153,7 +160,7 @@ def _report(verb: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="run or encoder to compare with (default: random-init, and the first run)",
     )
-    verb.add_argument("--data-dir", help="data of the evaluation, to quote and group examples")
+    _data_dir(verb, "data of the evaluation, to quote and group examples")
     verb.add_argument("--no-texts", action="store_true", help="quote no text of the data")
 
 

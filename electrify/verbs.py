@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import evaluation_of, load_config, toml_value
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.config.tasks import TASK_NAMES
@@ -56,7 +57,7 @@ def run(parsed: Namespace) -> None:
         _update_cards(config)
     else:
         log("evaluate: the config names no suites and no tasks")
-    page = report([folder], None, _folder_of_data(config.evaluate.data_dir))
+    page = report([folder], None, _folders_of_data(config.evaluate))
     push_report(folder)
     example = read_example(config)
     if example is not None:
@@ -147,6 +148,7 @@ def evaluate(parsed: Namespace) -> int | None:
             export_checkpoint(checkpoint, weights)
         called = parsed.encoder_name
         evaluate(config, parsed.model, parsed.overwrite, weights, name=called)
+    log(f"as a page: electrify report {parsed.config or config.output_dir}")
     if parsed.model is None:
         assert isinstance(config, RunConfig)
         _update_cards(config)
@@ -179,8 +181,8 @@ def _overrides(parsed: Namespace) -> list[str]:
     if getattr(parsed, "search", False):
         overrides.append(f"evaluate.search={toml_value({'learning_rate': _RATES})}")
     overrides += parsed.set
-    if data_dir := getattr(parsed, "data_dir", None):
-        overrides.append(data_dir_option(data_dir))
+    if data_dirs := getattr(parsed, "data_dir", None):
+        overrides.append(data_dir_option(data_dirs))
     return overrides
 
 
@@ -232,11 +234,12 @@ def report(parsed: Namespace) -> None:
     folders = [
         _run_folder(configs[name].output_dir if name in configs else name) for name in parsed.runs
     ]
-    named = [parsed.data_dir, *(config.evaluate.data_dir for config in configs.values())]
+    given = EvaluateConfig(data_dir=tuple(parsed.data_dir or ()))
+    named = [given, *(config.evaluate for config in configs.values())]
     page = report(
         folders,
         Path(parsed.output) if parsed.output else None,
-        _folder_of_data(next(filter(None, named), None)),
+        next(filter(None, map(_folders_of_data, named)), ()),
         not parsed.no_texts,
         parsed.baseline,
     )
@@ -301,9 +304,9 @@ def doctor(parsed: Namespace) -> int:
     return 0 if is_sound else 1
 
 
-def data_dir_option(folder: str) -> str:
-    """`--data-dir` as `--set` would have it."""
-    return f"evaluate.data_dir={toml_value(folder)}"
+def data_dir_option(folders: Sequence[str]) -> str:
+    """`--data-dir`, once or several times, as `--set` would have it."""
+    return f"evaluate.data_dir={toml_value(folders if folders[1:] else folders[0])}"
 
 
 def _load(parsed: Namespace) -> RunConfig:
@@ -361,9 +364,9 @@ def _run_folder(name: str) -> Path:
     return open_address(name.rstrip("/")) if is_address(name) else Path(name)
 
 
-def _folder_of_data(name: str | None) -> Path | None:
-    """A data folder, where one is named and it is not the hub."""
-    return None if name in (None, "hub") else Path(str(name)).expanduser()
+def _folders_of_data(options: EvaluateConfig) -> tuple[Path, ...]:
+    """The data folders without the hub: a page is made without a network."""
+    return tuple(folder for folder in options.data_dirs if str(folder) != "hub")
 
 
 def _update_cards(config: RunConfig) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from benchmarks.tasks.heads.linear import HEAD_DROPOUT, HeadInitialization, PooledNorm
+from benchmarks.tasks.kinds.spans import OwnReading
 from benchmarks.tasks.task import Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 
@@ -88,6 +89,7 @@ _BY_TASK: Mapping[str, Mapping[str, Any]] = {
     "glue-rte": {"num_epochs": 10.0},
     "glue-stsb": {"num_epochs": 10.0},
     "own": {"min_steps": 200},  # three epochs of few rows leave an encoder where it began
+    "own-reading": {**_READING, "min_steps": 200},
     "squad": _READING,
     "xquad": _READING,
     "klue-ynat": {"num_epochs": 4.0},
@@ -170,7 +172,8 @@ def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> HyperParamet
 
 def _entry(table: Mapping[str, Mapping[str, Any]], task: Task) -> Mapping[str, Any]:
     """Of the task, of the one it is a variant of, or of its suite."""
-    return table.get(task.original, table.get(task.suite, {}))
+    suite = "own-reading" if isinstance(task, OwnReading) else task.suite
+    return table.get(task.original, table.get(suite, {}))
 
 
 def hyper_parameters(task: Task, options: EvaluateConfig, hidden_size: int) -> HyperParameters:

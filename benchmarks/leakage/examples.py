@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
-from benchmarks.tasks.data import TaskData, data_folder, has_data, load_data
+from benchmarks.tasks.data import TaskData, data_dirs, dir_of, has_data, load_data
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
@@ -25,16 +25,17 @@ def write_items(config: RunConfig, folder: Path) -> None:
     Raises `ValueError` if that are all, if none is in use, and for a malformed row.
     """
     tasks = tasks_in_use(config)
-    data_dir = data_folder(config.evaluate, tasks)
-    there = [task for task in tasks if has_data(task, data_dir)]
+    dirs = data_dirs(config.evaluate, tasks)
+    there = [task for task in tasks if has_data(task, dir_of(task, dirs))]
     missing = [task.name for task in tasks if task not in there]
     for task in there or tasks[:1]:  # of no data at all, loading says what is missing
-        data = load_data(task, data_dir)
+        data = load_data(task, dir_of(task, dirs))
         lines = (json.dumps(row, ensure_ascii=False) for row in _rows(task, data))
         with (folder / f"{task.name}.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
     if missing:
-        warn(f"not looked for, for want of data below {data_dir}: {', '.join(missing)}")
+        below = " or ".join(map(str, dirs))
+        warn(f"not looked for, for want of data below {below}: {', '.join(missing)}")
     write_json(folder / MISSING, missing)
 
 

@@ -17,7 +17,7 @@ from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
-from benchmarks.tasks.data import SPLIT_EVAL, read_splits, rows_digest, split_by_group
+from benchmarks.tasks.data import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import NOTHING, Example, Failure, Line, Pair, Task
 from electrify.page.page import Page
@@ -90,10 +90,12 @@ class TaskErrors:
     worst: Sequence[Wrong] = ()
 
 
-def errors_of(run: RunFolder, data_dir: Path | None, with_texts: bool = True) -> list[TaskErrors]:
+def errors_of(
+    run: RunFolder, data_dirs: Sequence[Path], with_texts: bool = True
+) -> list[TaskErrors]:
     """The errors of every task of every evaluation of a run.
 
-    Texts are quoted from the files of `data_dir`, unless `with_texts` is False. `ValueError` for a
+    Texts are quoted from the files of `data_dirs`, unless `with_texts` is False. `ValueError` for a
     damaged file of predictions.
     """
     found = []
@@ -102,12 +104,12 @@ def errors_of(run: RunFolder, data_dir: Path | None, with_texts: bool = True) ->
         for name in dict.fromkeys(result.task for result in results if result.task in TASKS):
             label = f"{name} ({encoder})" if encoder else name
             records = [result for result in results if result.task == name]
-            found.append(_task_errors(label, records, run.place(stage), data_dir, with_texts))
+            found.append(_task_errors(label, records, run.place(stage), data_dirs, with_texts))
     return found
 
 
 def _task_errors(
-    label: str, results: Sequence[Result], place: Path, data_dir: Path | None, with_texts: bool
+    label: str, results: Sequence[Result], place: Path, data_dirs: Sequence[Path], with_texts: bool
 ) -> TaskErrors:
     task, notes = TASKS[results[0].task], list[str]()
     runs = _runs(place, [r for r in results if r.model == "pretrained"], notes)
@@ -115,9 +117,9 @@ def _task_errors(
     if not runs:
         return TaskErrors(label, task, {}, [*notes, "no predictions to look into"])
     examples = None
-    if data_dir is not None and with_texts:
+    if data_dirs and with_texts:
         try:
-            examples = examples_of(results[0], next(iter(runs.values())), data_dir)
+            examples = examples_of(results[0], next(iter(runs.values())), data_dirs)
         except ValueError as error:
             notes.append(f"no texts: {error}")
     return TaskErrors(
@@ -271,12 +273,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
 
 
-def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[Example]:
-    """The example of each line, from the files of `data_dir` that the result was made from.
+def examples_of(result: Result, lines: Sequence[Line], data_dirs: Sequence[Path]) -> list[Example]:
+    """The example of each line, from the files of `data_dirs` that the result was made from.
 
     Raises `ValueError` where these are not there, have changed since, or lack an id.
     """
     task = TASKS[result.task]
+    data_dir = dir_of(task, data_dirs)
     rows = read_splits(task, data_dir, (task.reported,))[task.reported]
     if rows_digest(rows) != result.data_sha256.get(task.reported):
         raise ValueError(
@@ -298,10 +301,10 @@ def examples_of(result: Result, lines: Sequence[Line], data_dir: Path) -> list[E
 
 
 def add_errors(
-    document: Page, run: RunFolder, data_dir: Path | None = None, with_texts: bool = True
+    document: Page, run: RunFolder, data_dirs: Sequence[Path] = (), with_texts: bool = True
 ) -> None:
     """A table of the weak places, and all about each task folded away; as `errors_of`."""
-    errors = errors_of(run, data_dir, with_texts)
+    errors = errors_of(run, data_dirs, with_texts)
     shown = [entry for entry in errors if entry.runs]
     if not shown:
         document.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")

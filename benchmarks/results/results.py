@@ -107,7 +107,10 @@ def encoder_label(variant: str, path: str) -> str:
         return RANDOM_WEIGHTS
     if variant == "bag-of-words":
         return BAG_OF_WORDS
-    return Path(path).name if path.count("/") > 1 else path
+    if path.count("/") < 2:
+        return path
+    parts = Path(path).parts[-2:]  # an export's folder is called after its network
+    return "/".join(parts) if parts[-1] in ("discriminator", "generator") else parts[-1]
 
 
 def task_of(result: Result) -> Task | None:

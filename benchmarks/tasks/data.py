@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tasks.own import describe, files_of, without_texts_of
-from benchmarks.tasks.registry import official_tasks, tasks_of
+from benchmarks.tasks.registry import TASKS, official_tasks, tasks_of
 from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
@@ -55,13 +55,13 @@ class TaskData:
         return {self.split: self.reported, **self.further}
 
 
-def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
+def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...]:
     """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given.
 
     The user's own tasks need none.
     """
     tasks = [task for task in tasks if task.suite != OWN]
-    if options.data_dir is None and tasks:
+    if not options.data_dirs and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
         raise ValueError(
             'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
@@ -69,7 +69,12 @@ def data_folder(options: EvaluateConfig, tasks: Sequence[Task]) -> Path:
             f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
             "training files beside them"
         )
-    return Path(options.data_dir or "").expanduser()
+    return options.data_dirs or (Path(),)
+
+
+def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
+    """The first of the folders, or the hub, that has the task; the first of all where none has."""
+    return next((place for place in data_dirs if has_data(task, place)), data_dirs[0])
 
 
 class UnreadableError(ValueError):
@@ -79,22 +84,23 @@ class UnreadableError(ValueError):
 def check_data(options: EvaluateConfig) -> list[Task]:
     """The tasks of the config; `ValueError` names all without data, and where to get each."""
     official = official_tasks(options)
-    folder = data_folder(options, official)
-    missing = [_whence(task) for task in official if not has_data(task, folder)]
+    dirs = data_dirs(options, official)
+    missing = [_whence(task) for task in official if not has_data(task, dir_of(task, dirs))]
     problems = [
         f"{own.task_name}: no file {path}"
         for own in options.own_tasks
         for path in files_of(own).values()
         if not path.is_file()
     ]
-    if missing and str(folder) == HUB:
+    shown = " and ".join(repr(str(place)) for place in dirs)
+    if missing and shown == repr(HUB):
         problems.append(
             "these tasks are not on the hub in a form that `datasets` reads without running code: "
             f"{'; '.join(missing)}. Leave them out, or give --data-dir a folder with the official "
             "files of all tasks"
         )
     elif missing:
-        problems.append(f"evaluate.data_dir = {str(folder)!r} has no data of {'; '.join(missing)}")
+        problems.append(f"evaluate.data_dir = {shown} has no data of {'; '.join(missing)}")
     if problems:
         raise ValueError("\n".join(problems))
     return tasks_of(options)
@@ -113,14 +119,16 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     that `datasets` cannot read.
     """
     tasks = check_data(options)
-    folder = data_folder(options, tasks)
-    if any(is_read_by_datasets(task, folder) for task in tasks) and str(folder) == HUB:
+    dirs = data_dirs(options, tasks)
+    places = {task.name: dir_of(task, dirs) for task in tasks}
+    if of_hub := [n for n, place in places.items() if str(place) == HUB and n in TASKS]:
+        log(f"read from the hub: {', '.join(of_hub)}")
         _try_hub()
     data: dict[str, TaskData] = {}
     unreadable = []
     for task in tasks:
         try:
-            data[task.name] = load_data(task, folder)
+            data[task.name] = load_data(task, places[task.name])
         except UnreadableError as error:
             unreadable.append(str(error))
     if unreadable:

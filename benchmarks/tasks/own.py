@@ -1,4 +1,4 @@
-"""Tasks of the user's own: a file of texts with a label, a number or tags.
+"""Tasks of the user's own: a file of texts with a label, a number, tags, spans or answers.
 
 What the user does not say is guessed from the rows; `describe` says what was guessed. A record
 (`record_of`) holds all that was settled, so that predictions are scored again without the file.
@@ -19,8 +19,9 @@ from benchmarks.metrics.tagging import (
     seqeval_micro_f1,
 )
 from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.tagging import OwnWordTagging
-from benchmarks.tasks.rows import Row, nested, rows_of_file
+from benchmarks.tasks.kinds.spans import OwnReading, own_rows
+from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, entity_spans
+from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
@@ -32,6 +33,8 @@ _KINDS: Mapping[str, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "classification": (Classification, (accuracy, macro_f1, mcc)),
     "regression": (Regression, (spearman, pearson)),
     "tagging": (OwnWordTagging, (seqeval_micro_f1, entity_micro_f1, entity_macro_f1)),
+    "entities": (OwnEntityTagging, (entity_micro_f1, entity_macro_f1)),
+    "reading": (OwnReading, ()),  # the metrics of SQuAD's scripts
 }
 _SETTLED = (
     *("name", "version", "files", "reported", "also_reported", "text_fields", "label_field"),
@@ -40,8 +43,8 @@ _SETTLED = (
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 # names of columns as most files have them, in small letters; the first that is there is taken
 _LABELS = (
-    *("label", "labels", "ner_tags", "tags", "class", "category", "target", "score", "rating"),
-    "sentiment",
+    *("label", "labels", "ner_tags", "tags", "spans", "entities", "answers", "class", "category"),
+    *("target", "score", "rating", "sentiment"),
 )
 _PAIRS = (
     ("sentence1", "sentence2"),
@@ -49,6 +52,7 @@ _PAIRS = (
     ("question1", "question2"),
     ("text1", "text2"),
     ("text_a", "text_b"),
+    ("context", "question"),
 )
 _TEXTS = (
     *("text", "sentence", "document", "title", "comment", "comments", "review", "content"),
@@ -85,7 +89,7 @@ def own_task(options: OwnTask) -> Task:
         if value is None or value == "":
             raise ValueError(f"{place}: no value in column {label!r}; fill it in or remove the row")
     kind = options.kind or _kind(values)
-    metrics = [metric.__name__ for metric in _KINDS[kind][1]]
+    metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
         raise ValueError(
             f"{options.task_name}: unknown metric {options.metric!r}"
@@ -99,10 +103,17 @@ def own_task(options: OwnTask) -> Task:
         "also_reported": ["dev"] if reported == "test" and "dev" in paths else [],
         "text_fields": list(texts),
         "label_field": label,
-        "labels": [] if kind == "regression" else _labels(kind, label, values),
+        "labels": _labels(kind, label, values, [row for _, row in rows]),
         "value_range": _range(label, values) if kind == "regression" else [0.0, 1.0],
         "headline": options.metric or metrics[0],
     }
+    if kind == "reading":
+        if label != "answers" or len(texts) < 2:
+            raise ValueError(
+                f"{options.train}: reading has the columns context, question and answers, as SQuAD "
+                f"on the hub; here are {', '.join((*texts, label))}"
+            )
+        settled["scorer"] = _scorer([row for _, row in rows])
     files = {split: [str(path)] for split, path in paths.items()}
     return task_of_record({**settled, "version": digest_of(settled)[:8], "files": files})
 
@@ -111,7 +122,9 @@ def record_of(task: Task) -> dict[str, Any] | None:
     """What `task_of_record` makes a task of the user's own from; None for other tasks."""
     if task.suite != OWN:
         return None
-    return {"kind": _kind_of(task)} | {name: getattr(task, name) for name in _SETTLED}
+    of_reading = {"scorer": task.scorer} if isinstance(task, OwnReading) else {}
+    settled = {name: getattr(task, name) for name in _SETTLED}
+    return {"kind": _kind_of(task)} | settled | of_reading
 
 
 def _kind_of(task: Task) -> str:
@@ -123,18 +136,20 @@ def task_of_record(record: Mapping[str, Any]) -> Task:
     try:
         made_by, metrics = _KINDS[record["kind"]]
         named = {metric.__name__: metric for metric in metrics}
-        first = named.pop(record["headline"])
+        first = [named.pop(record["headline"])] if named else []
         settled = {name: record[name] for name in _SETTLED}
         settled["files"] = {split: tuple(names) for split, names in record["files"].items()}
         for name in ("also_reported", "text_fields", "labels", "value_range"):
             settled[name] = tuple(record[name])
+        if made_by is OwnReading:
+            settled |= {"scorer": record["scorer"], "head": "joint"}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{record!r:.200} describes no task ({error!r})") from None
     return made_by(
         **settled,
         suite=OWN,
         unlabelled=(),
-        metrics=(first, *named.values()),
+        metrics=(*first, *named.values()),
         skip_empty=True,
         train_fraction=_TRAIN_FRACTION,
     )
@@ -153,7 +168,10 @@ def describe(
     kind = _kind_of(task)
     if kind == "regression":
         what = "{:g} to {:g}".format(*task.value_range)
-    elif kind == "tagging":
+    elif kind == "reading":
+        answers = [getattr(example, "answers", ()) for example in (*train, *reported)]
+        what = f"{answers.count(()):,} questions without one"
+    elif kind in ("tagging", "entities"):
         types = {re.sub("^[BI]-|-[BI]$", "", label) for label in task.labels} - {OUTSIDE}
         what = f"{len(types)} types of entities: {listed(sorted(types), ', ')}"
     else:
@@ -171,7 +189,8 @@ def describe(
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
-    return text
+    said = {"train": task.files[next(iter(task.files))][0], "text": "COLUMN", "label": "COLUMN"}
+    return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(said)}]'"
 
 
 def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
@@ -179,7 +198,7 @@ def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
         raise ValueError(f"{path}: a task is read from {', '.join(_SUFFIXES)}; save it as one")
     if not path.is_file():
         raise ValueError(f"{options.task_name}: no file {path}; give one that is there")
-    rows = list(rows_of_file(path, (), {}, (), False))
+    rows = list(own_rows(path))
     for number, row in rows:
         if not isinstance(row, Mapping):
             raise ValueError(f"{path} row {number}: {row!r:.80} is not an object")
@@ -239,13 +258,31 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> ValueError:
 
 
 def _kind(values: Values) -> str:
-    """Lists are tags; fractions and many different numbers are amounts; all else are classes."""
+    """Lists are tags, or spans where they hold more than names; fractions and many different
+    numbers are amounts; all else are classes."""
     given = [value for _, value in values]
-    if any(isinstance(value, list) for value in given):
-        return "tagging"
+    if any(_is_of_squad(value) for value in given):
+        return "reading"
+    if lists := [value for value in given if isinstance(value, list)]:
+        holds_spans = any(isinstance(entry, dict | list) for value in lists for entry in value)
+        return "entities" if holds_spans else "tagging"
     numbers = {_number(value) for value in given}
     are_ids = len(numbers) <= _MAX_CLASSES and all(number.is_integer() for number in numbers)
     return "classification" if are_ids or any(map(math.isnan, numbers)) else "regression"
+
+
+def _is_of_squad(value: Any) -> bool:
+    """Whether a gold value holds answers of a context."""
+    if isinstance(value, dict):
+        return "answer_start" in value
+    return isinstance(value, list) and any(map(_is_of_squad, value))
+
+
+def _scorer(rows: Sequence[Row]) -> str:
+    """SQuAD 2.0's where questions are without an answer."""
+    answers = [() if row.get("is_impossible") else row["answers"] for row in rows]
+    texts = [found.get("text") if isinstance(found, dict) else found for found in answers]
+    return "squad-1.1" if all(texts) else "squad-2.0"
 
 
 def _number(value: Any) -> float:
@@ -267,8 +304,24 @@ def _range(label: str, values: Values) -> list[float]:
     return [min(numbers), max(numbers)]
 
 
-def _labels(kind: str, label: str, values: Values) -> list[str]:
-    return _tags(label, values) if kind == "tagging" else _classes(label, values)
+def _labels(kind: str, label: str, values: Values, rows: Sequence[Row]) -> list[str]:
+    match kind:
+        case "regression" | "reading":
+            return []
+        case "tagging":
+            return _tags(label, values)
+        case "entities":
+            return _types(label, values, rows)
+    return _classes(label, values)
+
+
+def _types(label: str, values: Values, rows: Sequence[Row]) -> list[str]:
+    """B- and I- of each type in the order of letters, then O."""
+    spans = [entity_spans(row, label, p) for (p, _), row in zip(values, rows, strict=True)]
+    kinds = sorted({kind for of_row in spans for *_, kind in of_row})
+    if not kinds:
+        raise ValueError(f"column {label!r} has no span in any row: nothing to learn")
+    return [*(f"{mark}-{kind}" for kind in kinds for mark in "BI"), OUTSIDE]
 
 
 def _classes(label: str, values: Values) -> list[str]:
@@ -277,7 +330,7 @@ def _classes(label: str, values: Values) -> list[str]:
     for place, value in values:
         if not isinstance(value, str | int | float):
             raise ValueError(f"{place}: {value!r:.80} in column {label!r} is no label")
-        names.add(str(value))
+        names.add(str(value).strip())
     if len(names) == 1:
         raise ValueError(f"column {label!r} is {names.pop()!r} in every row: nothing to learn")
     if len(names) > max(_MAX_CLASSES, len(values) / 2):
@@ -297,8 +350,7 @@ def _tags(label: str, values: Values) -> list[str]:
             if not isinstance(value, list) or not isinstance(tag, str) or not _TAG.fullmatch(tag):
                 raise ValueError(
                     f"{place}: {tag!r:.80} in column {label!r} is no tag: it has to be a list with "
-                    "B-TYPE, I-TYPE or O for each word (spans of characters and other tags are not "
-                    "read)"
+                    "B-TYPE, I-TYPE or O for each word (other tags are not read)"
                 )
             names.add(tag)
     if names <= {OUTSIDE}:

@@ -20,7 +20,7 @@ from benchmarks.metrics.weighted import Weighted
 from benchmarks.tasks.rows import Row, rows_of_file, text_field
 from electrify.system.progress import warn
 
-Pooling = Literal["cls", "mean"]
+Pooling = Literal["cls", "mean", "parts"]
 MetricFunction = Callable[..., float]  # of all gold values and all predictions
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
 Line = dict[str, Any]
@@ -146,7 +146,7 @@ class Task(ABC):
     train_both_orders: bool = False  # a pair is learnt as (a, b) and as (b, a)
     # of the groups of rows, where one file is there for learning and reporting
     train_fraction: float = 0.7
-    pooling: Pooling = "cls"  # which state the head of rows reads: the first, or the mean
+    pooling: Pooling = "cls"  # what the head of rows reads
     # the task of which this is another reading: same files, same recipe, same rows on each side of
     # a split, so that the two scores are of the same rows
     variant_of: str | None = None

@@ -38,22 +38,24 @@ def dump_benchmarks(config: RunConfig) -> Path | None:
     names = config.clean.decontaminate_against
     if not names:
         return None
-    data_dir = config.clean.decontaminate_data_dir or config.evaluate.data_dir
+    given = config.clean.decontaminate_data_dir
+    dirs = (Path(given).expanduser(),) if given else config.evaluate.data_dirs
     folder = Path(config.output_dir) / "benchmark-texts"
-    paths = dump_texts(names, Path(data_dir).expanduser() if data_dir else None, folder)
+    paths = dump_texts(names, dirs, folder)
     log(f"decontaminate: {len(paths)} task(s) in {folder}")
     return folder
 
 
-def dump_texts(names: Sequence[str], data_dir: Path | None, folder: Path) -> list[Path]:
+def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) -> list[Path]:
     """Write one `<task>.jsonl` of {task, split, text} for each task found; their paths.
 
-    `names` are suites, tasks or files. Raises `ValueError` for a name that is none of them and for
+    `names` are suites, tasks or files; each task is read from the first of `data_dirs` that has
+    it. Raises `ValueError` for a name that is none of them and for
     a suite or task of which there is no file.
     """
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
-        for task, found in _texts_of_name(name, data_dir).items():
+        for task, found in _texts_of_name(name, data_dirs).items():
             texts.setdefault(task, {}).update(dict.fromkeys(found))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.jsonl"):  # of an earlier config
@@ -69,29 +71,34 @@ def dump_texts(names: Sequence[str], data_dir: Path | None, folder: Path) -> lis
     return paths
 
 
-def _texts_of_name(name: str, data_dir: Path | None) -> dict[str, list[SplitText]]:
+def _texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
     if name not in TEXT_NAMES:
         path = Path(name).expanduser()
         if not path.is_file():
             raise unknown_texts(name)
         return {path.stem: [("file", text) for text in _any_texts(path)]}
-    if data_dir is None:
+    if not data_dirs:
         raise ValueError(
             f"no data folder for {name!r} of clean.decontaminate_against: set "
             "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official "
             'files, or to "hub"'
         )
-    if str(data_dir) != HUB and not data_dir.is_dir():
-        raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
-    below = [] if str(data_dir) == HUB else files_below(data_dir)
     tasks = SUITES.get(name) or (TASKS[name],)
-    found = {task.name: list(_task_texts(task, below, data_dir)) for task in tasks}
+    found: dict[str, list[SplitText]] = {}
+    for data_dir in data_dirs:
+        if str(data_dir) != HUB and not data_dir.is_dir():
+            raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
+        below = [] if str(data_dir) == HUB else files_below(data_dir)
+        for task in tasks:
+            found[task.name] = found.get(task.name) or list(_task_texts(task, below, data_dir))
     missing = [task for task, texts in found.items() if not texts]
     if len(missing) == len(tasks):
-        raise ValueError(_no_files(name, tasks, below, data_dir))
+        raise ValueError("\n".join(_no_files(name, tasks, data_dir) for data_dir in data_dirs))
     if missing:
-        place = "on the hub" if str(data_dir) == HUB else f"below {data_dir}"
-        warn(f"decontaminate: no rows of {', '.join(missing)} {place}: not looked for")
+        places = ("on the hub" if str(d) == HUB else f"below {d}" for d in data_dirs)
+        warn(
+            f"decontaminate: no rows of {', '.join(missing)} {' or '.join(places)}: not looked for"
+        )
     return {task: texts for task, texts in found.items() if texts}
 
 
@@ -137,14 +144,14 @@ def _values(value: Any) -> Iterator[str]:
             yield from _values(entry)
 
 
-def _no_files(name: str, tasks: Sequence[Task], below: Sequence[Path], data_dir: Path) -> str:
+def _no_files(name: str, tasks: Sequence[Task], data_dir: Path) -> str:
     if str(data_dir) == HUB:
         return (
             f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
             "clean.decontaminate_data_dir to a folder of the official files"
         )
     wanted = (n for task in tasks for split in task.reported_splits for n in task.files[split])
-    there = [path.relative_to(data_dir).as_posix() for path in below]
+    there = [path.relative_to(data_dir).as_posix() for path in files_below(data_dir)]
     shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
     return (
         f"clean.decontaminate_against: no evaluation file of {name!r} below {data_dir.absolute()} "

@@ -49,9 +49,10 @@ class FinetuneOptions(Section):
     Left out: all is learnt."""
     dropout: Fraction | None = None
     """Dropout of the encoder. Left out: that of the model's own config."""
-    pooling: Literal["cls", "mean"] | None = None
+    pooling: Literal["cls", "mean", "parts"] | None = None
     """What the head reads. `cls`: the state of [CLS], as the paper. `mean`: the mean of all states,
-    better after a short pretraining. Left out: `cls`."""
+    better after a short pretraining. `parts`: that mean, and beside it the means a and b of the two
+    texts of a pair, or of the two entities of KLUE-RE, |a - b| and a * b. Left out: `cls`."""
     num_layers: Count | None = None
     """Number of layers, the first ones, that are used. Left out: all."""
     layer_states: Literal["last", "mean"] | None = None
@@ -79,7 +80,7 @@ class SearchOptions(Section):
     num_epochs: tuple[_Positive, ...] = ()
     layer_lr_decay: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     dropout: tuple[Fraction, ...] = ()
-    pooling: tuple[Literal["cls", "mean"], ...] = ()
+    pooling: tuple[Literal["cls", "mean", "parts"], ...] = ()
     num_layers: tuple[Count, ...] = ()
     layer_states: tuple[Literal["last", "mean"], ...] = ()
     reinitialized_layers: tuple[Annotated[int, Field(ge=0)], ...] = ()
@@ -107,7 +108,7 @@ class SearchOptions(Section):
 
 
 class OwnTask(Section):
-    """A task of the user's own: files of texts, or pairs, with a label, a number or tags.
+    """A task of the user's own: files of texts, or pairs, with a label, number, tags or spans.
 
     What is left out is guessed from the rows (benchmarks/tasks/own.py) and printed.
     """
@@ -120,8 +121,9 @@ class OwnTask(Section):
     """File to score in place of `dev`, whose score then stands beside it."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. Left out: that of the file."""
-    kind: Literal["classification", "regression", "tagging"] | None = None
-    """What is learnt: a label, a number or tags. Left out: guessed from the rows."""
+    kind: Literal["classification", "regression", "tagging", "entities", "reading"] | None = None
+    """What is learnt: a label, a number, tags of words, spans of characters, or answers to
+    questions about a context. Left out: guessed from the rows."""
     text: _Text | None = None
     """Column of the text, or of the words of tagging. Left out: guessed from the rows."""
     second_text: _Text | None = None
@@ -161,8 +163,9 @@ class EvaluateConfig(FinetuneOptions):
     """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
     own_tasks: tuple[OwnTask, ...] = ()
     """Tasks of one's own, from files. `--own-task` names one, too."""
-    data_dir: str | None = None
-    """Folder with the official files of the tasks, or `hub`. `--data-dir` goes before it."""
+    data_dir: str | tuple[str, ...] | None = None
+    """Folder with the official files of the tasks, or `hub`. Of several, each task is read from the
+    first that has it: `["data", "hub"]`. `--data-dir` goes before it."""
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds of fine-tuning. Every seed is a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
@@ -194,6 +197,12 @@ class EvaluateConfig(FinetuneOptions):
     num_processes: Count = 1
     """Fine-tunings at once. Small models on a CPU are fastest with one a core. GPUs are taken in
     turn."""
+
+    @property
+    def data_dirs(self) -> tuple[Path, ...]:
+        """`data_dir` as paths, in the order in which tasks are looked for."""
+        names = (self.data_dir,) if isinstance(self.data_dir, str) else self.data_dir or ()
+        return tuple(Path(name).expanduser() for name in names)
 
     @property
     def has_tasks(self) -> bool:

@@ -319,7 +319,7 @@ def test_jobs_are_task_by_task_without_doubles_parts_after_the_whole(make_config
         for seed in (2, 0)
     ]
     assert len(jobs) == len({job.key for job in jobs}) == 3 * 2 * 2 * 2
-    assert jobs[4].label == "klue-ynat, discriminator, seed 2 on 10 %"
+    assert jobs[4].label == f"klue-ynat, {model_folder.parent.name}/discriminator, seed 2 on 10 %"
 
 
 def test_every_part_of_the_training_rows_is_a_job_and_the_largest_the_headline(
@@ -420,7 +420,9 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
         ("own", "topics", "train-split-eval", "accuracy")
     ] * 2
     assert rescore(folder) == 0
-    report([Path(config.output_dir)], tmp_path / "page", data_dir=tmp_path, baseline="random-init")
+    report(
+        [Path(config.output_dir)], tmp_path / "page", data_dirs=[tmp_path], baseline="random-init"
+    )
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "topics" in page
     assert "<dt>headline</dt>" in page  # a text is quoted

@@ -239,7 +239,9 @@ def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
 
 @pytest.mark.parametrize("folder", ["/data/o'neil/klue", 'a "b"', r"c:\klue", "자료", "/data/klue"])
 def test_a_folder_of_any_name_is_read(folder):
-    assert load_config(DEMO, [data_dir_option(folder)]).evaluate.data_dir == folder
+    assert load_config(DEMO, [data_dir_option([folder])]).evaluate.data_dir == folder
+    options = load_config(DEMO, [data_dir_option([folder, "hub"])]).evaluate
+    assert options.data_dirs == (Path(folder), Path("hub"))
 
 
 def test_every_line_of_validate_can_be_set():

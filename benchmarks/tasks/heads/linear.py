@@ -1,7 +1,7 @@
 """What stands on an encoder: any head, those of one linear layer, and the two together."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import torch
@@ -13,6 +13,7 @@ from benchmarks.tasks.kinds.encode import IGNORED_LABEL
 
 HEAD_DROPOUT = 0.1
 HEAD_INITIALIZER_RANGE = 0.02
+_PARTS_VECTORS = 5  # that the head reads with pooling "parts"
 
 PooledNorm = Literal["none", "layer", "batch"]
 HeadInitialization = Literal["bert", "glorot"]
@@ -52,6 +53,11 @@ class LinearHead(Head):
     With pooling "mean" the head reads the mean of the states of all real tokens instead. In
     pretraining [CLS] is never replaced, so for a long time its state carries no content: after
     20 M tokens its variance over texts was 0.8 % of its energy, that of the tokens 33 %.
+    With "parts" it reads that mean m, and of the two parts of a row, which have the means a and b:
+    [m, a, b, |a - b|, a * b] (Conneau et al. 2017, Supervised Learning of Universal Sentence
+    Representations; Baldini Soares et al. 2019, Matching the Blanks). The parts are what stands
+    behind each of the two `markers` up to its closing one, or, where there are none, the two texts
+    of a pair. A part without tokens has the mean 0.
     With "none" it reads every state: logits are (B, T, outputs). It learns from `labels`, (B,) or
     (B, T), by cross-entropy.
     """
@@ -61,13 +67,16 @@ class LinearHead(Head):
         encoder: nn.Module,
         num_outputs: int,
         generator: torch.Generator,
-        pooling: Literal["cls", "mean", "none"] = "cls",
+        pooling: Literal["cls", "mean", "parts", "none"] = "cls",
+        markers: Sequence[tuple[int, int]] = (),
     ) -> None:
         super().__init__()
         config: Any = encoder.config
         self.pooling = pooling
+        self.markers = markers
         self.dropout = nn.Dropout(HEAD_DROPOUT)
-        self.linear = nn.Linear(config.hidden_size, num_outputs)
+        num_vectors = _PARTS_VECTORS if pooling == "parts" else 1
+        self.linear = nn.Linear(num_vectors * config.hidden_size, num_outputs)
         nn.init.normal_(self.linear.weight, std=HEAD_INITIALIZER_RANGE, generator=generator)
         nn.init.zeros_(self.linear.bias)
         self.norm: nn.Module = nn.Identity()
@@ -91,11 +100,31 @@ class LinearHead(Head):
 
     def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits` (B, outputs), or (B, T, outputs) without pooling."""
-        pooled = states if self.pooling == "none" else states[:, 0]
+        return {"logits": self.linear(self.dropout(self.norm(self._pooled(states, batch))))}
+
+    def _pooled(self, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+        """What the linear layer reads: (B, its inputs), or the states without pooling."""
+        match self.pooling:
+            case "none":
+                return states
+            case "cls":
+                return states[:, 0]
+        mean = _mean(states, batch["attention_mask"])
         if self.pooling == "mean":
-            mask = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
-            pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
-        return {"logits": self.linear(self.dropout(self.norm(pooled)))}
+            return mean
+        first, second = (_mean(states, part) for part in self._parts(batch))
+        return torch.cat([mean, first, second, (first - second).abs(), first * second], dim=-1)
+
+    def _parts(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
+        """Two masks (B, T): the tokens of each part."""
+        real = batch["attention_mask"].bool()
+        if not self.markers:
+            return [real & (batch["token_type_ids"] == part) for part in (0, 1)]
+        ids = batch["input_ids"]
+        return [
+            real & ((ids == opening).cumsum(dim=1) > (ids == closing).cumsum(dim=1))
+            for opening, closing in self.markers
+        ]
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Cross-entropy, the mean over all labels that are not `IGNORED_LABEL`."""
@@ -105,6 +134,12 @@ class LinearHead(Head):
     def num_labels(self, batch: Mapping[str, Tensor]) -> int:
         """Labels that the loss is the mean over."""
         return int((batch["labels"] != IGNORED_LABEL).sum())
+
+
+def _mean(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean (B, H) of the states (B, T, H) of a mask (B, T); zeros where it has none."""
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
 class _BatchNorm(nn.BatchNorm1d):

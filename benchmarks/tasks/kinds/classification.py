@@ -54,6 +54,8 @@ class Classification(Task):
             return None
         value = nested(row, self.label_field)
         name = str(value) if isinstance(value, int | float) else value
+        if isinstance(name, str) and name not in self.labels:
+            name = name.strip()
         return label_ids([name], self.labels, place)[0]
 
     def featurize(

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import klue_mrc, korquad, squad, weighted
-from benchmarks.tasks.rows import Row, list_field, text_field
+from benchmarks.tasks.rows import Row, list_field, rows_of_file, text_field
 from benchmarks.tasks.task import (
     Arrays,
     Example,
@@ -121,16 +121,7 @@ class Spans(Task):
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Questions of SQuAD's JSON, in which KorQuAD, XQuAD and KLUE-MRC come too: articles of
         paragraphs, a paragraph with one context and its questions ("qas")."""
-        number = 0
-        for article in list_field(read_json(path), "data", str(path)):
-            for paragraph in list_field(article, "paragraphs", f"{path} behind question {number}"):
-                place = f"{path} behind question {number}"
-                context = text_field(paragraph, "context", place)
-                for qa in list_field(paragraph, "qas", place):
-                    number += 1
-                    if not isinstance(qa, dict):
-                        raise ValueError(f"{path} question {number}: {qa!r:.80} is not an object")
-                    yield number, {**qa, "context": context}
+        yield from questions_of(read_json(path), path)
 
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
@@ -324,6 +315,37 @@ class Spans(Task):
             ("question", example.question),
             ("context", f"{before}{context[start:end]}{after}"),
         ]
+
+
+class OwnReading(Spans):
+    """Rows with a context, a question and answers as the hub has SQuAD's, or a file in SQuAD's
+    JSON."""
+
+    row_name = "row"
+
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        return own_rows(path)
+
+
+def own_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Rows of a file of a user's; of SQuAD's JSON its questions."""
+    if path.suffix == ".json" and isinstance(data := read_json(path), dict) and "data" in data:
+        return questions_of(data, path)
+    return rows_of_file(path, (), {}, (), False)
+
+
+def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
+    """(number, row) of each question of what a file in SQuAD's JSON holds."""
+    number = 0
+    for article in list_field(data, "data", str(path)):
+        for paragraph in list_field(article, "paragraphs", f"{path} behind question {number}"):
+            place = f"{path} behind question {number}"
+            context = text_field(paragraph, "context", place)
+            for qa in list_field(paragraph, "qas", place):
+                number += 1
+                if not isinstance(qa, dict):
+                    raise ValueError(f"{path} question {number}: {qa!r:.80} is not an object")
+                yield number, {**qa, "context": context}
 
 
 def _gold_answers(row: Row, place: str) -> tuple[GoldAnswer, ...]:

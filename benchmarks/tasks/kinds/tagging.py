@@ -399,6 +399,62 @@ class CharacterTagging(Tagging):
         return gold, predicted
 
 
+class OwnEntityTagging(CharacterTagging):
+    """Spans of characters with a type, in the column of the task's label field."""
+
+    row_name = "row"
+
+    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
+        return Task.rows(self, split, path)
+
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        return Task.texts(self, row, place)
+
+    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+        (text,) = self.texts(row, place)
+        tags = [OUTSIDE] * len(text)
+        for start, end, kind in sorted(entity_spans(row, self.label_field, place)):
+            if end > len(text) or any(tag != OUTSIDE for tag in tags[start:end]):
+                what = "ends behind the text" if end > len(text) else "overlaps another one"
+                raise ValueError(f"{place}: the span {start} to {end} ({kind}) {what}")
+            tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
+        return list(text), label_ids(tags, self.labels, place)
+
+    def _official(self, *_: Any) -> None:
+        """The tokenizer's offsets alone say which characters a piece stands for."""
+
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+        """The task's metrics over the labels of all characters but blanks."""
+        gold, predicted = self._chains(lines)
+        scores = {m.__name__: m(gold, predicted, self.labels) for m in self.metrics}
+        return scores if lines else dict.fromkeys(scores, math.nan)
+
+    def lines(
+        self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
+    ) -> list[Line]:
+        """As of any tagging by characters; what stands at [CLS] and [PAD] does not count."""
+        frame = [OUTSIDE, OUTSIDE]
+        return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
+
+
+def entity_spans(row: Row, name: str, place: str) -> list[tuple[int, int, str]]:
+    """(first character, the one behind the last, type) of each span of a row: an object with
+    start, end and label, or a list of the three; `ValueError` names `place`."""
+    found = []
+    for span in list_field(row, name, place):
+        parts = [span.get(n) for n in ("start", "end", "label")] if isinstance(span, dict) else span
+        match parts:
+            case [int(start), int(end), str(kind)] if 0 <= start < end and kind:
+                found.append((start, end, kind))
+            case _:
+                raise ValueError(
+                    f"{place}: {span!r:.80} in column {name!r} is no span: write "
+                    '{"start": 0, "end": 2, "label": "TYPE"} or [0, 2, "TYPE"], characters counted '
+                    "from 0, the end not included"
+                )
+    return found
+
+
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:
     """Put the last [PAD] of the official row behind each that is shorter; its position, else 0."""
     last = []

@@ -13,6 +13,7 @@ from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import MRPC
+from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.klue import YNAT
@@ -146,6 +147,37 @@ def test_mean_pooling_is_the_mean_over_real_tokens(model):
     for pooling, expected in (("cls", states[:, 0]), ("mean", means)):
         head = LinearHead(encoder, 3, torch.Generator(), pooling).eval()
         torch.testing.assert_close(head(states, batch)["logits"], head.linear(expected))
+
+
+def test_parts_are_the_texts_of_a_pair_and_the_marked_entities(model):
+    """[m, a, b, |a - b|, a * b]; an entity that was cut off counts as zeros."""
+    encoder = load_encoder(model, "pretrained", 0)
+    states = torch.randn(2, 6, 32, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]])
+
+    def expected(row, a, b):
+        first, second = (states[row, part].mean(0) if part else torch.zeros(32) for part in (a, b))
+        mean = states[row, mask[row].bool()].mean(0)
+        return torch.cat([mean, first, second, (first - second).abs(), first * second])
+
+    types = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 0, 0]])
+    pair = {"attention_mask": mask, "token_type_ids": types, "input_ids": types}
+    head = LinearHead(encoder, 3, torch.Generator(), "parts").eval()
+    wanted = torch.stack([expected(0, [0, 1, 2], [3, 4, 5]), expected(1, [0, 1], [2, 3])])
+    torch.testing.assert_close(head(states, pair)["logits"], head.linear(wanted))
+
+    ids = torch.tensor([[1, 7, 2, 8, 2, 9], [5, 2, 7, 2, 0, 0]])  # 7 x 8 and 5 x 9 are entities
+    head = LinearHead(encoder, 3, torch.Generator(), "parts", ((7, 8), (5, 9))).eval()
+    wanted = torch.stack([expected(0, [1, 2], []), expected(1, [2, 3], [0, 1, 2, 3])])
+    marked = pair | {"input_ids": ids, "attention_mask": mask}
+    torch.testing.assert_close(head(states, marked)["logits"], head.linear(wanted))
+
+
+def test_a_row_of_one_text_has_no_parts(model):
+    """They would be the mean twice."""
+    encoder = load_encoder(model, "pretrained", 0)
+    task = replace(YNAT, pooling="parts")
+    assert make_head(task, encoder, model.tokenizer, torch.Generator()).pooling == "mean"
 
 
 def test_dropout_is_set_where_asked_for(model_folder):

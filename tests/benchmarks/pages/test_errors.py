@@ -305,7 +305,7 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
 def test_hostile_examples_stay_text_in_every_form(tmp_path):
     shown = HOSTILE.replace("\t", " ")
     run = make_run(tmp_path / HOSTILE.split("/")[0], tmp_path / "data", [shown, "b", "c", "d"])
-    report([run], tmp_path / "out", tmp_path / "data")
+    report([run], tmp_path / "out", [tmp_path / "data"])
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     read = Tags(page)
     assert not {"script", "img"} & set(read.tags)
@@ -318,14 +318,14 @@ def test_hostile_examples_stay_text_in_every_form(tmp_path):
 def test_texts_are_quoted_only_where_asked_for(tmp_path):
     texts = [f"secret {number} text" + " more" * number for number in range(6)]
     run = make_run(tmp_path / "run", tmp_path / "data", texts)
-    for data_dir, with_texts in (
-        (tmp_path / "data", True),
-        (tmp_path / "data", False),
-        (None, True),
+    for data_dirs, with_texts in (
+        ([tmp_path / "elsewhere", tmp_path / "data"], True),
+        ([tmp_path / "data"], False),
+        ([], True),
     ):
-        report([run], tmp_path / "out", data_dir, with_texts)
+        report([run], tmp_path / "out", data_dirs, with_texts)
         page, short = ((tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md"))
-        assert ("secret 0 text" in page) == (data_dir is not None and with_texts)
+        assert ("secret 0 text" in page) == (bool(data_dirs) and with_texts)
         assert "dev-1" in page  # the surest wrong row, by its id
         assert "secret" not in short
 
@@ -334,13 +334,13 @@ def test_data_that_changed_are_not_quoted(tmp_path):
     run = make_run(tmp_path / "run", tmp_path / "data", ["a", "b", "c", "d"])
     path = tmp_path / "data" / "RTE" / "dev.tsv"
     path.write_text(path.read_text().replace("\tb\t", "\tanother\t"))
-    found = errors_of(read_run(run), tmp_path / "data")[0]
+    found = errors_of(read_run(run), [tmp_path / "data"])[0]
     assert "are not those that it was scored on" in found.notes[0]
     assert not any(wrong.texts for wrong in found.worst)
     assert found.classes[0].num_gold == 4  # what lines alone say stays
     path.unlink()
-    assert "no RTE/dev.tsv below" in errors_of(read_run(run), tmp_path / "data")[0].notes[0]
-    found = errors_of(read_run(run), tmp_path / "nowhere")[0]
+    assert "no RTE/dev.tsv below" in errors_of(read_run(run), [tmp_path / "data"])[0].notes[0]
+    found = errors_of(read_run(run), [tmp_path / "nowhere"])[0]
     assert "no data folder" in found.notes[0]
 
 
@@ -355,12 +355,12 @@ def test_seeds_without_predictions_are_named(tmp_path):
     ]
     failed = read_results(place / "results.jsonl")[1]
     put_predictions(place, failed, lines)
-    found = errors_of(read_run(run), None)[0]
+    found = errors_of(read_run(run), ())[0]
     assert list(found.runs) == [2]
     assert [note.split(":")[0] for note in found.notes] == ["seed 0", "seed 1"]
     paths[2].write_text(paths[2].read_text()[:-30])
     with pytest.raises(ValueError, match=r"pretrained-2\.jsonl"):
-        errors_of(read_run(run), None)
+        errors_of(read_run(run), ())
     paths[2].unlink()
     document = Page("t")
     add_errors(document, read_run(run))

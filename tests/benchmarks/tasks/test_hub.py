@@ -241,7 +241,7 @@ def texts_of(paths):
 def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
     """Of all splits but the training one, those that are only predicted among them."""
     names = ("klue-ynat", "glue-mnli", "squad-1.1")
-    found = texts_of(dump_texts(names, Path(HUB), tmp_path / "texts"))
+    found = texts_of(dump_texts(names, [Path(HUB)], tmp_path / "texts"))
     assert found == {
         "klue-ynat": ["제목 1"],
         "glue-mnli": [
@@ -258,7 +258,7 @@ def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
         "squad-1.1": ["A context.", "What?"],
     }
     with pytest.raises(ValueError, match="no task of 'korean-naver-ner' is read from the hub"):
-        dump_texts(("korean-naver-ner",), Path(HUB), tmp_path / "texts")
+        dump_texts(("korean-naver-ner",), [Path(HUB)], tmp_path / "texts")
 
 
 BINARY = ClassLabel(names=["0", "1"])
@@ -333,6 +333,23 @@ def test_a_conversion_of_the_hub_is_read_in_place_of_a_script(monkeypatch):
     with pytest.raises(ValueError, match="has no split test"):
         load_data(NSMC, Path(HUB))
     assert asked == [(("e9t/nsmc", None), {"revision": "refs/convert/parquet"})]
+
+
+def test_each_task_is_read_from_the_first_place_that_has_it(tmp_path, monkeypatch):
+    """A file, and the hub for what has none."""
+    for split in ("train", "dev"):
+        rows = [{"guid": f"{split}-{n}", "title": f"t{n}", "label": "정치"} for n in range(3)]
+        (tmp_path / f"ynat-v1.1_{split}.json").write_text(json.dumps(rows), encoding="utf-8")
+    asked = []
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.load_dataset", lambda *place, **_: asked.append(place) or {})
+    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=(str(tmp_path), HUB))
+    with pytest.raises(ValueError, match="glue-rte: nyu-mll/glue rte has no split"):
+        load_tasks(options)
+    assert asked == [("nyu-mll/glue", "rte")]
+    options = EvaluateConfig(tasks=("korean-naver-ner",), data_dir=(str(tmp_path), HUB))
+    with pytest.raises(ValueError, match=f"'{tmp_path}' and 'hub' has no data of korean-naver-ner"):
+        load_tasks(options)
 
 
 def test_all_tasks_without_data_are_named_at_once(tmp_path, monkeypatch):

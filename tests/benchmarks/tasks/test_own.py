@@ -19,6 +19,20 @@ ENTITIES = [
     {"words": ["In", f"town-{n}", "."], "ner_tags": ["O", "B-LOC", "O"]} for n in range(40)
 ] + [{"words": ["New", "York", "is", "big"], "ner_tags": ["B-LOC", "I-LOC", "O", "O"]}]
 
+SPANS = [
+    {"text": "Ann is in New York.", "entities": [[0, 3, "PER"], [10, 18, "LOC"]]},
+    {"text": "No one is.", "entities": []},
+    {"text": "Bob", "entities": [{"start": 0, "end": 3, "label": "PER"}]},
+] * 20
+QUESTIONS = [
+    {
+        "context": f"Town {n} has a bridge.",
+        "question": "What has it?",
+        "answers": {"text": ["a bridge"], "answer_start": [len(f"Town {n} has ")]},
+    }
+    for n in range(30)
+]
+
 
 def write(path, rows):
     """In the format that the name says."""
@@ -75,14 +89,18 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
         ([{"a": "short", "b": "much longer text", "label": x} for x in "xy"], "classification",
          ("b",), ("x", "y")),
         (ENTITIES, "tagging", ("words",), ("O", "B-LOC", "I-LOC")),
+        (SPANS, "entities", ("text",), ("B-LOC", "I-LOC", "B-PER", "I-PER", "O")),
+        (QUESTIONS, "reading", ("context", "question"), ()),
+        ([{"text": "a", "label": x} for x in ("1", "2", "2 ")], "classification",
+         ("text",), ("1", "2")),
     ],
 )  # fmt: skip
 def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
     task = own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
     assert (kind_of(task), task.text_fields, task.labels) == (kind, texts, labels)
     assert task.name == "mine"
-    assert set(task.score([])) == {metric.__name__ for metric in task.metrics}
-    assert task.headline == task.metrics[0].__name__
+    assert task.headline in task.score([])
+    assert {metric.__name__ for metric in task.metrics} <= set(task.score([]))
 
 
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
@@ -94,7 +112,8 @@ def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_p
     assert len(train | reported) == 200
     assert 0.1 < len(reported) / 200 < 0.3
     assert data.split == "train-split-eval"
-    (line,) = [r.getMessage() for r in caplog.records]
+    ((line, hint),) = [r.getMessage().split("\n") for r in caplog.records]
+    assert hint.startswith("for other columns: --set 'evaluate.own_tasks=[{ train = ")
     assert line == (
         "reviews: classification of column 'label' (3 labels: 0, 1, 2), text in 'text', 400 rows; "
         "no dev file: 20 % of the texts are held out (200 rows of a text that stood before are on "
@@ -134,12 +153,17 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
         ([{"words": ["a"], "tags": ["NOUN"]}], {}, "'NOUN' in column 'tags' is no tag"),
         ([{"words": ["a"], "tags": ["O"]}], {}, "has no entity in any row"),
-        ([{"text": "a", "tags": [{"start": 0}]}], {}, "spans of characters"),
+        ([{"text": "a", "tags": [{"start": 0}]}], {}, "'tags' is no span: write"),
+        ([{"text": "a", "spans": [[0, 2, "X"]]}], {}, "0 to 2 .X. ends behind the text"),
+        ([{"text": "abc", "spans": [[0, 2, "X"], [1, 3, "X"]]}], {}, "1 to 3 .X. overlaps"),
+        ([{"text": "a", "spans": []}], {"kind": "entities"}, "has no span in any row"),
+        ([{"text": "a", "answers": [{"text": "a", "answer_start": 0}]}], {},
+         "reading has the columns context, question and answers"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
     with pytest.raises(ValueError, match=message):
-        own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
+        load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
 
 
 def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_path):
@@ -152,7 +176,8 @@ def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_p
 
 
 @pytest.mark.parametrize(
-    "rows", [REVIEWS, ENTITIES, [{"text": "a", "score": n} for n in range(40)]]
+    "rows",
+    [REVIEWS, ENTITIES, SPANS, QUESTIONS, [{"text": "a", "score": n} for n in range(40)]],
 )
 def test_a_record_gives_the_same_task(tmp_path, rows):
     task = own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
@@ -185,6 +210,31 @@ def test_words_and_tags_become_labels_of_first_pieces(tmp_path, tokenizer):
     assert task.score([line])["seqeval_micro_f1"] == 0.0
     assert task.score([line | {"prediction": line["gold"]}])["seqeval_micro_f1"] == 1.0
     assert task.entities_of(line, "gold") == {("LOC", 0, 2)}
+
+
+def test_spans_become_labels_of_characters(tmp_path, tokenizer):
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", SPANS[:3])))
+    example = next(e for e in (*data.train, *data.reported) if e.texts[0].startswith("Ann"))
+    gold = {("PER", 0, 3), ("LOC", 10, 18)}
+    line = {"text": example.texts[0], "frame": ["O", "O"]}
+    line |= {side: [task.labels[t] for t in example.tags] for side in ("gold", "prediction")}
+    assert task.entities_of(line, "gold") == gold  # the blank within a name is of it
+    assert task.score([line])["entity_micro_f1"] == 1.0
+    line["prediction"] = ["O"] * 10 + line["gold"][10:]
+    assert task.score([line])["entity_micro_f1"] == pytest.approx(2 / 3)
+
+
+def test_questions_in_the_json_of_squad_are_those_of_rows(tmp_path):
+    """Without an answer to one of them the score is that of SQuAD 2.0."""
+    articles = [{"paragraphs": [{"context": r["context"], "qas": [r]}]} for r in QUESTIONS]
+    (tmp_path / "squad.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    task, data = load(tmp_path, OwnTask(train=str(tmp_path / "squad.json")))
+    _, other = load(tmp_path, OwnTask(train=write(tmp_path / "squad.jsonl", QUESTIONS)))
+    assert (data.train, data.reported) == (other.train, other.reported)
+    assert not task.has_unanswerable
+    none = QUESTIONS[0] | {"context": "Nothing.", "answers": {"text": [], "answer_start": []}}
+    task = own_task(OwnTask(train=write(tmp_path / "two.jsonl", [*QUESTIONS, none])))
+    assert task.has_unanswerable
 
 
 def test_names_of_official_tasks_and_of_each_other_are_refused():

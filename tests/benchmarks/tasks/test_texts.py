@@ -79,7 +79,7 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     out = tmp_path / "texts"
     out.mkdir()
     (out / "glue-rte.jsonl").write_text("of an earlier config")
-    paths = dump_texts(("klue", "glue-cola", "squad", "korean-nsmc", str(own)), data, out)
+    paths = dump_texts(("klue", "glue-cola", "squad", "korean-nsmc", str(own)), [data], out)
     assert {path.stem: _texts(path) for path in paths} == {
         "klue-ynat": ["항구 축제 열린다"],
         "klue-sts": ["첫 문장", "둘째 문장"],
@@ -108,7 +108,7 @@ def test_suites_tasks_and_files_together(data, tmp_path):
 )
 def test_what_is_not_there_is_named(data, tmp_path, names, said):
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        dump_texts(names, data, tmp_path / "texts")
+        dump_texts(names, [data], tmp_path / "texts")
     assert said in str(error.value)
 
 
