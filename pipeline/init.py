@@ -267,10 +267,11 @@ def _table(found: FoundSource) -> str:
 
 def _evaluation(languages: Counter[str]) -> str:
     if "ko" not in languages or not _TASK_DATA.is_dir():
-        return """\
+        suite = "klue" if "ko" in languages else "glue" if "en" in languages else "xquad"
+        return f"""\
 # `electrify ls` lists tasks; without any the run ends with the exported encoder
 # [evaluate]
-# suites = ["glue"]
+# suites = ["{suite}"]
 # data_dir = "hub"
 """
     return f"""\

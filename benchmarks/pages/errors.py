@@ -13,12 +13,11 @@ from pathlib import Path
 
 from benchmarks.pages.markdown import defined
 from benchmarks.results.predictions import lines_of_result, score_lines
-from benchmarks.results.results import Result, percent
+from benchmarks.results.results import Result, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import NOTHING, Example, Failure, Line, Pair, Task
 from electrify.page.page import Page
 
@@ -101,17 +100,24 @@ def errors_of(
     found = []
     for stage, results in run.evaluations.items():
         encoder = encoder_name(stage)
-        for name in dict.fromkeys(result.task for result in results if result.task in TASKS):
+        for name, task in {r.task: task for r in results if (task := task_of(r))}.items():
             label = f"{name} ({encoder})" if encoder else name
             records = [result for result in results if result.task == name]
-            found.append(_task_errors(label, records, run.place(stage), data_dirs, with_texts))
+            found.append(
+                _task_errors(label, task, records, run.place(stage), data_dirs, with_texts)
+            )
     return found
 
 
 def _task_errors(
-    label: str, results: Sequence[Result], place: Path, data_dirs: Sequence[Path], with_texts: bool
+    label: str,
+    task: Task,
+    results: Sequence[Result],
+    place: Path,
+    data_dirs: Sequence[Path],
+    with_texts: bool,
 ) -> TaskErrors:
-    task, notes = TASKS[results[0].task], list[str]()
+    notes = list[str]()
     runs = _runs(place, [r for r in results if r.model == "pretrained"], notes)
     control = _runs(place, [r for r in results if r.model == "random-init"], [])
     if not runs:
@@ -119,7 +125,7 @@ def _task_errors(
     examples = None
     if data_dirs and with_texts:
         try:
-            examples = examples_of(results[0], next(iter(runs.values())), data_dirs)
+            examples = examples_of(task, results[0], next(iter(runs.values())), data_dirs)
         except ValueError as error:
             notes.append(f"no texts: {error}")
     return TaskErrors(
@@ -273,12 +279,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
 
 
-def examples_of(result: Result, lines: Sequence[Line], data_dirs: Sequence[Path]) -> list[Example]:
+def examples_of(
+    task: Task, result: Result, lines: Sequence[Line], data_dirs: Sequence[Path]
+) -> list[Example]:
     """The example of each line, from the files of `data_dirs` that the result was made from.
 
     Raises `ValueError` where these are not there, have changed since, or lack an id.
     """
-    task = TASKS[result.task]
     data_dir = dir_of(task, data_dirs)
     rows = read_splits(task, data_dir, (task.reported,))[task.reported]
     if rows_digest(rows) != result.data_sha256.get(task.reported):

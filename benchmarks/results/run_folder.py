@@ -12,9 +12,7 @@ from benchmarks.results.results import (
     Result,
     current_results,
     largest_part,
-    task_of,
 )
-from benchmarks.tasks.registry import register
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage
@@ -101,8 +99,6 @@ def read_run(folder: Path) -> RunFolder:
         for name in (RESULTS, JOBS):
             _sound(place, name)
         records = current_results(place)
-        for task in filter(None, map(task_of, records)):
-            register(task)
         if match := re.fullmatch(r"evaluate-checkpoint-(\d+)", stage):
             on_the_way[int(match[1])] = tuple(largest_part(records))
         else:

@@ -44,15 +44,3 @@ def tasks_of(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
     Raises `ValueError` as `resolve_tasks` and `own_task`.
     """
     return [*official_tasks(options, more), *map(own_task, options.own_tasks)]
-
-
-def register(task: Task) -> None:
-    """Have a task of the user's own in `TASKS`, for pages about its results.
-
-    Raises `ValueError` if another one has its name.
-    """
-    if TASKS.setdefault(task.name, task).version != task.version:
-        raise ValueError(
-            f"two tasks of different labels or columns are called {task.name!r}: report their runs "
-            "one by one, or evaluate one again with a name of its own"
-        )

@@ -37,13 +37,15 @@ from electrify.config.pretrain import SIZE_PRESETS
 from electrify.stage.provenance import git_commit
 from electrify.system.progress import log
 
-OURS, PEER, PEER_BY_LENGTH = "electrify", "Trainer", "Trainer, by length"
+OURS, PEER = "electrify", "Trainer"
+PEER_BY_LENGTH, PEER_IN_FP32 = "Trainer, by length", "Trainer, in fp32"
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
 _MEANING = f"""
 Both sides have KLUE's recipe: AdamW, linear warm-up and decay, no decay by layer; the same encoder
 with the same first weights, hyper-parameters, training rows and seeds. Trainer is that of
 transformers with its own sampler, optimizer and schedule, over rows that are tokenised before and
-padded to the longest of a batch; "by length" draws batches of like length. One fine-tuning of each
+padded to the longest of a batch; "by length" draws batches of like length; "in fp32" is as it comes
+where ours is in bf16. One fine-tuning of each
 system a seed, in turn, in alternating order, in one process. Examples/s leave out building the
 model and the first tenth of the steps.
 {SEEDS_RULE}
@@ -253,14 +255,17 @@ def _measure_task(
             fitted = finetune(*arguments, on_step, device_name=settings.device)
             return fitted.lines["reported"]
 
-        def peer(by_length: bool) -> Work:
+        def peer(by_length: bool, precision: str = given.precision) -> Work:
             from benchmarks.throughput.finetune_peer import finetune_with_trainer
 
-            return lambda on_step: finetune_with_trainer(
-                *arguments, settings.device, on_step, by_length
-            )
+            one = *arguments[:-1], replace(given, precision=precision)
+            return lambda on_step: finetune_with_trainer(*one, settings.device, on_step, by_length)
 
-        peers = {PEER: peer(False), PEER_BY_LENGTH: peer(True)} if settings.with_peer else {}
+        if not settings.with_peer:
+            return {OURS: ours}
+        peers = {PEER: peer(False), PEER_BY_LENGTH: peer(True)}
+        if choose_precision(given.precision, device) == "bf16":
+            peers[PEER_IN_FP32] = peer(False, "fp32")
         return {OURS: ours, **peers}
 
     runs: dict[str, list[Run]] = {}

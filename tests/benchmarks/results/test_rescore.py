@@ -75,7 +75,7 @@ def test_a_changed_line_or_record_is_found(copied, capsys):
     write_predictions(path, header, lines)
     assert main(["evaluate", "--rescore", str(copied)]) == 1
     out = capsys.readouterr().out
-    assert "klue-ynat, discriminator, seed 0: accuracy" in out
+    assert "/discriminator, seed 0: accuracy" in out
     assert out.endswith("2 agree, 2 differ\n")
 
 

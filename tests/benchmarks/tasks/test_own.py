@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.tasks.data import load_data, load_tasks
 from benchmarks.tasks.own import own_task, record_of, task_of_record
-from benchmarks.tasks.registry import TASKS, register
+from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig, OwnTask
 
 REVIEWS = [
@@ -185,18 +185,6 @@ def test_a_record_gives_the_same_task(tmp_path, rows):
     assert record_of(TASKS["klue-ynat"]) is None
     with pytest.raises(ValueError, match="describes no task"):
         task_of_record({"kind": "spans"})
-
-
-def test_one_name_stands_for_one_task_in_a_report(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.tasks.registry.TASKS", dict(TASKS))
-    first, second = (
-        own_task(OwnTask(train=write(tmp_path / "mine.csv", REVIEWS), metric=metric))
-        for metric in (None, "macro_f1")
-    )
-    register(first)
-    register(first)
-    with pytest.raises(ValueError, match="'mine': report their runs one by one"):
-        register(second)
 
 
 def test_words_and_tags_become_labels_of_first_pieces(tmp_path, tokenizer):
