@@ -187,7 +187,10 @@ def hyper_parameters(task: Task, options: EvaluateConfig, hidden_size: int) -> H
         given |= {name: getattr(options, name) for name in names}
     of_task = {"train_both_orders": task.train_both_orders, "pooling": task.pooling}
     recipe = recipe_for(task, hidden_size, options.recipe)
-    return replace(recipe, **{**of_task, **given, "precision": options.precision})
+    chosen = {**of_task, **given, "precision": options.precision}
+    if chosen["pooling"] == "parts" and not task.has_parts:
+        chosen["pooling"] = "mean"  # its one part is the whole
+    return replace(recipe, **chosen)
 
 
 def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:

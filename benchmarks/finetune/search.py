@@ -42,6 +42,9 @@ def combinations(search: SearchOptions, task: Task, source: ModelSource) -> list
     values = {
         name: dict.fromkeys(tried) for name, tried in search.values.items() if name not in without
     }
+    if "pooling" in values and not task.has_parts:
+        values["pooling"].pop("parts", None)
+        values["pooling"] = values["pooling"] or {"mean": None}
     every = [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]

@@ -157,6 +157,11 @@ class Task(ABC):
         return self.variant_of or self.name
 
     @property
+    def has_parts(self) -> bool:
+        """Whether a row has two parts that a head can tell apart: the texts of a pair."""
+        return len(self.text_fields) == 2
+
+    @property
     def label_names(self) -> Mapping[str, str]:
         """Labels as a reader knows them, where they differ: "0" of CoLA is "unacceptable"."""
         names = self.hub.labels.items() if self.hub else ()

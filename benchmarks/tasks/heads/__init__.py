@@ -15,7 +15,7 @@ from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import Tagging
-from benchmarks.tasks.task import Pooling, Task
+from benchmarks.tasks.task import Task
 
 
 def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator) -> Head:
@@ -27,9 +27,9 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
             pairs = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]
             return LinearHead(encoder, num_labels, generator, task.pooling, pairs)
         case Classification():
-            return LinearHead(encoder, num_labels, generator, _pooling(task))
+            return LinearHead(encoder, num_labels, generator, task.pooling)
         case Regression():
-            return RegressionHead(encoder, 1, generator, _pooling(task))
+            return RegressionHead(encoder, 1, generator, task.pooling)
         case Tagging():
             return LinearHead(encoder, num_labels, generator, "none")
         case DependencyParsing():  # of one size whatever the encoder's
@@ -45,8 +45,3 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
             weight = task.answerable_weight if task.has_unanswerable else None
             return JointHead(encoder, generator, task.beam_size, weight)
     raise AssertionError(f"no head for {type(task).__name__}")
-
-
-def _pooling(task: Task) -> Pooling:
-    """The task's own; a row of one text has no parts, but their mean."""
-    return "mean" if task.pooling == "parts" and len(task.text_fields) < 2 else task.pooling

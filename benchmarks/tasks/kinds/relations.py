@@ -125,6 +125,11 @@ class RelationExtraction(Classification):
 
     added_tokens = MARKERS
 
+    @property
+    def has_parts(self) -> bool:
+        """The two entities, between their markers."""
+        return True
+
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[RelationExample]:

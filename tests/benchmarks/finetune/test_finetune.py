@@ -10,13 +10,14 @@ from safetensors.torch import load_file, save_file
 from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, training_rows
 from benchmarks.finetune.jobs import prepare
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import MRPC
-from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.klue import YNAT
+from benchmarks.tasks.klue import RE, YNAT
+from electrify.config.evaluate import EvaluateConfig
 
 
 @pytest.fixture
@@ -175,9 +176,9 @@ def test_parts_are_the_texts_of_a_pair_and_the_marked_entities(model):
 
 def test_a_row_of_one_text_has_no_parts(model):
     """They would be the mean twice."""
-    encoder = load_encoder(model, "pretrained", 0)
-    task = replace(YNAT, pooling="parts")
-    assert make_head(task, encoder, model.tokenizer, torch.Generator()).pooling == "mean"
+    options = EvaluateConfig(pooling="parts")
+    found = {task.name: hyper_parameters(task, options, 32).pooling for task in (YNAT, RE, MRPC)}
+    assert found == {"klue-ynat": "mean", "klue-re": "parts", "glue-mrpc": "parts"}
 
 
 def test_dropout_is_set_where_asked_for(model_folder):
