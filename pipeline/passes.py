@@ -35,7 +35,7 @@ from pipeline.dedup.near import (
 from pipeline.documents import ParquetParts, in_batches
 from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
-from pipeline.rules.order import DocumentRules, document_rules, excerpt
+from pipeline.rules.order import DocumentRules, document_rules, excerpt, show_change
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
 from pipeline.sources.raw import Fault, Raw
@@ -145,9 +145,9 @@ def _clean_row(
     for rule, count in outcome.altered.items():
         _count_altered(row, rule, count, tally)
     label = document_id(row["rank"])
-    if any(tally.wants(RULE + rule, label, *where) for rule in outcome.altered):
-        for rule, shown in rules.changes(raw.text):
-            tally.add_sample(RULE + rule, label, shown, *where)
+    for rule, (before, after) in outcome.first_changes.items():
+        if tally.wants(RULE + rule, label, *where):
+            tally.add_sample(RULE + rule, label, show_change(rule, before, after), *where)
     if outcome.drop is None:
         return row | {"text": outcome.text}
     text = _storable(raw.text)

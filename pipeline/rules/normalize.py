@@ -75,12 +75,12 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
 
 
 def clean_text(
-    text: str, chosen: Sequence[Rule], on_change: Callable[[str, str, str], object] | None = None
+    text: str, chosen: Sequence[Rule], changes: dict[str, tuple[str, str]] | None = None
 ) -> Cleaned:
     """Apply the rules in order, again until none changes anything.
 
-    `on_change` is called with rule, text before and text after it. A rule is not asked again about
-    a text that all rules after its last look have left alone.
+    `changes` gets the text before and after the first change of each rule that it has none of. A
+    rule is not asked again about a text that all rules after its last look have left alone.
     """
     altered: dict[str, None] = {}
     unchanged = 0  # rules in a row that had nothing to do
@@ -90,8 +90,8 @@ def clean_text(
             unchanged += 1
             if changed != text:
                 altered[name] = None
-                if on_change is not None:
-                    on_change(name, text, changed)
+                if changes is not None:
+                    changes.setdefault(name, (text, changed))
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break

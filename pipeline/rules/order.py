@@ -1,6 +1,5 @@
 """All rules of one source in their order: what changes a text, then what drops it."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,12 +28,14 @@ from pipeline.rules.quality import (
 class Outcome(NamedTuple):
     """A cleaned text, how often each rule changed it, and why it is dropped if it is.
 
-    A text rule counts once, however much it changed; masks and lines count each.
+    A text rule counts once, however much it changed; masks and lines count each. `first_changes`
+    has the text before and after the first change of each rule, for a reader (`show_change`).
     """
 
     text: str
     altered: dict[str, int]
     drop: Drop | None
+    first_changes: dict[str, tuple[str, str]]
 
 
 class DocumentRules:
@@ -61,56 +62,34 @@ class DocumentRules:
         return DocumentRules, (self._source, self._rules)
 
     def clean(self, text: str) -> Outcome:
-        plain = is_plain(text)
-        if not plain and (lost := undecodable(text)):
-            return Outcome(text, {}, lost)
-        text, altered = self._change(text, plain)
-        return Outcome(text, altered, self._drop(text))
-
-    def changes(self, text: str) -> list[tuple[str, str]]:
-        """(rule, "before → after") of each rule that changes a text, for a reader.
-
-        Runs all rules again, so it is for the texts that are shown.
-        """
-        shown: dict[str, str] = {}
-        self._change(text, is_plain(text), shown)
-        return list(shown.items())
-
-    def _change(
-        self, text: str, plain: bool, shown: dict[str, str] | None = None
-    ) -> tuple[str, dict[str, int]]:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
-        Ends as each round that starts has masked digits or removed a line. `shown` gets the first
-        change of each rule.
+        Ends as each round that starts has masked digits or removed a line.
         """
-
-        def show(name: str, before: str, after: str) -> None:
-            if shown is not None and name not in shown:
-                shown[name] = excerpt(before, after)
-
+        plain = is_plain(text)
+        if not plain and (lost := undecodable(text)):
+            return Outcome(text, {}, lost, {})
         rules = self._plain_rules if plain else self._text_rules
-        counts: Counter[str] = Counter()
+        counts: dict[str, int] = {}
+        changes: dict[str, tuple[str, str]] = {}
         before = None
         while text != before:
-            before, altered = clean_text(text, rules, show)
+            before, altered = clean_text(text, rules, changes)
             for name in altered:
                 counts[name] = 1
             text = before
             if self._rules.mask_pii and not plain:
                 text, kinds = mask_pii(before, self._source.language)
                 for kind, num in kinds.items():
-                    counts[f"{kind}_masked"] += num
-                    if shown is not None:
-                        mask = mask_excerpt(before, text, f"<{kind}>")
-                        shown.setdefault(f"{kind}_masked", mask)
+                    counts[f"{kind}_masked"] = counts.get(f"{kind}_masked", 0) + num
+                    changes.setdefault(f"{kind}_masked", (before, text))
             for name, remove in self._line_rules:
                 left, num_lines = remove(text, self._source.language)
                 if num_lines:
-                    counts[name] += num_lines
-                    show(name, text, left)
+                    counts[name] = counts.get(name, 0) + num_lines
+                    changes.setdefault(name, (text, left))
                 text = left
-        return text, dict(counts)
+        return Outcome(text, counts, self._drop(text), changes)
 
     def _drop(self, text: str) -> Drop | None:
         language = self._source.language
@@ -135,12 +114,29 @@ BLANKED_CHARACTERS = 2  # shown of personal data
 _SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
 
 
+def show_change(rule: str, before: str, after: str) -> str:
+    """An excerpt of what a rule of `Outcome.first_changes` did."""
+    if rule.endswith("_masked"):
+        return mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
+    return excerpt(before, after)
+
+
 def excerpt(before: str, after: str) -> str:
     """`before → after` round the first place where they differ; what is invisible has an escape."""
-    pairs = enumerate(zip(before, after, strict=False))
-    start = next((i for i, (a, b) in pairs if a != b), min(len(before), len(after)))
-    first = max(0, start - CONTEXT_CHARACTERS)
+    first = max(0, _num_common(before, after) - CONTEXT_CHARACTERS)
     return f"{_window(before, first)}  →  {_window(after, first)}"
+
+
+def _num_common(one: str, other: str) -> int:
+    """Characters that both begin with, by halves: comparing slices is fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def mask_excerpt(before: str, after: str, mask: str) -> str:

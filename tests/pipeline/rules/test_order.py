@@ -14,6 +14,7 @@ from pipeline.rules.order import (
     document_rules,
     excerpt,
     mask_excerpt,
+    show_change,
 )
 
 # pieces that meet each other badly, between any characters at all
@@ -57,7 +58,8 @@ def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text
     again = rules.clean(once)
     assert (again.text, again.altered, again.drop) == (once, {}, outcome.drop)
     assert (once == text) == (not outcome.altered)
-    assert {name for name, _ in rules.changes(text)} == outcome.altered.keys()
+    assert outcome.first_changes.keys() == outcome.altered.keys()
+    assert all(before != after for before, after in outcome.first_changes.values())
     assert unicodedata.is_normalized("NFC", once)
     assert once.encode("utf-8").decode("utf-8") == once == once.strip()
     assert not any(blank in once for blank in ("  ", "\n\n\n"))
@@ -92,7 +94,8 @@ def test_every_change_is_counted():
 
 def test_what_is_shown_of_the_rules():
     text = "<p>문의는 hong@naver.com 으로 주십시오.</p>\n무단전재 및 재배포 금지"
-    assert dict(_rules().changes(text)) == {
+    changes = _rules().clean(text).first_changes
+    assert {rule: show_change(rule, *change) for rule, change in changes.items()} == {
         "html_removed": "<p>문의는 hong@naver.com 으로 주십시오.</p>⏎무단전재 및 재배포 금지"
         "  →  ⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
         "whitespace_squeezed": "⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
@@ -102,7 +105,7 @@ def test_what_is_shown_of_the_rules():
         "boilerplate_removed": "문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
         "  →  문의는 <email> 으로 주십시오.",
     }
-    assert _rules().changes("바뀔 것이 없는 글") == []
+    assert not _rules().clean("바뀔 것이 없는 글").first_changes
 
 
 @pytest.mark.parametrize(
