@@ -102,8 +102,17 @@ def _difference(before: Any, after: Any, name: str) -> str | None:
         pairs = zip(before, after, strict=True)
         parts = [(old, new, f"{name}[{i}]") for i, (old, new) in enumerate(pairs)]
     else:
-        return None if before == after else f"{name} changed from {before!r} to {after!r}"
+        if before == after:
+            return None
+        return f"{name} changed from {_given(before)!r} to {_given(after)!r}"
     return next(filter(None, (_difference(*part) for part in parts)), None)
+
+
+def _given(value: Any) -> Any:
+    """Of a section what is set."""
+    if not isinstance(value, dict):
+        return value
+    return {name: of for name, of in value.items() if of is not None}
 
 
 def is_whole(stage: Stage) -> bool:
