@@ -6,7 +6,7 @@ TPU_BIN := .venv-tpu/bin
 DOCS_BIN := .venv-docs/bin
 CONFIG ?= configs/demo.toml
 
-.PHONY: demo test test-slow check setup clean-venv tpu-env test-tpu docs
+.PHONY: demo test test-slow cluster-test check setup clean-venv tpu-env test-tpu docs
 
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
@@ -18,6 +18,10 @@ test: setup  ## the whole test suite
 test-slow: setup  ## runs that are killed, damaged, starved of memory and disk: ten minutes
 	$(BIN)/python -m pytest tests/slow
 	$(BIN)/python -m pytest -m slow
+
+# as root, with ip, Java 17 and Maven; some 3 GB below $ELECTRIFY_CLUSTER, else /var/tmp/electrify-cluster
+cluster-test: setup  ## every Beam stage on a Flink cluster of network namespaces: half an hour
+	$(BIN)/python -m tests.cluster.run
 
 check: setup  ## style, types, import fences
 	$(BIN)/ruff check

@@ -30,20 +30,19 @@ from pipeline.dedup.near import (
     unpack_edges,
 )
 from pipeline.documents import REMOVED_SCHEMA
-from pipeline.passes import clean_group, compare_group, sketch_group, write_group
-from pipeline.report.counts import Tally, tally_from_json
-from pipeline.report.page import write_report
-from pipeline.runner import POLL_SECONDS, make_pipeline, run_pipeline, watch
-from pipeline.sources.files import expand_sources, fingerprints, group_files
-from pipeline.sources.input_file import InputGroup
-from pipeline.work_folder import (
+from pipeline.pass_files import (
     BENCHMARK_INDEX,
     PASSES,
     error_name,
-    new_work_folder,
-    remove_work_folder,
     tally_name,
 )
+from pipeline.passes import clean_group, compare_group, sketch_group, write_group
+from pipeline.report.counts import Tally, tally_from_json
+from pipeline.report.page import write_report
+from pipeline.runner import make_pipeline, run_pipeline, watch
+from pipeline.sources.files import expand_sources, fingerprints, group_files
+from pipeline.sources.input_file import InputGroup
+from pipeline.work_folder import WorkFolder, work_folder
 
 
 def build(
@@ -177,7 +176,6 @@ def _write(found: Found, config: CleanConfig, work: Folder) -> tuple[()]:
 
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
-REMOTE_POLL_SECONDS = 5.0
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 
 
@@ -206,15 +204,12 @@ def clean(
     def work(folder: Path) -> Mapping[str, Any]:
         pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
-        shared = new_work_folder(config.clean.work_dir, otherwise=folder)
-        try:
+        with work_folder("clean", config.clean.work_dir, otherwise=folder) as shared:
             if benchmark_texts is not None:
                 _write_index(benchmark_texts, shared)
             build(pipeline, groups, config.clean, shared)
             _run(pipeline, groups, shared)
             tally = _finish(folder, shared, groups)
-        finally:
-            remove_work_folder(shared)
         write_report(tally, folder)
         return _summary(tally)
 
@@ -242,7 +237,7 @@ def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
     return tally
 
 
-def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: Folder) -> None:
+def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder) -> None:
     sizes = [sum(file.num_bytes for file in group.files) / 1e6 for group in groups]
     phases = [
         (label, {tally_name(p, g.index): size for g, size in zip(groups, sizes, strict=True)})
@@ -253,9 +248,8 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: Folder) ->
         return_freed_memory()  # of what the runner has handed on
         return work.names()
 
-    seconds = POLL_SECONDS if work.local else REMOTE_POLL_SECONDS
     try:
-        with watch(phases, "MB", list_names, seconds):
+        with watch(phases, "MB", list_names, work.poll_seconds):
             run_pipeline(pipeline)
     except Exception as error:
         there = set(work.names())

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from electrify.storage.folder import patiently
 from electrify.system.memory import return_freed_memory
 
 DOCUMENT_SCHEMA = pa.schema(
@@ -181,7 +182,7 @@ def document_paths(folder: Path) -> list[Path]:
 class RowGroup(NamedTuple):
     """One row group of a documents file: a piece of work, some 16 MB of text."""
 
-    path: str
+    path: str  # or address
     number: int  # in its file
     num_bytes: int  # before compression
 
@@ -203,7 +204,7 @@ def read_columns(
 
     `columns` None stands for all.
     """
-    with pq.ParquetFile(group.path, buffer_size=_READ_BYTES) as file:
+    with pq.ParquetFile(_opened(group, columns), buffer_size=_READ_BYTES) as file:
         about = file.metadata.row_group(group.number)
         documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
         for batch in file.iter_batches(
@@ -214,6 +215,21 @@ def read_columns(
         ):
             has_text = "text" in batch.schema.names
             yield from _even_parts(batch, batch_bytes) if has_text else [batch]
+
+
+def _opened(group: RowGroup, columns: Sequence[str] | None) -> Any:
+    """A local path, or of a file at an address what a reader of the row group asks for."""
+    if "://" not in group.path:
+        return group.path
+    from fsspec.parquet import open_parquet_file
+
+    def ask() -> Any:
+        wanted = None if columns is None else [*columns]
+        return open_parquet_file(
+            group.path, columns=wanted, row_groups=[group.number], engine="pyarrow"
+        )
+
+    return patiently(ask, f"reading {group.path}")
 
 
 def _even_parts(batch: pa.RecordBatch, num_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -33,14 +33,7 @@ from pipeline.dedup.near import (
     unpack_members,
 )
 from pipeline.documents import ParquetParts, in_batches
-from pipeline.report.counts import RULE, Tally
-from pipeline.rules.normalize import remove_lost_characters
-from pipeline.rules.order import DocumentRules, document_rules, excerpt, show_change
-from pipeline.rules.quality import Drop, too_short
-from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
-from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import read_file
-from pipeline.work_folder import (
+from pipeline.pass_files import (
     BENCHMARK_INDEX,
     PassProgress,
     chosen_texts,
@@ -49,6 +42,13 @@ from pipeline.work_folder import (
     parts_of,
     write_tally,
 )
+from pipeline.report.counts import RULE, Tally
+from pipeline.rules.normalize import remove_lost_characters
+from pipeline.rules.order import DocumentRules, document_rules, excerpt, show_change
+from pipeline.rules.quality import Drop, too_short
+from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
 
 Row = dict[str, Any]
 

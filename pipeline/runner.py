@@ -32,6 +32,7 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
     WorkerHandler,
 )
 from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
+from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from electrify.config.names import runner_name
@@ -113,6 +114,17 @@ _SYSTEM_ERROR = re.compile(
 )
 
 
+_REFUSED = re.compile(r"WorkerError: (.+?)(?: \[while running .*)?$", re.MULTILINE)
+_NO_CODE = re.compile(
+    r"^(?:ModuleNotFoundError|ImportError|AttributeError): .*\b(?:electrify|pipeline|vocab)\b.*$",
+    re.MULTILINE,
+)
+
+
+class WorkerError(ValueError):
+    """A worker process that cannot take part in a run says in one line why, and what to do."""
+
+
 def make_pipeline(
     runner: str, beam_options: Sequence[str], input_bytes: int, seconds_per_megabyte: float = 0.25
 ) -> beam.Pipeline:
@@ -156,16 +168,40 @@ def is_in_process(pipeline: beam.Pipeline) -> bool:
 
 def run_pipeline(pipeline: beam.Pipeline) -> None:
     """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, and what the system refused a worker
-    as `OSError`: Beam hides both in an error of its own."""
+    as `OSError`: Beam hides both in an error of its own.
+
+    `ValueError` with the next step if a worker cannot take part, or if a cluster gives a job up.
+    """
     try:
         pipeline.run().wait_until_finish()
     except RuntimeError as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error
+        if refused := _REFUSED.search(str(error)):
+            raise ValueError(refused[1]) from error
+        if lacking := _NO_CODE.search(str(error)):
+            raise ValueError(
+                f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
+                "of the machine that starts the run on every worker, then give the same command "
+                "again"
+            ) from error
         if found := _SYSTEM_ERROR.findall(str(error)):
             number, message, path = found[-1]
             raise OSError(int(number), message, path or None) from error
+        if isinstance(pipeline.runner, PortableRunner):
+            name = type(pipeline.runner).__name__
+            raise ValueError(
+                f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
+                "the logs of the cluster. Finished stages stay; when the cluster is sound, the same "
+                "command starts this one again"
+            ) from error
         raise
+
+
+def _reason(said: str) -> str:
+    """The end of a worker's trace, or else the first line of what a cluster said."""
+    lines = [line for line in said.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (lines or said.splitlines())[0][:500]
 
 
 def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:

@@ -1,215 +1,144 @@
-"""The folder in which passes leave files for each other: local, or at any address fsspec knows.
+"""The folder that the workers of a Beam stage share with the process that starts them.
 
-Workers on several machines share nothing else. A file is made in a local folder and then published,
-so it stands under its name whole or not at all. It is read from a local copy.
-
-`cleaned-*` holds every row as the first pass left it, `changed-*` the rows that the second pass
-changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
-same bytes.
+It is local, or at any address that fsspec opens. Workers on other machines share nothing else: what
+they read is put there, and what they write is fetched from there. A worker process that opens it is
+asked first whether it has the same code, and whether it may read and write there.
 """
 
-import time
-from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import count
+import hashlib
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
-
+from electrify.stage.folder import whole_file
+from electrify.stage.provenance import versions
 from electrify.storage.folder import Folder
 from electrify.system.progress import warn
-from pipeline.documents import (
-    DOCUMENT_SCHEMA,
-    REMOVED_SCHEMA,
-    ParquetParts,
-    list_row_groups,
-    read_columns,
-    read_rows,
-)
-from pipeline.report.counts import Tally, tally_from_json
-from pipeline.runner import share_name
+from pipeline.documents import RowGroup, list_row_groups
+from pipeline.runner import POLL_SECONDS, WorkerError
+
+_README = "README"
+_REMOTE_POLL_SECONDS = 5.0
+_CODE = ("electrify", "pipeline", "vocab")  # what workers run
 
 
-def new_work_folder(work_dir: str | None, otherwise: Path) -> Folder:
-    """A folder of its own in `work_dir` or, without one, in the local folder `otherwise`.
+class WorkFolder(Folder):
+    """A folder that goes to workers by its address, with the versions of this process."""
 
-    Its name was never used, so nothing that a worker remembers of another run is about it. Raises
-    `ValueError` if `work_dir` cannot be written.
-    """
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open_in_worker, (self.address, tuple(code_versions().items()))
+
+    @property
+    def poll_seconds(self) -> float:
+        """Between two looks at how far workers are."""
+        return POLL_SECONDS if self.local else _REMOTE_POLL_SECONDS
+
+    @contextmanager
+    def new_file(self, name: str) -> Iterator[Path]:
+        """A local path to write to; at the end of the block the file is here, under its name."""
+        with self.scratch() as folder:
+            with whole_file(folder / name) as path:
+                yield path
+            self.publish(folder / name)
+
+
+def new_work_folder(address: str) -> WorkFolder:
+    """Make the folder; `ValueError` if it cannot be written."""
     try:
-        work = Folder(f"{work_dir or otherwise.absolute()}/electrify-clean-{uuid4().hex}")
-        work.write("README", b"Files of a run of `electrify clean`; it removes them.\n")
+        work = WorkFolder(address)
+        work.write(_README, b"Files that the workers of `electrify` share during a stage.\n")
     except Exception as error:  # every file system has error types of its own
         raise ValueError(
-            f"clean.work_dir = {work_dir!r} cannot be written: {type(error).__name__}: {error}"
+            f"the work folder {address} cannot be written: {type(error).__name__}: {error}. Check "
+            "clean.work_dir, and the rights of this machine"
         ) from error
     return work
 
 
-def remove_work_folder(work: Folder) -> None:
-    """Remove it with all that is in it; a failure is a warning."""
-    try:
-        work.remove_folder()
-    except Exception as error:  # every file system has error types of its own
-        warn(f"{work.address} could not be removed: {type(error).__name__}: {error}")
-
-
-# rows kept and removed as they were read; `reason` is null where a row is kept so far
-CLEANED_SCHEMA = pa.schema(
-    [
-        pa.field("rank", pa.uint64(), nullable=False),
-        *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-    ]
-)
-# `text` is null where it has not changed
-CHANGED_SCHEMA = pa.schema(
-    [
-        CLEANED_SCHEMA.field("rank"),
-        pa.field("text", pa.string()),
-        CLEANED_SCHEMA.field("reason"),
-        CLEANED_SCHEMA.field("detail"),
-    ]
-)
-Pass = Literal["read", "compared", "written"]
-PASSES: tuple[Pass, ...] = ("read", "compared", "written")
-BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
-_MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
-_SHARE_SECONDS = 5.0  # between two files that say how far a pass is
-# read once or twice and soon gone: small in memory
-_BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
-Kind = Literal["cleaned", "changed", "documents", "removed"]
-_FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
-    "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES),
-    "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
-    "documents": (DOCUMENT_SCHEMA, {}),
-    "removed": (REMOVED_SCHEMA, {}),
-}
-
-
-def tally_name(of_pass: Pass, group: int) -> str:
-    """The tally of one pass over a group; it is there once the pass is done."""
-    return f"{of_pass}-{group:06d}.json"
-
-
-def error_name(group: int) -> str:
-    """Why a group of files could not be read."""
-    return f"error-{group:06d}.txt"
-
-
-def write_tally(work: Folder, of_pass: Pass, group: int, tally: Tally) -> None:
-    """Say that the pass is done; its other files are there before."""
-    work.write(tally_name(of_pass, group), tally.to_json().encode())
-
-
-class PassProgress:
-    """Says in the work folder how far a pass over a group is, for a group may be one big file."""
-
-    def __init__(self, work: Folder, of_pass: Pass, group: int, total: float) -> None:
-        self._work, self._marker, self._total = work, tally_name(of_pass, group), total
-        self._done = 0.0
-        self._next_seconds = time.monotonic() + _SHARE_SECONDS
-
-    def add(self, amount: float) -> None:
-        """Add finished work, in the unit of `total`."""
-        self._done += amount
-        if (now := time.monotonic()) < self._next_seconds:
-            return
-        self._next_seconds = now + _SHARE_SECONDS
-        name = share_name(self._marker, min(1.0, self._done / max(self._total, 1.0)))
-        with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
-            self._work.write(name, b"")
-
-
 @contextmanager
-def parts_of(work: Folder, kind: Kind, group: int) -> Iterator[ParquetParts]:
-    """A writer of rows of a group; documents and removed are files that stay."""
-    schema, options = _FILES[kind]
-    prefix = f"{kind}-{group:06d}"
-    with (
-        work.scratch() as folder,
-        ParquetParts(folder, prefix, schema, publish=work.publish, **options) as parts,
-    ):
-        yield parts
+def work_folder(verb: str, work_dir: str | None, otherwise: Path) -> Iterator[WorkFolder]:
+    """A folder of its own in `work_dir` or, without one, in the local folder `otherwise`.
 
-
-def cleaned_rows(
-    work: Folder, group: int, of_pass: Pass, columns: Sequence[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows as the first pass left them, in order, for a later pass, whose progress they are."""
-    progress: PassProgress | None = None
-    for path in _paths(work, "cleaned", group):
-        if progress is None:
-            progress = PassProgress(work, of_pass, group, _num_rows(work, group))
-        for row in read_rows([path], columns):
-            yield row
-            progress.add(1)
-
-
-def current_rows(work: Folder, group: int) -> Iterator[dict[str, Any]]:
-    """Rows as the second pass left them, in the same order."""
-    changes = _Changes(work, group)
-    for row in cleaned_rows(work, group, "written"):
-        yield changes.apply(row)
-
-
-def chosen_texts(
-    work: Folder, group: int, numbers: Container[int]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number, row with rank, text and reason as the second pass left it) of the rows asked for."""
-    changes = _Changes(work, group)
-    number = 0
-    for path in _paths(work, "cleaned", group):
-        for row_group in list_row_groups([path]):
-            for batch in read_columns(row_group, ["rank", "text", "reason"]):
-                places = [i for i in range(len(batch)) if number + i in numbers]
-                if places:
-                    for place, row in zip(places, batch.take(places).to_pylist(), strict=True):
-                        yield number + place, changes.apply(row)
-                number += len(batch)
-
-
-class _Changes:
-    """The changes of a group, read beside its rows; both are in the order of ranks."""
-
-    def __init__(self, work: Folder, group: int) -> None:
-        self._changes = (
-            row for path in _paths(work, "changed", group) for row in read_rows([path])
-        )
-        self._next = next(self._changes, None)
-
-    def apply(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row with its change, if it has one."""
-        if row["reason"] is not None:  # removed in the first pass, so never changed
-            return row
-        while self._next is not None and self._next["rank"] < row["rank"]:
-            self._next = next(self._changes, None)
-        if self._next is not None and self._next["rank"] == row["rank"]:
-            row |= {name: value for name, value in self._next.items() if value is not None}
-        return row
-
-
-def _num_rows(work: Folder, group: int) -> int:
-    tally = tally_from_json(work.read(tally_name("read", group)).decode())
-    return tally.total("documents_in") + tally.total("malformed")
-
-
-def _paths(work: Folder, prefix: Literal["cleaned", "changed"], group: int) -> Iterator[Path]:
-    """Local copies of the parts of a pass over a group, one after the other.
-
-    A pass may have made no part, but then it says that it is done.
+    Its name was never used, so nothing that a worker remembers or still writes is about it. It is
+    removed at the end; a failure to do so is a warning.
     """
-    if not work.exists(tally_name(_MADE_BY[prefix], group)):
+    work = new_work_folder(f"{work_dir or otherwise.absolute()}/electrify-{verb}-{uuid4().hex}")
+    try:
+        yield work
+    finally:
+        try:
+            work.remove_folder()
+        except Exception as error:  # every file system has error types of its own
+            warn(f"{work.address} could not be removed: {type(error).__name__}: {error}")
+
+
+def share_documents(
+    work: WorkFolder, work_dir: str | None, documents: Sequence[Path]
+) -> list[RowGroup]:
+    """The row groups of documents files where workers open them: in a `work_dir` as copies."""
+    groups = list_row_groups([path.absolute() for path in documents])
+    if work_dir is None:
+        return groups
+    work.put_all({path.name: path for path in documents})
+    return [group._replace(path=work.url(Path(group.path).name)) for group in groups]
+
+
+def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
+    """`ValueError` if files that workers have written are not where this process reads them."""
+    there = set(work.names())
+    if missing := [name for name in names if name not in there]:
         raise ValueError(
-            f"what was written to {work.address} is not there for every worker; set clean.work_dir "
-            "to a folder that all workers see, such as gs://bucket/tmp"
+            f"{what}: {len(missing)} of {len(names)} files are not in {work.address}, such as "
+            f"{missing[0]}. Workers wrote elsewhere; set clean.work_dir to a folder that every "
+            "worker and this process see, such as gs://bucket/tmp, or clean.runner to local"
         )
-    for part in count():
-        name = f"{prefix}-{group:06d}-{part:05d}.parquet"
-        if not work.exists(name):
-            return
-        with work.fetch(name) as path:
-            yield path
+
+
+@cache
+def code_versions() -> dict[str, str]:
+    """Versions of what shapes a worker's results, and a digest of our own code."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(path for name in _CODE for path in (root / name).rglob("*")):
+        if path.suffix in (".py", ".toml"):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    # workers need no torch; what one minor version of Python pickles, its others read
+    named = {name: of for name, of in versions().items() if name not in ("torch", "scikit-learn")}
+    python = ".".join(named.pop("python").split(".")[:2])
+    code = {"electrify": f"{named.pop('electrify', '?')} (code {digest.hexdigest()[:8]})"}
+    return code | {"python": python} | named
+
+
+@cache
+def _open_in_worker(address: str, expected: tuple[tuple[str, str], ...]) -> WorkFolder:
+    """The folder in a worker process, once in each; `WorkerError` if it cannot take part."""
+    worker = f"the worker on {socket.gethostname()} (process {os.getpid()})"
+    here = code_versions()
+    if others := [f"{n} {here.get(n, '-')}, not {of}" for n, of in expected if here.get(n) != of]:
+        raise WorkerError(
+            f"{worker} has {'; '.join(others)}: install the wheel and the versions of the machine "
+            "that starts the run on every worker, then give the same command again"
+        )
+    work = WorkFolder(address)
+    try:
+        is_there = work.exists(_README)
+        if is_there and work.local is None:
+            work.write(f"worker-{socket.gethostname()}-{os.getpid()}", b"")
+    except Exception as error:  # every file system has error types of its own
+        said = " ".join(str(error).split())
+        raise WorkerError(
+            f"{worker} cannot read and write {address} ({type(error).__name__}: {said}): give its "
+            "account the right to read, write and remove files there, then give the same command "
+            "again"
+        ) from error
+    if not is_there:
+        raise WorkerError(
+            f"{worker} does not see {address}: set clean.work_dir to a folder that all workers "
+            "see, such as gs://bucket/tmp"
+        )
+    return work

@@ -16,6 +16,14 @@ _HERE = (
     *("local", "BundleBasedDirectRunner", "DirectRunner", "FnApiRunner", "InteractiveRunner"),
     *("PrismRunner", "SwitchingDirectRunner", "TestDirectRunner"),
 )
+_OPTIONS = (
+    *("--runner", "--environment_type", "--environment_config"),
+    *("--flink_master", "--spark_master_url", "--job_endpoint"),
+)
+_HOST = re.compile(r"^\w+://|:\d+/?$")  # what is no host of an address
+# the last ones: Beam starts the engine itself
+_THIS_HOST = ("localhost", "127.0.0.1", "[::1]", "", "embed", "[auto]", "[local]", "local[4]")
+_LOOPBACK = ". If the workers run on this machine, add -- --environment_type=LOOPBACK"
 _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\(\d{3})")  # a space in a mount's path
 _NETWORK = (
@@ -38,20 +46,10 @@ def check_worker_files(config: RunConfig, beam_options: Sequence[str], verb: str
     if not unseen:
         return
     listed = "; ".join(f"{key} = {path!r}" if path else f"no {key}" for key, path in unseen.items())
-    advice = [
-        "Give an address, such as gs://bucket/folder, or a folder of a network mount that every "
-        "worker has"
-    ]
-    if "output_dir" in unseen:
-        advice.append(
-            "train-vocab, encode and leakage work in output_dir, or in a folder of this machine if "
-            "that is an address: run these with -- --runner=local"
-        )
-    if not is_dataflow:
-        advice.append("If the workers run on this machine, add -- --environment_type=LOOPBACK")
+    here = "" if is_dataflow else _LOOPBACK
     raise ValueError(
-        f"the workers of {runner} do not see the disk of this machine: {listed}. "
-        f"{'. '.join(advice)}"
+        f"the workers of {runner} do not see the disk of this machine: {listed}. Give an address, "
+        f"such as gs://bucket/folder, or a folder of a network mount that every worker has{here}"
     )
 
 
@@ -62,23 +60,27 @@ def _paths(config: RunConfig, verb: str) -> Mapping[str, str | None]:
         for index, source in enumerate(config.clean.sources):
             if source.kind != "huggingface" or Path(source.path).expanduser().is_dir():
                 paths[f"clean.sources[{index}].path"] = source.path
-        paths["clean.work_dir"] = config.clean.work_dir
-    if verb != "clean":
-        paths["output_dir"] = config.output_dir
+    if config.clean.work_dir is not None or not _is_shared(config.output_dir):
+        paths["clean.work_dir"] = config.clean.work_dir  # else they work in output_dir
     return paths
 
 
 def _are_workers_here(options: argparse.Namespace) -> bool:
-    if options.environment_type == "EXTERNAL":  # a pool of workers that runs already
-        host = options.environment_config.rpartition(":")[0]
-        return host in ("localhost", "127.0.0.1", "[::1]")
+    """Whether all workers run on this machine; a pool at localhost is one on each cluster host."""
+    if options.environment_type == "EXTERNAL":
+        cluster = (options.flink_master, options.spark_master_url, options.job_endpoint)
+        return all(_is_here(address) for address in (options.environment_config, *cluster))
     return bool(options.environment_type == "LOOPBACK")
+
+
+def _is_here(address: str) -> bool:
+    return _HOST.sub("", address) in _THIS_HOST
 
 
 def _parse(beam_options: Sequence[str]) -> argparse.Namespace:
     """What Beam's options say of the workers; Beam itself is not imported for it."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("--runner", "--environment_type", "--environment_config"):
+    for name in _OPTIONS:
         parser.add_argument(name, nargs="?", const="", default="")  # Beam refuses a missing value
     return parser.parse_known_args([word for word in beam_options if word != "--"])[0]
 

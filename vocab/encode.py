@@ -6,7 +6,6 @@ runner.
 """
 
 import gc
-import shutil
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
-from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
@@ -26,19 +24,24 @@ from numpy.typing import NDArray
 
 from electrify.config.run import RunConfig
 from electrify.config.vocab import EncodeConfig
-from electrify.stage.folder import whole_file
 from electrify.stage.plan import encode_stage, output_dir
 from electrify.stage.run import run_stage
 from electrify.system.progress import Progress, log
-from pipeline.documents import RowGroup, document_paths, list_row_groups, read_columns
+from pipeline.documents import RowGroup, document_paths, read_columns
 from pipeline.runner import make_pipeline, run_pipeline
-from vocab.counts.beam import check_written
+from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
 from vocab.pretokenize import plain_words_of
 from vocab.sentences import punctuated_spans, sentence_spans
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
 from vocab.shards.word_encoder import WordEncoder
-from vocab.tokenizer import UNK, load_tokenizer, special_token_ids, tokenizer_sha256
+from vocab.tokenizer import (
+    TOKENIZER_FILE,
+    UNK,
+    load_tokenizer,
+    special_token_ids,
+    tokenizer_sha256,
+)
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
@@ -67,28 +70,26 @@ def write_token_shards(
     """
     documents = document_paths(output_dir(config) / "clean")
     vocab = output_dir(config) / "vocab"
-    # of a name of its own: workers of an earlier attempt that still run write elsewhere
-    parts = folder / f"parts-{uuid4().hex}"
-    parts.mkdir()
-    groups = list_row_groups(documents)
     check_repeats(config.encode.repeats, documents)
-    num_bytes = sum(group.num_bytes for group in groups)
     tokenizer = load_tokenizer(vocab)
     plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
-    pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-    (
-        pipeline
-        | "row groups" >> beam.Create(list(enumerate(groups)))
-        | "spread" >> beam.Reshuffle()
-        | "encode" >> beam.ParDo(EncodeRowGroup(vocab, parts, config.encode))
-    )
-    run_pipeline(pipeline)
     size = tokenizer.get_vocab_size()
     num_passes = max(config.encode.repeats.values(), default=1)
-    entries, counts = join_parts(
-        parts, groups, folder, size, config.encode.shard_tokens, num_passes
-    )
-    shutil.rmtree(parts)
+    with work_folder("encode", config.clean.work_dir, otherwise=folder) as work:
+        groups = share_documents(work, config.clean.work_dir, documents)
+        work.write(TOKENIZER_FILE, (vocab / TOKENIZER_FILE).read_bytes())
+        num_bytes = sum(group.num_bytes for group in groups)
+        pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        (
+            pipeline
+            | "row groups" >> beam.Create(list(enumerate(groups)))
+            | "spread" >> beam.Reshuffle()
+            | "encode" >> beam.ParDo(EncodeRowGroup(work, config.encode))
+        )
+        run_pipeline(pipeline)
+        entries, counts = join_parts(
+            work, len(groups), folder, size, config.encode.shard_tokens, num_passes
+        )
     _check_splits(entries, config.encode.valid_fraction)
     special = special_token_ids(tokenizer)
     index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
@@ -119,13 +120,12 @@ def check_repeats(repeats: Mapping[str, int], documents: Sequence[Path]) -> None
 class EncodeRowGroup(beam.DoFn):
     """Writes the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
 
-    def __init__(self, vocab: Path, parts: Path, options: EncodeConfig) -> None:
-        self._vocab, self._parts = str(vocab), str(parts)
-        self._options = options
+    def __init__(self, work: WorkFolder, options: EncodeConfig) -> None:
+        self._work, self._options = work, options
 
     def process(self, element: tuple[int, RowGroup]) -> None:
         number, group = element
-        encoder = _encoder(self._vocab)
+        encoder = _encoder(self._work)
         with _paused_collector():
             found = self._encode(group, encoder)
         arrays: dict[str, Any] = {
@@ -133,8 +133,7 @@ class EncodeRowGroup(beam.DoFn):
             for (split, language, times), documents in found.items()
             for name, array in documents.arrays(encoder.dtype, encoder.unk).items()
         }
-        path = _part_path(Path(self._parts), number)
-        with whole_file(path) as temporary, temporary.open("wb") as file:
+        with self._work.new_file(_part_name(number)) as path, path.open("wb") as file:
             np.savez(file, **arrays)
 
     def _encode(self, group: RowGroup, encoder: WordEncoder) -> dict[PartKey, "EncodedDocuments"]:
@@ -197,18 +196,20 @@ class EncodedDocuments:
         return dict(zip(_ARRAYS, (tokens, offsets, sentences, counts), strict=True))
 
 
-def _part_path(parts: Path, number: int) -> Path:
-    return parts / f"{number:06d}.npz"
+def _part_name(number: int) -> str:
+    return f"{number:06d}.npz"
 
 
 @lru_cache(maxsize=1)
-def _encoder(folder: str) -> WordEncoder:
-    return WordEncoder(load_tokenizer(Path(folder)))  # once a process
+def _encoder(work: WorkFolder) -> WordEncoder:
+    """Once a process."""
+    with work.fetch(TOKENIZER_FILE) as path:
+        return WordEncoder(load_tokenizer(path.parent))
 
 
 def join_parts(
-    parts: Path,
-    groups: Sequence[RowGroup],
+    work: WorkFolder,
+    num_groups: int,
     folder: Path,
     vocab_size: int,
     shard_tokens: int,
@@ -220,14 +221,14 @@ def join_parts(
     groups, so that a copy is far from its original. `ValueError` if one of the row groups has left
     nothing.
     """
-    paths = [_part_path(parts, number) for number in range(len(groups))]
-    check_written(paths, "ids of row groups")
+    names = [_part_name(number) for number in range(num_groups)]
+    check_written(work, names, "ids of row groups")
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
-    passes = [(number, path) for number in range(1, num_passes + 1) for path in paths]
+    passes = [(number, name) for number in range(1, num_passes + 1) for name in names]
     with Progress("token shards", len(passes), "row groups") as progress:
-        for number, path in passes:
-            with np.load(path) as arrays:
+        for number, name in passes:
+            with work.fetch(name) as path, np.load(path) as arrays:
                 for part in sorted({name.rpartition("/")[0] for name in arrays}):
                     split, language, times = part.split("/")
                     if int(times) < number:

@@ -16,6 +16,7 @@ import shutil
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, zip_longest
 from pathlib import Path
@@ -25,6 +26,7 @@ import apache_beam as beam
 import numpy as np
 import xxhash
 
+from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json, write_text
 from electrify.stage.leakage_report import (
@@ -76,6 +78,13 @@ from pipeline.documents import (
     read_group,
 )
 from pipeline.runner import make_pipeline, run_pipeline, watch
+from pipeline.work_folder import (
+    WorkFolder,
+    check_written,
+    new_work_folder,
+    share_documents,
+    work_folder,
+)
 
 SECONDS_PER_MEGABYTE = 0.2  # of documents, one core
 # By script, the least letters of each class of length; the classes of which chance is measured. The
@@ -93,6 +102,7 @@ NUM_SHOWN = 3  # documents that are named for a text, those with the largest sha
 NUM_DOCUMENTS = 5  # of a task, those that hold most of its examples
 _WANTED_CHARACTERS = 200  # of an example's text, in a line
 _WORK = "work"  # of the stage's folder, until it is whole
+_INDEX = "index"  # in it, of the texts that are looked for
 RULES = {
     "min_letters": dict(WIDTHS),
     "alone_letters": dict(ALONE_LETTERS),
@@ -122,9 +132,9 @@ def find_leaks(
         table, counts = _read_texts(tasks)
         for control in draw_control(groups):
             table.add_control(control)
-        table.write(scratch)
+        table.write(scratch / _INDEX)
         return_freed_memory()
-        _search(config.clean.runner, beam_options, groups, scratch)
+        _search(config.clean, beam_options, documents, scratch)
         hits, sources = _read_found(scratch, len(groups))
         chance = chances(table.controls, hits, len(sources))
         report = LeakageReport(
@@ -363,35 +373,50 @@ class Match(NamedTuple):
 
 
 def _search(
-    runner: str, beam_options: Sequence[str], groups: Sequence[RowGroup], scratch: Path
+    config: CleanConfig, beam_options: Sequence[str], documents: Sequence[Path], scratch: Path
 ) -> None:
-    """Look through the row groups that have not been looked through yet."""
-    missing = [n for n in range(len(groups)) if not (scratch / _found_name(n)).exists()]
+    """Look through the row groups that have not been looked through yet.
+
+    What is found comes to `scratch`, where the next attempt finds it.
+    """
+    num_groups = len(list_row_groups(documents))
+    missing = [n for n in range(num_groups) if not (scratch / _found_name(n)).exists()]
     if not missing:
         return
-    total = sum(groups[number].num_bytes for number in missing)
-    pipeline = make_pipeline(runner, beam_options, total, SECONDS_PER_MEGABYTE)
-    (
-        pipeline
-        | "row groups" >> beam.Create([(number, groups[number]) for number in missing])
-        | "spread" >> beam.Reshuffle()
-        | "look" >> beam.ParDo(Search(scratch))
-    )
-    sizes = {_found_name(number): groups[number].num_bytes / 1e6 for number in missing}
-    with watch([("leakage: comparing", sizes)], "MB", lambda: {p.name for p in scratch.iterdir()}):
-        run_pipeline(pipeline)
+    with ExitStack() as stack:
+        if config.work_dir is None:
+            work = new_work_folder(str(scratch.absolute()))
+        else:
+            work = stack.enter_context(work_folder("leakage", config.work_dir, scratch))
+            work.put_all({f"{_INDEX}/{p.name}": p for p in (scratch / _INDEX).iterdir()})
+        shared = share_documents(work, config.work_dir, documents)
+        groups = {number: shared[number] for number in missing}
+        total = sum(group.num_bytes for group in groups.values())
+        pipeline = make_pipeline(config.runner, beam_options, total, SECONDS_PER_MEGABYTE)
+        (
+            pipeline
+            | "row groups" >> beam.Create([*groups.items()])
+            | "spread" >> beam.Reshuffle()
+            | "look" >> beam.ParDo(Search(work))
+        )
+        sizes = {_found_name(number): group.num_bytes / 1e6 for number, group in groups.items()}
+        with watch([("leakage: comparing", sizes)], "MB", work.names, work.poll_seconds):
+            run_pipeline(pipeline)
+        check_written(work, [*sizes], "matches in row groups")
+        work.move_out({name: scratch / name for name in sizes})
 
 
 class Search(beam.DoFn):
     """(number, row group) -> a file of its matches, there once all of it is done."""
 
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
+    def __init__(self, work: WorkFolder) -> None:
+        self.work = work
 
     def setup(self) -> None:
-        owners = json.loads((self.scratch / "owners.json").read_text(encoding="utf-8"))
+        with self.work.fetch(_INDEX) as folder:  # what is mapped stays readable
+            owners = json.loads((folder / "owners.json").read_text(encoding="utf-8"))
+            self.grams = load_grams(folder)
         self.owners = {int(number): frozenset(documents) for number, documents in owners.items()}
-        self.grams = load_grams(self.scratch)
 
     def process(self, element: tuple[int, RowGroup]) -> None:
         number, group = element
@@ -402,7 +427,7 @@ class Search(beam.DoFn):
             sources.update(row["source"] for row in rows)
             lines += [json.dumps(match, ensure_ascii=False) for match in self.search(rows)]
         lines.insert(0, json.dumps(sources, ensure_ascii=False))
-        write_text(self.scratch / _found_name(number), "\n".join(lines))
+        self.work.write(_found_name(number), "\n".join(lines).encode())
         return_freed_memory()
 
     def search(self, rows: Sequence[dict[str, Any]]) -> Iterator[Match]:

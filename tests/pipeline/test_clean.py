@@ -16,7 +16,7 @@ import pytest
 from electrify.config.load import parse_config
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
-from pipeline import work_folder as work_files
+from pipeline import pass_files as work_files
 from pipeline.clean import clean
 from pipeline.documents import document_paths, read_rows
 from pipeline.sources import files as sources

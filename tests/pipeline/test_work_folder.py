@@ -5,13 +5,19 @@ import pickle
 import shutil
 
 import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.load import parse_config
 from pipeline import clean as clean_module
+from pipeline import work_folder as work_folders
 from pipeline.clean import clean
+from pipeline.documents import DOCUMENT_SCHEMA, list_row_groups, read_columns
+from pipeline.pass_files import cleaned_rows
+from pipeline.runner import WorkerError
 from pipeline.sources import files as sources
-from pipeline.work_folder import cleaned_rows, new_work_folder, remove_work_folder
+from pipeline.work_folder import share_documents, work_folder
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -24,9 +30,9 @@ def _folder(address, request, tmp_path):
 
 @pytest.fixture(params=ADDRESSES)
 def work(request, tmp_path):
-    folder = new_work_folder(_folder(request.param, request, tmp_path), tmp_path)
-    yield folder
-    remove_work_folder(folder)
+    with work_folder("clean", _folder(request.param, request, tmp_path), tmp_path) as folder:
+        yield folder
+    assert not folder.exists("README")
 
 
 def test_what_is_published_is_found(work, tmp_path):
@@ -55,21 +61,79 @@ def test_what_is_published_is_found(work, tmp_path):
     work.move_out({"a.bin": tmp_path / "a", "b.txt": tmp_path / "b"})
     assert (tmp_path / "a").read_bytes() == b"\0\xff" * 500
     assert (tmp_path / "b").read_text(encoding="utf-8") == "가나다"
-    remove_work_folder(work)
-    assert not work.exists("index")
+    with work.new_file("new.txt") as path:
+        path.write_text("new", encoding="utf-8")
+        assert not work.exists("new.txt")
+    assert work.read_ranges([("new.txt", 1, 3), ("new.txt", 0, 1)]) == [b"ew", b"n"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
     (tmp_path / "file").touch()
     for address in (str(tmp_path / "file"), "gs://no-such-bucket/tmp", "nosuchscheme://a"):
-        with pytest.raises(ValueError, match=rf"clean\.work_dir = '{address}' cannot be written"):
-            new_work_folder(address, tmp_path)
+        with (
+            pytest.raises(ValueError, match=rf"folder {address}/.* cannot be .*clean\.work_dir"),
+            work_folder("clean", address, tmp_path),
+        ):
+            pass
 
 
 def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
-    work = new_work_folder(None, tmp_path)
-    with pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"):
+    with (
+        work_folder("clean", None, tmp_path) as work,
+        pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"),
+    ):
         list(cleaned_rows(work, 0, "written"))
+    with pytest.raises(WorkerError, match=r"worker on .* does not see .*set clean\.work_dir"):
+        pickle.loads(pickle.dumps(work))
+
+
+def test_a_worker_with_other_code_says_so(tmp_path, monkeypatch):
+    with work_folder("clean", None, tmp_path) as work:
+        pickled = pickle.dumps(work)
+        here = work_folders.code_versions() | {"pyarrow": "1.0"}
+        monkeypatch.setattr(work_folders, "code_versions", lambda: here)
+        work_folders._open_in_worker.cache_clear()
+        with pytest.raises(WorkerError, match=r"has pyarrow 1\.0, not \d.*install the wheel"):
+            pickle.loads(pickled)
+
+
+def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError("Forbidden: the account has no\nstorage.objects.create")
+
+    with work_folder("encode", "gs://corpus/tmp", tmp_path) as work:
+        pickled = pickle.dumps(work)
+        monkeypatch.setattr(work_folders.WorkFolder, "write", forbidden)
+        work_folders._open_in_worker.cache_clear()
+        with pytest.raises(WorkerError, match=r"cannot read and write gs://corpus.* the right to"):
+            pickle.loads(pickled)
+
+
+def test_documents_are_read_where_workers_see_them(tmp_path, work, write_rows):
+    paths = write_rows(tmp_path, 40, row_group_size=7)
+    here = list_row_groups(paths)
+    assert share_documents(work, None, paths) == here
+    there = share_documents(work, work.address, paths)
+    assert all(group.path.startswith(work.address) for group in there)
+    for columns in (["text"], ["text", "language"], None):
+        for group, other in zip(here, there, strict=True):
+            assert list(read_columns(group, columns)) == list(read_columns(other, columns))
+
+
+@pytest.fixture
+def write_rows():
+    def write(folder, num_rows, row_group_size):
+        rows = [
+            {"id": str(i), "text": _text(i) * 50, "language": "ko", "source": "a"}
+            for i in range(num_rows)
+        ]
+        table = pa.Table.from_pylist(rows, schema=DOCUMENT_SCHEMA)
+        paths = [folder / f"documents-{i:05d}.parquet" for i in range(2)]
+        for path in paths:
+            pq.write_table(table, path, row_group_size=row_group_size)
+        return paths
+
+    return write
 
 
 def _text(number):

@@ -36,14 +36,14 @@ def _check(verb, options=ELSEWHERE, path="gs://a/*", output_dir=SHARE, kind="jso
 REFUSED = [
     ("clean", {"path": "file:///data/*"}, ["clean.sources[0].path = 'file:///data/*'"]),
     ("clean", {"path": f"{SHARE}/disk/*"}, [f"clean.sources[0].path = '{SHARE}/disk/*'"]),
-    ("clean", {"work_dir": None}, ["no clean.work_dir"]),
+    ("clean", {"work_dir": None, "output_dir": "out"}, ["no clean.work_dir"]),
     ("clean", {"work_dir": "/tmp"}, ["clean.work_dir = '/tmp'"]),
-    ("run", {"output_dir": "out"}, ["output_dir = 'out'"]),
-    ("encode", {"output_dir": "out", "path": "data/*"}, ["output_dir = 'out'"]),
+    ("encode", {"output_dir": "out", "path": "a/*", "work_dir": None}, ["no clean.work_dir"]),
+    ("leakage", {"work_dir": "tmp"}, ["clean.work_dir = 'tmp'"]),
     (
         "ablate",
         {"path": "a", "work_dir": "b", "output_dir": "c"},
-        ["clean.sources[0].path = 'a'; clean.work_dir = 'b'; output_dir = 'c'"],
+        ["clean.sources[0].path = 'a'; clean.work_dir = 'b'"],
     ),
 ]
 
@@ -64,6 +64,8 @@ def test_what_workers_elsewhere_cannot_open_is_named(verb, settings, named):
         ("clean", {"path": f"{SHARE}/a/*", "work_dir": "/mnt/fuse/tmp"}),
         ("clean", {"path": "user/data", "kind": "huggingface"}),
         ("run", {}),
+        ("run", {"output_dir": "out"}),
+        ("clean", {"work_dir": None}),  # the work folder is in output_dir, on a mount
         ("encode", {"path": "data/*", "work_dir": None}),  # which opens documents alone
     ],
 )
@@ -90,14 +92,27 @@ def test_workers_on_this_machine_see_its_disk(options):
     _check("run", options, path="data/*", output_dir="out", work_dir=None)
 
 
+@pytest.mark.parametrize(
+    "cluster", ["--flink_master=jm:8081", "--spark_master_url=spark://m:7077", "--job_endpoint=m:1"]
+)
+def test_pools_at_localhost_of_other_hosts_do_not(cluster):
+    pool = ["--environment_type=EXTERNAL", "--environment_config=localhost:50000"]
+    runner = "PortableRunner" if "endpoint" in cluster else "FlinkRunner"
+    with pytest.raises(ValueError, match=r"clean\.sources\[0\]\.path = 'data'"):
+        _check("clean", [f"--runner={runner}", cluster, *pool], path="data")
+    host = cluster.replace("jm:", "m:").replace("m:", "localhost:")
+    _check("clean", [f"--runner={runner}", host, *pool], path="data")
+
+
 @pytest.mark.parametrize("runner", ["spark", "my.own.Runner"])
 def test_the_runner_of_the_config_counts_too(runner):
     with pytest.raises(ValueError, match=r"clean\.sources\[0\]\.path = 'data'"):
         _check("clean", (), path="data", runner=runner)
     with pytest.raises(ValueError, match="'FlinkRuner' is no Beam runner; did you mean FlinkR"):
         _check("clean", ["--runner=FlinkRuner"])
+    loopback = ["--environment_type=LOOPBACK"]
     with pytest.raises(ValueError, match=r"no clean\.work_dir"):  # of which no worker is here
-        _check("clean", ["--environment_type=LOOPBACK"], runner="dataflow", work_dir=None)
+        _check("clean", loopback, runner="dataflow", work_dir=None, output_dir="out")
 
 
 @pytest.mark.parametrize("verb", ["clean", "encode"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
-from pipeline.documents import RowGroup
+from pipeline.work_folder import WorkFolder
 from vocab.encode import EncodedDocuments, cut_sentences, join_parts
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
@@ -95,8 +95,7 @@ def test_documents_without_tokens_are_counted_not_written(tmp_path):
     }
     for number in range(2):
         np.savez(tmp_path / f"00000{number}.npz", **arrays)
-    groups = [RowGroup("documents-00000.parquet", number, 1) for number in range(2)]
-    entries, counts = join_parts(tmp_path, groups, tmp_path / "out", 100, 1000)
+    entries, counts = join_parts(WorkFolder(str(tmp_path)), 2, tmp_path / "out", 100, 1000)
     assert counts["train", "ko"] == {"num_unknown_tokens": 2, "num_documents_without_tokens": 4}
     assert counts["valid", "ko"] == {"num_unknown_tokens": 0, "num_documents_without_tokens": 2}
     (entry,) = entries["train", "ko"]

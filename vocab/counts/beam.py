@@ -4,11 +4,9 @@ An element is a row group of a documents file; texts never leave it. Its distinc
 their counts into a file, and what is shuffled are the places in these files by the word's hash.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-from uuid import uuid4
 
 import apache_beam as beam
 import numpy as np
@@ -17,10 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from electrify.stage.folder import whole_file
+from electrify.storage.folder import Folder
 from electrify.system.machine import num_cpus
-from pipeline.documents import RowGroup, list_row_groups, read_columns
+from pipeline.documents import RowGroup, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline
+from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
 from vocab.counts.counter import WordCounter, sum_counts
 from vocab.counts.table import COUNT_SCHEMA
 from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
@@ -38,6 +37,7 @@ def write_word_counts(
     rules: WordRules,
     runner: str,
     beam_options: Sequence[str] = (),
+    work_dir: str | None = None,
 ) -> None:
     """Count the words of documents files into one parquet: language, word, its parts, count.
 
@@ -45,46 +45,39 @@ def write_word_counts(
     not depend on the runner or on the order in which row groups are read. `ValueError` if counts
     are missing where this process reads them.
     """
-    # of a name of its own: what is left of an earlier attempt, or still runs, is never in it
-    scratch = output.with_name(f"{output.name}.{uuid4().hex}")
-    scratch.mkdir()
-    groups = list_row_groups(documents)
-    num_bytes = sum(group.num_bytes for group in groups)
-    pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+    with work_folder("train-vocab", work_dir, otherwise=output.parent) as work:
+        groups = share_documents(work, work_dir, documents)
+        num_bytes = sum(group.num_bytes for group in groups)
+        pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        _build(pipeline, groups, work, rules)
+        run_pipeline(pipeline)
+        names = [_shard_name(shard) for shard in range(NUM_SHARDS)]
+        check_written(work, names, "counts of words")
+        with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
+            for name in names:  # one at a time: never all words in memory
+                with work.fetch(name) as path:
+                    if len(table := pq.read_table(path)):
+                        writer.write_table(table)
+
+
+def _build(
+    pipeline: beam.Pipeline, groups: Sequence[RowGroup], work: WorkFolder, rules: WordRules
+) -> None:
     places = (
         pipeline
         | "row groups" >> beam.Create(list(enumerate(groups)))
         | "spread" >> beam.Reshuffle()
-        | "count" >> beam.FlatMap(_write_chunks, str(scratch), rules)
+        | "count" >> beam.FlatMap(_write_chunks, work, rules)
     )
     # one process has all cores for morphemes; of several, each has one
     num_threads = num_cpus() if is_in_process(pipeline) else 1
-    shards = range(NUM_SHARDS)
-    every = pipeline | "shards" >> beam.Create([(shard, None) for shard in shards])
+    every = pipeline | "shards" >> beam.Create([(shard, None) for shard in range(NUM_SHARDS)])
     (
         (places, every)
         | "one file each" >> beam.Flatten()
         | "by hash" >> beam.GroupByKey()
-        | "sum" >> beam.Map(_write_shard, str(scratch), rules, num_threads)
+        | "sum" >> beam.Map(_write_shard, work, rules, num_threads)
     )
-    run_pipeline(pipeline)
-    paths = [scratch / _shard_name(shard) for shard in shards]
-    check_written(paths, "counts of words")
-    with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
-        for path in paths:  # one at a time: never all words in memory
-            if len(table := pq.read_table(path)):
-                writer.write_table(table)
-    shutil.rmtree(scratch)
-
-
-def check_written(paths: Sequence[Path], what: str) -> None:
-    """`ValueError` if files that workers have written are not where this process reads them."""
-    if missing := [path for path in paths if not path.exists()]:
-        raise ValueError(
-            f"{what}: {len(missing)} of {len(paths)} files are not in {missing[0].parent}, such as "
-            f"{missing[0].name}. Workers wrote elsewhere; give an output_dir that every worker and "
-            "this process see, or set clean.runner to local"
-        )
 
 
 def count_row_group(
@@ -112,16 +105,16 @@ class Place(NamedTuple):
     """Where the words of one language and shard lie."""
 
     language: str
-    path: str
+    name: str  # of a file in the work folder
     offset: int
     size: int
 
 
 class ChunkWriter:
-    """Writes to an open file, which will be found at `path`."""
+    """Writes to an open file, which will have a name in the work folder."""
 
-    def __init__(self, file: BinaryIO, path: str) -> None:
-        self._file, self._path = file, path
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
         self.places: list[tuple[int, Place]] = []  # shard, place
 
     def write(self, language: str, words: pa.Table) -> None:
@@ -134,7 +127,7 @@ class ChunkWriter:
         for shard, end in enumerate(ends):
             if end > start:
                 blob = _serialized(words.slice(start, end - start))
-                place = Place(language, self._path, self._file.tell(), len(blob))
+                place = Place(language, self._name, self._file.tell(), len(blob))
                 self._file.write(blob)
                 self.places.append((shard, place))
                 start = end
@@ -160,25 +153,20 @@ def _serialized(words: pa.Table) -> bytes:
     return blob
 
 
-def sum_places(places: Iterable[Place]) -> pa.Table:
+def sum_places(work: Folder, places: Iterable[Place]) -> pa.Table:
     """The words at these places, each once, with the sums of their counts, sorted."""
-    return sum_counts([_read_place(place) for place in sorted(places)]).sort_by("word")
-
-
-def _read_place(place: Place) -> pa.Table:
-    with open(place.path, "rb") as file:
-        file.seek(place.offset)
-        with pa.ipc.open_stream(file.read(place.size)) as stream:
-            return stream.read_all()
+    ranges = [(place.name, place.offset, place.offset + place.size) for place in sorted(places)]
+    tables = [pa.ipc.open_stream(blob).read_all() for blob in work.read_ranges(ranges)]
+    return sum_counts(tables).sort_by("word")
 
 
 def _write_chunks(
-    element: tuple[int, RowGroup], folder: str, rules: WordRules
+    element: tuple[int, RowGroup], work: WorkFolder, rules: WordRules
 ) -> list[tuple[int, Place]]:
     number, group = element
-    path = Path(folder) / f"{number:06d}.arrow"
-    with whole_file(path) as temporary, temporary.open("wb") as file:
-        writer = ChunkWriter(file, str(path))
+    name = f"{number:06d}.arrow"
+    with work.new_file(name) as path, path.open("wb") as file:
+        writer = ChunkWriter(file, name)
         for language, counts in count_row_group(group, rules):
             if len(counts):
                 writer.write(language, counts)
@@ -186,18 +174,21 @@ def _write_chunks(
 
 
 def _write_shard(
-    element: tuple[int, Iterable[Place | None]], folder: str, rules: WordRules, num_threads: int
+    element: tuple[int, Iterable[Place | None]],
+    work: WorkFolder,
+    rules: WordRules,
+    num_threads: int,
 ) -> None:
     shard, places = element
     by_language: dict[str, list[Place]] = {}
     for place in filter(None, places):
         by_language.setdefault(place.language, []).append(place)
     with (
-        whole_file(Path(folder) / _shard_name(shard)) as temporary,
-        pq.ParquetWriter(temporary, COUNT_SCHEMA, compression="zstd") as writer,
+        work.new_file(_shard_name(shard)) as path,
+        pq.ParquetWriter(path, COUNT_SCHEMA, compression="zstd") as writer,
     ):
         for language, listed in sorted(by_language.items()):
-            table = sum_places(listed)
+            table = sum_places(work, listed)
             words = table["word"]
             columns = {
                 "language": pa.repeat(pa.scalar(language, pa.string()), len(table)),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.documents import list_row_groups, read_columns
+from pipeline.work_folder import WorkFolder
 from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
@@ -92,9 +93,9 @@ def test_chunks_on_disk_sum_to_what_was_written(written):
     expected = {"ko": Counter(), "en": Counter()}
     found = {"ko": Counter(), "en": Counter()}
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "chunks"
-        with path.open("wb") as file:
-            writer = ChunkWriter(file, str(path))
+        work = WorkFolder(folder)
+        with Path(folder, "chunks").open("wb") as file:
+            writer = ChunkWriter(file, "chunks")
             for language, counts in written:
                 expected[language].update(counts)
                 if counts:
@@ -103,7 +104,7 @@ def test_chunks_on_disk_sum_to_what_was_written(written):
         for shard, place in writer.places:
             by_shard.setdefault((shard, place.language), []).append(place)
         for (shard, language), places in by_shard.items():
-            table = sum_places(places)
+            table = sum_places(work, places)
             words = table["word"].to_pylist()
             assert words == sorted(set(words))
             assert set(shards_of(pa.array(words)).tolist()) == {shard}
@@ -117,21 +118,22 @@ def test_a_row_group_counted_twice_at_once_is_whole_at_every_instant(
     (group, *_) = list_row_groups(write_documents(tmp_path / "clean", documents, 1, 100))
     folder, counted, states = tmp_path / "scratch", word_counts.count_row_group, []
     folder.mkdir()
+    work = WorkFolder(str(folder))
 
     def attempt():
-        return word_counts._write_chunks((7, group), str(folder), NOMINAL)
+        return word_counts._write_chunks((7, group), work, NOMINAL)
 
     def interrupted(group, rules):
         for number, found in enumerate(counted(group, rules)):
             if number == 1 and not states:  # in the middle comes another attempt, and ends
                 states.append("begun")
-                states.append([sum_places([place]) for _, place in attempt()])
+                states.append([sum_places(work, [place]) for _, place in attempt()])
             yield found
 
     monkeypatch.setattr(word_counts, "count_row_group", interrupted)
     places = attempt()
-    assert [sum_places([place]) for _, place in places] == states[1]
-    assert {place.path for _, place in places} == {str(path) for path in folder.iterdir()}
+    assert [sum_places(work, [place]) for _, place in places] == states[1]
+    assert {place.name for _, place in places} == {path.name for path in folder.iterdir()}
 
 
 def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):

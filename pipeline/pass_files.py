@@ -1,0 +1,188 @@
+"""The files that the passes of `clean` leave for each other in the work folder.
+
+A file is made in a local folder and then published, so it stands under its name whole or not at
+all. It is read from a local copy.
+
+`cleaned-*` holds every row as the first pass left it, `changed-*` the rows that the second pass
+changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
+same bytes.
+"""
+
+import time
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from electrify.storage.folder import Folder
+from pipeline.documents import (
+    DOCUMENT_SCHEMA,
+    REMOVED_SCHEMA,
+    ParquetParts,
+    list_row_groups,
+    read_columns,
+    read_rows,
+)
+from pipeline.report.counts import Tally, tally_from_json
+from pipeline.runner import share_name
+
+# rows kept and removed as they were read; `reason` is null where a row is kept so far
+CLEANED_SCHEMA = pa.schema(
+    [
+        pa.field("rank", pa.uint64(), nullable=False),
+        *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+# `text` is null where it has not changed
+CHANGED_SCHEMA = pa.schema(
+    [
+        CLEANED_SCHEMA.field("rank"),
+        pa.field("text", pa.string()),
+        CLEANED_SCHEMA.field("reason"),
+        CLEANED_SCHEMA.field("detail"),
+    ]
+)
+Pass = Literal["read", "compared", "written"]
+PASSES: tuple[Pass, ...] = ("read", "compared", "written")
+BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
+_MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
+_SHARE_SECONDS = 5.0  # between two files that say how far a pass is
+# read once or twice and soon gone: small in memory
+_BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
+Kind = Literal["cleaned", "changed", "documents", "removed"]
+_FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
+    "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES),
+    "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
+    "documents": (DOCUMENT_SCHEMA, {}),
+    "removed": (REMOVED_SCHEMA, {}),
+}
+
+
+def tally_name(of_pass: Pass, group: int) -> str:
+    """The tally of one pass over a group; it is there once the pass is done."""
+    return f"{of_pass}-{group:06d}.json"
+
+
+def error_name(group: int) -> str:
+    """Why a group of files could not be read."""
+    return f"error-{group:06d}.txt"
+
+
+def write_tally(work: Folder, of_pass: Pass, group: int, tally: Tally) -> None:
+    """Say that the pass is done; its other files are there before."""
+    work.write(tally_name(of_pass, group), tally.to_json().encode())
+
+
+class PassProgress:
+    """Says in the work folder how far a pass over a group is, for a group may be one big file."""
+
+    def __init__(self, work: Folder, of_pass: Pass, group: int, total: float) -> None:
+        self._work, self._marker, self._total = work, tally_name(of_pass, group), total
+        self._done = 0.0
+        self._next_seconds = time.monotonic() + _SHARE_SECONDS
+
+    def add(self, amount: float) -> None:
+        """Add finished work, in the unit of `total`."""
+        self._done += amount
+        if (now := time.monotonic()) < self._next_seconds:
+            return
+        self._next_seconds = now + _SHARE_SECONDS
+        name = share_name(self._marker, min(1.0, self._done / max(self._total, 1.0)))
+        with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
+            self._work.write(name, b"")
+
+
+@contextmanager
+def parts_of(work: Folder, kind: Kind, group: int) -> Iterator[ParquetParts]:
+    """A writer of rows of a group; documents and removed are files that stay."""
+    schema, options = _FILES[kind]
+    prefix = f"{kind}-{group:06d}"
+    with (
+        work.scratch() as folder,
+        ParquetParts(folder, prefix, schema, publish=work.publish, **options) as parts,
+    ):
+        yield parts
+
+
+def cleaned_rows(
+    work: Folder, group: int, of_pass: Pass, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows as the first pass left them, in order, for a later pass, whose progress they are."""
+    progress: PassProgress | None = None
+    for path in _paths(work, "cleaned", group):
+        if progress is None:
+            progress = PassProgress(work, of_pass, group, _num_rows(work, group))
+        for row in read_rows([path], columns):
+            yield row
+            progress.add(1)
+
+
+def current_rows(work: Folder, group: int) -> Iterator[dict[str, Any]]:
+    """Rows as the second pass left them, in the same order."""
+    changes = _Changes(work, group)
+    for row in cleaned_rows(work, group, "written"):
+        yield changes.apply(row)
+
+
+def chosen_texts(
+    work: Folder, group: int, numbers: Container[int]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number, row with rank, text and reason as the second pass left it) of the rows asked for."""
+    changes = _Changes(work, group)
+    number = 0
+    for path in _paths(work, "cleaned", group):
+        for row_group in list_row_groups([path]):
+            for batch in read_columns(row_group, ["rank", "text", "reason"]):
+                places = [i for i in range(len(batch)) if number + i in numbers]
+                if places:
+                    for place, row in zip(places, batch.take(places).to_pylist(), strict=True):
+                        yield number + place, changes.apply(row)
+                number += len(batch)
+
+
+class _Changes:
+    """The changes of a group, read beside its rows; both are in the order of ranks."""
+
+    def __init__(self, work: Folder, group: int) -> None:
+        self._changes = (
+            row for path in _paths(work, "changed", group) for row in read_rows([path])
+        )
+        self._next = next(self._changes, None)
+
+    def apply(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row with its change, if it has one."""
+        if row["reason"] is not None:  # removed in the first pass, so never changed
+            return row
+        while self._next is not None and self._next["rank"] < row["rank"]:
+            self._next = next(self._changes, None)
+        if self._next is not None and self._next["rank"] == row["rank"]:
+            row |= {name: value for name, value in self._next.items() if value is not None}
+        return row
+
+
+def _num_rows(work: Folder, group: int) -> int:
+    tally = tally_from_json(work.read(tally_name("read", group)).decode())
+    return tally.total("documents_in") + tally.total("malformed")
+
+
+def _paths(work: Folder, prefix: Literal["cleaned", "changed"], group: int) -> Iterator[Path]:
+    """Local copies of the parts of a pass over a group, one after the other.
+
+    A pass may have made no part, but then it says that it is done.
+    """
+    if not work.exists(tally_name(_MADE_BY[prefix], group)):
+        raise ValueError(
+            f"what was written to {work.address} is not there for every worker; set clean.work_dir "
+            "to a folder that all workers see, such as gs://bucket/tmp"
+        )
+    for part in count():
+        name = f"{prefix}-{group:06d}-{part:05d}.parquet"
+        if not work.exists(name):
+            return
+        with work.fetch(name) as path:
+            yield path

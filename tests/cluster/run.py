@@ -1,0 +1,271 @@
+"""Every Beam stage on a cluster whose hosts share nothing but a bucket: `make cluster-test`.
+
+The documents, the vocabulary, the shards and the leaks must be, byte for byte, those of the local
+runner; also where a TaskManager or a Python worker is killed. Workers that cannot take part, and
+sources that only the starting host sees, must be refused by name. Root is needed, for the hosts are
+network namespaces.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.cluster.flink import Flink, storage_environment
+from tests.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
+from tests.cluster.software import install
+
+STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards", "leakage": "leakage"}
+MAX_SECONDS = 1500.0  # of one stage
+_SAMPLE = CHECKOUT / "pipeline" / "sample"
+_FORBID = """\
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def refuse(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b'{"error": {"code": 403, "message": "the account may not do this"}}'
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    do_GET = do_POST = do_PUT = do_DELETE = refuse
+    log_message = lambda *_: None
+http.server.ThreadingHTTPServer(("0.0.0.0", 9024), Handler).serve_forever()
+"""
+
+
+class Run:
+    """The starting host, with a config and what the stages have made."""
+
+    def __init__(self, driver: Host, storage: Host) -> None:
+        self.driver = driver
+        self.bucket = f"http://{storage.address}:9023"
+        self.forbidden = f"http://{storage.address}:9024"
+        self.home = driver.folder / "home"
+        self.rows: list[tuple[str, str, float, float]] = []
+        self.faults: list[str] = []
+
+    def write_config(self, corpora: Path | None, megabytes: float) -> None:
+        """Send the corpus to the bucket; the config names it there."""
+        sources, raw = [], self.home / "raw"
+        raw.mkdir()
+        if corpora is None:
+            for path in sorted(_SAMPLE.glob("ko_*.jsonl")):
+                (raw / path.name).write_bytes(path.read_bytes())
+            sources.append(("ko", "ko_*.jsonl"))
+            rows = [{"text": text} for text in (_SAMPLE / "en.txt").read_text().split("\n\n")]
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (raw / "en.jsonl").write_text(lines, encoding="utf-8")
+            sources.append(("en", "en.jsonl"))
+        else:
+            languages = sorted(path for path in corpora.iterdir() if path.is_dir())
+            for folder in languages:
+                _cut(folder, raw, megabytes / len(languages) * 1e6)
+                sources.append((folder.name, f"{folder.name}-*.jsonl"))
+        listed = "".join(
+            f'  {{ kind = "jsonl", language = "{language}", path = "gs://corpus/raw/{name}" }},\n'
+            for language, name in sources
+        )
+        (self.home / "run.toml").write_text(
+            f'name = "cluster"\noutput_dir = "out"\n[clean]\nsources = [\n{listed}]\n'
+            "[vocab]\nsize = 6000\n[encode]\nvalid_fraction = 0.1\n"
+            f'[evaluate]\ntasks = ["klue-ynat"]\ndata_dir = "{_SAMPLE}"\n',
+            encoding="utf-8",
+        )
+        code = (
+            "import gcsfs; files = gcsfs.GCSFileSystem(token='anon'); "
+            f"files.put('{HOSTS}/home/raw/', 'corpus/raw/', recursive=True)"
+        )
+        status = self._start("upload", [sys.executable, "-c", code]).wait(timeout=MAX_SECONDS)
+        if status:
+            raise RuntimeError(f"the corpus was not sent to the bucket; see {LOGS}")
+
+    def start(
+        self, output: str, verb: str, options: Sequence[str], *words: str
+    ) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "electrify", verb, "run.toml", *words]
+        command += ["--set", f"output_dir={output}"]
+        if options:
+            command += ["--set", "clean.work_dir=gs://corpus/tmp", "--", *options]
+        return self._start(f"{output}-{verb}", command)
+
+    def said(self, output: str, verb: str) -> str:
+        return (LOGS / f"driver-{output}-{verb}.log").read_text(encoding="utf-8", errors="replace")
+
+    def finish(self, process: subprocess.Popen[bytes], output: str, verb: str) -> bool:
+        """Wait for its end; False, and a fault, if it failed."""
+        status = process.wait(timeout=MAX_SECONDS)
+        if status:
+            self.faults.append(
+                f"{output} {verb}: status {status}: {self.said(output, verb)[-600:]}"
+            )
+        return status == 0
+
+    def measure(self, engine: str, output: str, verb: str, flink: Flink | None) -> bool:
+        """Run a stage, and note its time and the CPU seconds of all hosts."""
+        hosts = flink.hosts if flink else ()
+        before = sum(host.cpu_seconds() for host in hosts) + _ended_cpu()
+        start = time.monotonic()
+        options = flink.options() if flink else []
+        is_done = self.finish(self.start(output, verb, options), output, verb)
+        seconds = time.monotonic() - start
+        cpu = sum(host.cpu_seconds() for host in hosts) + _ended_cpu() - before
+        self.rows.append((engine, verb, seconds, cpu))
+        print(f"{engine:>6} {verb:<12} {seconds:7.1f} s {cpu:7.1f} CPU s", flush=True)
+        return is_done
+
+    def compare(self, output: str, verb: str) -> None:
+        """A fault for each file that is not the local runner's."""
+        local, other = (self.home / name / STAGES[verb] for name in ("local", output))
+        names = {path.relative_to(local) for path in local.rglob("*") if path.is_file()}
+        names |= {path.relative_to(other) for path in other.rglob("*") if path.is_file()}
+        num_bytes, faults = 0, []
+        for name in sorted(names - {Path("manifest.json")}):
+            paths = [folder / name for folder in (local, other)]
+            contents = [path.read_bytes() if path.exists() else b"-" for path in paths]
+            num_bytes += len(contents[0])
+            if contents[0] != contents[1]:
+                faults.append(f"{output} {verb}: {name} is not that of the local runner")
+        equal = "DIFFERENT" if faults else "equal"
+        print(f"{output} {verb}: {len(names) - 1} files, {num_bytes:,} bytes, {equal}", flush=True)
+        self.faults += faults
+
+    def expect(self, output: str, verb: str, options: Sequence[str], said: str, *w: str) -> None:
+        """A fault unless the command is refused with these words."""
+        status = self.start(output, verb, options, *w).wait(timeout=MAX_SECONDS)
+        text = self.said(output, verb)
+        (*_, last) = [line for line in text.splitlines() if line.startswith("error:")] or ["-"]
+        print(f"refused, {output}: {last}", flush=True)
+        if status != 1 or not re.search(said, last):
+            self.faults.append(f"{output} {verb}: status {status}, not refused with {said!r}")
+
+    def _start(self, name: str, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        environment = storage_environment(self.bucket) | {"PYTHONPATH": str(CHECKOUT)}
+        return self.driver.start(name, words, environment)
+
+
+def _cut(folder: Path, target: Path, num_bytes: float) -> None:
+    """The first lines of each file of a language, of each as many bytes."""
+    paths = sorted(folder.glob("*.jsonl.gz"))
+    for path in paths:
+        with (
+            gzip.open(path, "rb") as lines,
+            (target / f"{folder.name}-{path.name[:-3]}").open("wb") as file,
+        ):
+            for line in lines:
+                if file.tell() > num_bytes / len(paths):
+                    break
+                file.write(line)
+
+
+def _ended_cpu() -> float:
+    """CPU seconds of processes of ours that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def check_stages(run: Run, flink: Flink) -> None:
+    for verb in STAGES:
+        if run.measure("local", "local", verb, None) and run.measure("Flink", "flink", verb, flink):
+            run.compare("flink", verb)
+
+
+def check_kills(run: Run, flink: Flink) -> None:
+    """Kill a Python worker, and then a TaskManager, in the middle of `clean`."""
+    _, second = flink.task_hosts
+
+    def kill_worker() -> bool:
+        return second.kill("sdk_worker import SdkHarness") > 0
+
+    def kill_task_manager() -> bool:
+        return second.kill("TaskManagerRunner") > 0
+
+    kills: dict[str, Callable[[], bool]] = {"worker": kill_worker, "taskmanager": kill_task_manager}
+    for what, kill in kills.items():
+        output = f"killed-{what}"
+        process = run.start(output, "clean", flink.options())
+        deadline = time.monotonic() + MAX_SECONDS
+        while not _workers(second) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.5)
+        time.sleep(2)
+        if process.poll() is not None or not kill():
+            run.faults.append(f"{output}: there was nothing to kill")
+        status = process.wait(timeout=MAX_SECONDS)
+        said = run.said(output, "clean").splitlines()
+        print(f"{output}: status {status}: {said[-1] if said else ''}", flush=True)
+        if what == "taskmanager":
+            flink.start_task_manager(second)
+            wait_until("two TaskManagers", 240, lambda: flink.num_task_managers() == 2)
+        if status == 0 or run.measure("again", output, "clean", flink):
+            run.compare(output, "clean")
+        if status and not (said and said[-1].startswith("error: ")):
+            run.faults.append(f"{output}: no line says how to go on")
+
+
+def _workers(host: Host) -> int:
+    lines = [Path(f"/proc/{pid}/cmdline") for pid in host.pids()]
+    return sum("SdkHarness" in path.read_text() for path in lines if path.exists())
+
+
+def check_refusals(run: Run, flink: Flink) -> None:
+    _, second = flink.task_hosts
+    options = flink.options()
+    (run.home / "here.jsonl").write_text('{"text": "only here"}\n', encoding="utf-8")
+    source = '[{kind="jsonl",language="en",path="here.jsonl"}]'
+    words = ("--set", f"clean.sources={source}")
+    run.expect("driver-only", "clean", options, r"clean\.sources\[0\]\.path = 'here", *words)
+    worker = f"the worker on {second.name} "
+    flink.start_pool(second, other_code=True)
+    run.expect("other-code", "clean", options, f"{worker}.*code .*install the wheel")
+    flink.start_pool(second, storage=run.forbidden)
+    run.expect("no-rights", "clean", options, f"{worker}.* cannot read and write gs://corpus/tmp")
+    flink.start_pool(second)
+
+
+def table(rows: Sequence[tuple[str, str, float, float]]) -> str:
+    lines = ["| stage | runner | seconds | CPU seconds |", "|---|---|---|---|"]
+    lines += [f"| `{v}` | {engine} | {s:.1f} | {cpu:.1f} |" for engine, v, s, cpu in rows]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--corpora", type=Path, help="folders of *.jsonl.gz, one a language")
+    parser.add_argument("--megabytes", type=float, default=4.0, help="of text, of all languages")
+    checks = {"stages": check_stages, "kills": check_kills, "refusals": check_refusals}
+    parser.add_argument("--only", choices=checks, nargs="+", default=list(checks))
+    parsed = parser.parse_args()
+    if os.geteuid():
+        parser.error("root is needed: the hosts are network namespaces")
+    install()
+    driver, storage = Host("driver", 10, has_checkout=True), Host("storage", 11, has_checkout=True)
+    job_manager, tasks = Host("jobmanager", 12), (Host("task1", 13), Host("task2", 14))
+    with network((driver, storage, job_manager, *tasks)):
+        storage.start("forbidden", (sys.executable, "-c", _FORBID), {})
+        emulator = ("-m", "gcp_storage_emulator", "start", "--host=0.0.0.0", "--port=9023")
+        words = (sys.executable, *emulator, "--in-memory", "--default-bucket=corpus")
+        storage.start("emulator", words, {"PYTHONPATH": str(CHECKOUT)})
+        run = Run(driver, storage)
+        flink = Flink(job_manager, tasks, run.bucket)
+        flink.start()
+        run.write_config(parsed.corpora, parsed.megabytes)
+        if "stages" not in parsed.only:
+            run.measure("local", "local", "clean", None)
+        for name in parsed.only:
+            checks[name](run, flink)
+    print(table(run.rows))
+    for fault in run.faults:
+        print(f"FAULT {fault}")
+    print(f"{len(run.faults)} faults")
+    return 1 if run.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
