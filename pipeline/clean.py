@@ -4,6 +4,7 @@ Only hashes are shuffled; texts wait in the work folder.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import expand_sources, fingerprints, group_files
 from pipeline.sources.input_file import InputGroup
-from pipeline.work_folder import WorkFolder, work_folder
+from pipeline.work_folder import WorkFolder, once, work_folder
 
 
 def build(
@@ -142,7 +143,7 @@ Found = tuple[int, Mapping[str, Iterable[bytes]]]  # a group, and what shards fo
 def _clean(group: InputGroup, config: CleanConfig, work: Folder) -> Iterator[Any]:
     """(group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
     try:
-        hashes = clean_group(group, config, work)
+        hashes = once(work, f"hashes-{group.index:06d}", partial(clean_group, group, config, work))
     except ValueError as error:  # a runner may not hand the error's type back
         work.write(error_name(group.index), str(error).encode())
         raise
@@ -155,8 +156,10 @@ def _clean(group: InputGroup, config: CleanConfig, work: Folder) -> Iterator[Any
 def _compare(found: Found, config: CleanConfig, work: Folder) -> Iterator[Any]:
     """(group, b""); "bands": (shard, (group, packed keys))."""
     group, of_group = found
-    bands = compare_group(group, of_group["duplicates"], of_group["quotas"], config, work)
-    for shard, packed in bands.items():
+    duplicates, quotas = of_group["duplicates"], of_group["quotas"]
+    compare = partial(compare_group, group, duplicates, quotas, config, work)
+    kept = once(work, f"bands-{group:06d}", lambda: {"bands": compare()})
+    for shard, packed in kept.get("bands", {}).items():
         yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
     yield group, b""
 
@@ -204,7 +207,7 @@ def clean(
     def work(folder: Path) -> Mapping[str, Any]:
         pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
-        with work_folder("clean", config.clean.work_dir, otherwise=folder) as shared:
+        with work_folder("clean", config.clean.work_dir, folder, stage.plan) as shared:
             if benchmark_texts is not None:
                 _write_index(benchmark_texts, shared)
             build(pipeline, groups, config.clean, shared)

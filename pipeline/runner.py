@@ -192,8 +192,8 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
             name = type(pipeline.runner).__name__
             raise ValueError(
                 f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
-                "the logs of the cluster. Finished stages stay; when the cluster is sound, the same "
-                "command starts this one again"
+                "the logs of the cluster. Finished stages stay; when the cluster is sound, the "
+                "same command starts this one again"
             ) from error
         raise
 

@@ -6,23 +6,27 @@ asked first whether it has the same code, and whether it may read and write ther
 """
 
 import hashlib
+import io
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from electrify.stage.folder import whole_file
+import numpy as np
+
+from electrify.stage.folder import digest_of, whole_file
 from electrify.stage.provenance import versions
 from electrify.storage.folder import Folder
-from electrify.system.progress import warn
+from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import POLL_SECONDS, WorkerError
 
 _README = "README"
+_BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
 _REMOTE_POLL_SECONDS = 5.0
 _CODE = ("electrify", "pipeline", "vocab")  # what workers run
 
@@ -61,20 +65,81 @@ def new_work_folder(address: str) -> WorkFolder:
 
 
 @contextmanager
-def work_folder(verb: str, work_dir: str | None, otherwise: Path) -> Iterator[WorkFolder]:
+def work_folder(
+    verb: str, work_dir: str | None, otherwise: Path, plan: Mapping[str, Any] | None = None
+) -> Iterator[WorkFolder]:
     """A folder of its own in `work_dir` or, without one, in the local folder `otherwise`.
 
-    Its name was never used, so nothing that a worker remembers or still writes is about it. It is
-    removed at the end; a failure to do so is a warning.
+    It is removed at the end; a failure to do so is a warning. Without a `plan` its name was never
+    used, so nothing that a worker remembers or still writes is about it.
+
+    With one it lies beside `otherwise`, and after an error or a kill it stays: the same plan, by
+    the same code and for the same place, goes on in it. So what is written there under a name has
+    to be the same each time. What other plans have left for that place is removed.
     """
-    work = new_work_folder(f"{work_dir or otherwise.absolute()}/electrify-{verb}-{uuid4().hex}")
+    parent, name, left = work_dir or str(otherwise.absolute()), f"electrify-{verb}-", ""
+    if plan is None:
+        work = new_work_folder(f"{parent}/{name}{uuid4().hex}")
+    else:
+        parent = work_dir or str(otherwise.absolute().parent / _BESIDE)
+        name += digest_of([socket.gethostname(), str(otherwise.absolute())])[:8] + "-"
+        left = name + digest_of([plan, code_versions()])[:16]
+        _remove_others(parent, name, left)
+        work = new_work_folder(f"{parent}/{left}")
+        if len(work.names()) > 1:
+            log(f"{verb}: goes on with what an earlier attempt left in {work.address}")
+    is_done = plan is None
     try:
         yield work
+        is_done = True
     finally:
-        try:
-            work.remove_folder()
-        except Exception as error:  # every file system has error types of its own
-            warn(f"{work.address} could not be removed: {type(error).__name__}: {error}")
+        if is_done:
+            _remove(work)
+        else:
+            log(f"{verb}: what is done stays in {work.address}; the same command goes on with it")
+
+
+def _remove_others(parent: str, beginning: str, kept: str) -> None:
+    with suppress(Exception):  # of any file system: there is no such folder yet
+        for name in Folder(parent).names():
+            if name.startswith(beginning) and name != kept:
+                _remove(Folder(f"{parent}/{name}"))
+
+
+def _remove(work: Folder) -> None:
+    try:
+        work.remove_folder()
+    except Exception as error:  # every file system has error types of its own
+        warn(f"{work.address} could not be removed: {type(error).__name__}: {error}")
+    if work.local is not None and work.local.parent.name == _BESIDE:
+        with suppress(OSError):  # another stage has left something there
+            work.local.parent.rmdir()
+
+
+def once(
+    work: Folder, name: str, make: Callable[[], dict[str, dict[int, bytes]]]
+) -> dict[str, dict[int, bytes]]:
+    """What `make` gives, by tag and shard; a file in the work folder keeps it for a later attempt.
+
+    The file is written last: it says that all that `make` writes is there.
+    """
+    if work.exists(name):
+        with np.load(io.BytesIO(work.read(name)), allow_pickle=False) as arrays:
+            kept: dict[str, dict[int, bytes]] = {}
+            for key in arrays.files:
+                tag, _, shard = key.rpartition("/")
+                kept.setdefault(tag, {})[int(shard)] = arrays[key].tobytes()
+            return kept
+    made = make()
+    arrays = {
+        f"{tag}/{shard}": np.frombuffer(packed, dtype=np.uint8)
+        for tag, by_shard in made.items()
+        for shard, packed in by_shard.items()
+    }
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    work.write(name, file.getvalue())
+    return made
 
 
 def share_documents(

@@ -28,7 +28,7 @@ from electrify.stage.plan import encode_stage, output_dir
 from electrify.stage.run import run_stage
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
-from pipeline.runner import make_pipeline, run_pipeline
+from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
 from vocab.pretokenize import plain_words_of
 from vocab.sentences import punctuated_spans, sentence_spans
@@ -75,7 +75,8 @@ def write_token_shards(
     plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
     size = tokenizer.get_vocab_size()
     num_passes = max(config.encode.repeats.values(), default=1)
-    with work_folder("encode", config.clean.work_dir, otherwise=folder) as work:
+    plan = encode_stage(config).plan
+    with work_folder("encode", config.clean.work_dir, folder, plan) as work:
         groups = share_documents(work, config.clean.work_dir, documents)
         work.write(TOKENIZER_FILE, (vocab / TOKENIZER_FILE).read_bytes())
         num_bytes = sum(group.num_bytes for group in groups)
@@ -86,7 +87,9 @@ def write_token_shards(
             | "spread" >> beam.Reshuffle()
             | "encode" >> beam.ParDo(EncodeRowGroup(work, config.encode))
         )
-        run_pipeline(pipeline)
+        sizes = {_part_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
+        with watch([("encode: documents", sizes)], "MB", work.names, work.poll_seconds):
+            run_pipeline(pipeline)
         entries, counts = join_parts(
             work, len(groups), folder, size, config.encode.shard_tokens, num_passes
         )
@@ -125,6 +128,8 @@ class EncodeRowGroup(beam.DoFn):
 
     def process(self, element: tuple[int, RowGroup]) -> None:
         number, group = element
+        if self._work.exists(_part_name(number)):  # by an earlier attempt
+            return
         encoder = _encoder(self._work)
         with _paused_collector():
             found = self._encode(group, encoder)

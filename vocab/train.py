@@ -96,7 +96,8 @@ def learn_vocabulary(
     training = training_of(options, mask_words_of(config))
     counts_path = folder / "word_counts.parquet"
     rules, runner = word_rules(options), config.clean.runner
-    write_word_counts(documents, counts_path, rules, runner, beam_options, config.clean.work_dir)
+    plan, work_dir = vocab_stage(config).plan, config.clean.work_dir
+    write_word_counts(documents, counts_path, rules, runner, beam_options, work_dir, plan)
     batches = partial(read_batches, counts_path)
     totals = language_totals(batches)
     log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")

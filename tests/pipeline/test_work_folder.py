@@ -189,17 +189,79 @@ def test_a_run_in_a_bucket_makes_the_bytes_of_a_local_one(tmp_path, raw, benchma
     assert bucket.find("corpus/tmp") == []
 
 
-def test_a_run_that_fails_leaves_no_files(tmp_path, raw, benchmark_texts, monkeypatch):
+def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(
+    tmp_path, raw, benchmark_texts, monkeypatch
+):
     filesystem = fsspec.filesystem("memory")
     (raw / "b.jsonl").write_text("broken\n", encoding="utf-8")
     with pytest.raises(ValueError, match="malformed_json"):
         _clean(tmp_path, raw, benchmark_texts, strict=True, work_dir="memory://left")
-    assert filesystem.find("/left") == []
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(clean_module, "run_pipeline", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(clean_module, "run_pipeline", interrupt)
         _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
+    assert filesystem.find("/left") != []
+    _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
     assert filesystem.find("/left") == []
+
+
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
+    tmp_path, raw, benchmark_texts, monkeypatch, caplog
+):
+    """In one process: nothing that is done is done again, and nothing is left behind."""
+    options = ["--direct_running_mode=in_memory"]
+    whole, _ = _clean(tmp_path, raw, benchmark_texts, options)
+    calls = []
+
+    def stopped_at(number, function):
+        def work(*arguments):
+            calls.append(function.__name__)
+            if len(calls) == number:
+                raise OSError("stopped here")
+            return function(*arguments)
+
+        return work
+
+    names = ("clean_group", "compare_group")
+    functions = {name: getattr(clean_module, name) for name in names}
+    for name, function in functions.items():
+        monkeypatch.setattr(clean_module, name, stopped_at(5, function))
+    with pytest.raises(Exception, match="stopped here"):
+        _clean(tmp_path, raw, benchmark_texts, options)
+    done = calls[:4]
+    assert done == ["clean_group"] * 3 + ["compare_group"]
+    calls.clear()
+    for name, function in functions.items():
+        monkeypatch.setattr(clean_module, name, stopped_at(0, function))
+    caplog.set_level("INFO", "electrify")
+    again, _ = _clean(tmp_path, raw, benchmark_texts, options)
+    assert again == whole
+    assert calls == ["compare_group"] * 2
+    assert "goes on with what an earlier attempt left" in caplog.text
+    assert not (tmp_path / "out" / ".work").exists()
+
+
+def test_what_another_plan_has_left_is_removed(tmp_path):
+    place = tmp_path / "clean.partial"
+    opened = []
+
+    def fail():
+        with work_folder("clean", None, place, {"a": 1}) as work:
+            work.write("a", b"a")
+            opened.append(work)
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
+    (first,) = opened
+    assert first.exists("a")
+    with work_folder("encode", None, place, {"a": 1}) as other:
+        assert first.exists("a")
+        assert not other.exists("a")
+    with work_folder("clean", None, place, {"a": 2}) as second:
+        assert not first.exists("a")
+        assert not second.exists("a")
+    assert not (tmp_path / ".work").exists()

@@ -4,9 +4,10 @@ An element is a row group of a documents file; texts never leave it. Its distinc
 their counts into a file, and what is shuffled are the places in these files by the word's hash.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from electrify.storage.folder import Folder
 from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, read_columns
-from pipeline.runner import is_in_process, make_pipeline, run_pipeline
+from pipeline.runner import is_in_process, make_pipeline, run_pipeline, watch
 from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
 from vocab.counts.counter import WordCounter, sum_counts
 from vocab.counts.table import COUNT_SCHEMA
@@ -38,20 +39,29 @@ def write_word_counts(
     runner: str,
     beam_options: Sequence[str] = (),
     work_dir: str | None = None,
+    plan: Mapping[str, Any] | None = None,
 ) -> None:
     """Count the words of documents files into one parquet: language, word, its parts, count.
 
     Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
-    not depend on the runner or on the order in which row groups are read. `ValueError` if counts
-    are missing where this process reads them.
+    not depend on the runner or on the order in which row groups are read. With the `plan` of a
+    stage an attempt that was stopped goes on. `ValueError` if counts are missing where this process
+    reads them.
     """
-    with work_folder("train-vocab", work_dir, otherwise=output.parent) as work:
+    with work_folder("train-vocab", work_dir, output.parent, plan) as work:
         groups = share_documents(work, work_dir, documents)
         num_bytes = sum(group.num_bytes for group in groups)
         pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         _build(pipeline, groups, work, rules)
-        run_pipeline(pipeline)
         names = [_shard_name(shard) for shard in range(NUM_SHARDS)]
+        sizes = {_places_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
+        of_shard = num_bytes / 1e6 / NUM_SHARDS
+        phases = [
+            ("train-vocab: counting words", sizes),
+            ("train-vocab: adding counts", dict.fromkeys(names, of_shard)),
+        ]
+        with watch(phases, "MB", work.names, work.poll_seconds):
+            run_pipeline(pipeline)
         check_written(work, names, "counts of words")
         with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
             for name in names:  # one at a time: never all words in memory
@@ -164,12 +174,15 @@ def _write_chunks(
     element: tuple[int, RowGroup], work: WorkFolder, rules: WordRules
 ) -> list[tuple[int, Place]]:
     number, group = element
-    name = f"{number:06d}.arrow"
+    name, kept = f"{number:06d}.arrow", _places_name(number)
+    if work.exists(kept):  # by an earlier attempt
+        return [(shard, Place(*place)) for shard, place in json.loads(work.read(kept))]
     with work.new_file(name) as path, path.open("wb") as file:
         writer = ChunkWriter(file, name)
         for language, counts in count_row_group(group, rules):
             if len(counts):
                 writer.write(language, counts)
+    work.write(kept, json.dumps(writer.places).encode())
     return writer.places
 
 
@@ -180,6 +193,8 @@ def _write_shard(
     num_threads: int,
 ) -> None:
     shard, places = element
+    if work.exists(_shard_name(shard)):  # by an earlier attempt
+        return
     by_language: dict[str, list[Place]] = {}
     for place in filter(None, places):
         by_language.setdefault(place.language, []).append(place)
@@ -201,6 +216,11 @@ def _write_shard(
 
 def _shard_name(shard: int) -> str:
     return f"{shard:05d}.parquet"
+
+
+def _places_name(number: int) -> str:
+    """Where the words of a row group lie; it is there once they are counted."""
+    return f"{number:06d}.places.json"
 
 
 def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
