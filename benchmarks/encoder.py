@@ -107,7 +107,7 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"{path}: the tokenizer has {len(tokenizer)} ids, the model {config.vocab_size} "
-            "embeddings; they are not of one export"
+            "embeddings; they do not belong together"
         )
     check_tokenizer(tokenizer)
     return ModelSource(path, config, tokenizer, name or path)
@@ -121,8 +121,8 @@ def check_tokenizer(tokenizer: Any) -> None:
         tokenizer.cls_token_id
     ]:
         raise ValueError(
-            f"the tokenizer puts no {tokenizer.cls_token} in front of a text, which is where the "
-            "head looks; save it with its post-processor"
+            f"the tokenizer does not put {tokenizer.cls_token} before a text, but the head reads "
+            "that token; save the tokenizer with its post-processor"
         )
 
 
@@ -140,7 +140,7 @@ def fitting_length(wanted: int, model: ModelSource, was_given: bool) -> int:
             f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
             f"{model.path}"
         )
-    warn(f"{model.path} has {positions} positions; rows are cut there and not at {wanted}")
+    warn(f"{model.path} has {positions} positions: rows are cut to that length, not to {wanted}")
     return positions
 
 

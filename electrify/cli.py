@@ -79,8 +79,8 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
         "--own-task",
         action="append",
         metavar="FILE",
-        help="a task of your own, in place of the config's, too: a CSV, TSV, JSONL or Parquet file "
-        "with a text and a label, a number or tags (docs/benchmarks.md); may be repeated",
+        help="a task of your own: a CSV, TSV, JSON, JSONL or Parquet file with a text and a label, "
+        "a number or tags (docs/benchmarks.md); replaces the tasks of the config; may be repeated",
     )
     verb.add_argument(
         "--search",
@@ -92,26 +92,29 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
         "--name",
         dest="encoder_name",
         metavar="NAME",
-        help="what the encoder of --model is called in tables (default: its folder or hub name)",
+        help="name of the encoder of --model in tables (default: its folder or hub name)",
     )
     what = verb.add_mutually_exclusive_group()
     what.add_argument(
         "--model",
-        help="a folder, hub name or checkpoint-N, in place of the run's own export; without a "
-        "config results go to out/<model>/",
+        help="encoder to score instead of the run's own export: a folder, hub name or "
+        "checkpoint-N; without a config, results go to out/<model>/",
     )
     what.add_argument(
         "--checkpoints",
         nargs="*",
         metavar="STEP",
-        help="the run's checkpoints (all that stand, or these), for learning curves",
+        help="score checkpoints of the run (all, or those of these steps), for learning curves",
     )
     what.add_argument(
-        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and leave"
+        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and exit"
     )
     for option, text in (
-        ("--rescore", "compute all scores of a run's predictions again, compare them and leave"),
-        ("--submission", "write a run's predictions as GLUE, SQuAD and KLUE want them and leave"),
+        ("--rescore", "compute all scores again from a run's predictions, compare them and exit"),
+        (
+            "--submission",
+            "write a run's predictions in the formats of GLUE, SQuAD and KLUE and exit",
+        ),
     ):
         what.add_argument(option, metavar="RUN", help=text)
 
@@ -126,8 +129,8 @@ def _init(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--output",
         metavar="my.toml",
-        help="the config to write (default: the name of the folder or file, here); a file that is "
-        "there stays as it is",
+        help="config to write (default: NAME.toml in the current folder, after the folder or "
+        "file); an existing file is not overwritten",
     )
 
 

@@ -126,7 +126,7 @@ def evaluate(parsed: Namespace) -> int | None:
         write_submissions(_run_folder(parsed.submission))
         return None
     if parsed.encoder_name and not parsed.model:
-        raise ValueError(f"--name {parsed.encoder_name} is for the encoder of --model: give both")
+        raise ValueError(f"--name {parsed.encoder_name} names the encoder of --model: give both")
     steps = _split_steps(parsed)
     config: EvaluationRun = _evaluation(parsed) if parsed.config is None else _load(parsed)
     if steps is not None:
@@ -148,7 +148,7 @@ def evaluate(parsed: Namespace) -> int | None:
             export_checkpoint(checkpoint, weights)
         called = parsed.encoder_name
         evaluate(config, parsed.model, parsed.overwrite, weights, name=called)
-    log(f"as a page: electrify report {parsed.config or config.output_dir}")
+    log(f"for a page of these scores: electrify report {parsed.config or config.output_dir}")
     if parsed.model is None:
         assert isinstance(config, RunConfig)
         _update_cards(config)
@@ -204,7 +204,7 @@ def _refuse_what_is_not_read(parsed: Namespace) -> None:
         }
         if given := [name for name, value in others.items() if value]:
             raise ValueError(
-                f"--{check.replace('_', '-')} {getattr(parsed, check)} reads that folder alone: "
+                f"--{check.replace('_', '-')} {getattr(parsed, check)} reads only that folder: "
                 f"leave out {' and '.join(given)}"
             )
 
@@ -229,7 +229,8 @@ def report(parsed: Namespace) -> None:
     configs = {n: load_config(n, parsed.set) for n in parsed.runs if n.endswith(".toml")}
     if parsed.set and not configs:
         raise ValueError(
-            f"--set {parsed.set[0]}: for configs, and no run here is named by its own; leave it out"
+            f"--set {parsed.set[0]} overrides a config, but you gave no config: leave --set out, "
+            "or give the config of a run"
         )
     folders = [
         _run_folder(configs[name].output_dir if name in configs else name) for name in parsed.runs
@@ -292,7 +293,10 @@ def validate(parsed: Namespace) -> None:
 def ls(parsed: Namespace) -> None:
     """Configs, runs and tasks."""
     if parsed.address and not is_address(parsed.address):
-        raise ValueError(f"{parsed.address!r} is no address; runs in out/ are listed without it")
+        raise ValueError(
+            f"{parsed.address!r} is not an address such as gs://bucket/folder; `electrify ls` "
+            "alone lists the runs in out/"
+        )
     print("\n".join(list_runs(Path("configs"), Path("out"), parsed.address)))
     print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
 
@@ -346,7 +350,7 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
         from pipeline.sources.files import check_inputs
         from pipeline.worker_files import check_worker_files
     except ModuleNotFoundError as error:  # where only later stages run
-        log(f"clean.sources are not looked for: {error}")
+        log(f"clean.sources are not checked: {error}")
     else:
         check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
         if verb in ("run", "clean", "validate"):

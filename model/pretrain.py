@@ -105,7 +105,10 @@ class Trainer:
     def _make_probe(self, config: RunConfig) -> Probe | None:
         assert config.pretrain.probe is not None
         if self.device.type == "xla":
-            raise ValueError("pretrain.probe would be compiled anew for each length; leave it out")
+            raise ValueError(
+                'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
+                "it out"
+            )
         vocab, length = output_dir(config) / "vocab", config.encode.sequence_length
         return Probe(config.pretrain.probe, vocab, length) if self.ranks.is_first else None
 
@@ -288,8 +291,8 @@ class Trainer:
         for language, passes in data.last.reader.passes(num_sequences).items():
             if passes > 40:
                 warn(
-                    f"{passes:.0f} passes over the text in {language}: more text, fewer steps or "
-                    "a higher encode.mixture.temperature would serve more"
+                    f"the run passes {passes:.0f} times over the text in {language}: use more "
+                    "text, fewer steps or a higher encode.mixture.temperature"
                 )
 
     def _summarise(self, step: int) -> dict[str, Any]:

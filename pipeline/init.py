@@ -128,9 +128,12 @@ def init(path: str, output: str | None) -> list[str]:
     name = name.strip("-._") or "my-text"
     target = Path(output or f"{name}.toml")
     if target.exists():
-        raise ValueError(f"{target} is there already and stays as it is; give another --output")
+        raise ValueError(f"{target} exists and is not overwritten; give another --output")
     if "://" in path:
-        raise ValueError(f"{path} is an address: give a copy of some files, then change the paths")
+        raise ValueError(
+            f"{path} is an address, and init reads local files: copy some files here, then change "
+            "the paths in the config"
+        )
     found, unread = survey(Path(path))
     if not found:
         raise ValueError(_nothing_to_read(path, unread))
@@ -144,7 +147,8 @@ def init(path: str, output: str | None) -> list[str]:
     lines += [f"not read: {reason}" for reason in unread]
     if _num_documents(found) < _FEW_DOCUMENTS:
         lines.append(
-            "few documents: a fifth is held out for validation; is each what you call one?"
+            "few documents: a fifth of them is held out for validation. Check that the sources cut "
+            "the text into documents as you want"
         )
     return [
         *lines,

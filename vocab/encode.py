@@ -279,7 +279,7 @@ def _log_packing(config: RunConfig, folder: Path) -> None:
                 options.mixture.temperature,
             )
         except ValueError as error:  # the shards are whole: another length may do
-            log(f"as configured, these shards cannot be trained on: {error}")
+            log(f"pretraining cannot use these shards with this config: {error}")
             continue
         for language, accounting in reader.accounting().items():
             log(f"{split} {language}, packing {options.packing!r}: {accounting.line()}")

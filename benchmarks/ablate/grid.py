@@ -160,13 +160,13 @@ def _check_variants(path: Path, grid: Grid) -> None:
     folders: dict[str, str] = {}
     for label, changes in grid.variants.items():
         if label == UNTRAINED:
-            raise ValueError(f"{path}: {label!r} is the control's name; name the variant otherwise")
+            raise ValueError(f"{path}: {label!r} is the name of the control; rename the variant")
         other = folders.setdefault(slug(label), label)
         if other != label or not slug(label):
             raise ValueError(
                 f"{path}, variant {label!r}: its folder would be {slug(label)!r}"
                 + (f", which is that of {other!r}" if other != label else "")
-                + "; name it otherwise"
+                + "; rename it"
             )
         try:
             grid.config(overrides_of({**grid.common, **changes}))
@@ -235,8 +235,8 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     config = grid.config([*overrides_of(grid.common), *overrides])
     if is_address(config.output_dir):
         raise ValueError(
-            f"output_dir = {config.output_dir!r}: the runs of an ablation share folders by "
-            "links, which an address has not; give a folder: --set output_dir=out/NAME"
+            f"output_dir = {config.output_dir!r}: the runs of a grid share folders by links, and "
+            "an address has no links; give a folder: --set output_dir=out/NAME"
         )
     tasks = tasks_of(config.evaluate) if grid.judged_by else ()
     columns = column_groups([task.name for task in tasks])

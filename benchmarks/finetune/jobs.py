@@ -126,7 +126,7 @@ def prepare(
     def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
         features = task.featurize(examples, tokenizer, length, train)
         if not features.input_ids:
-            raise ValueError(f"{task.name} {split}: of {len(examples)} rows none can be used")
+            raise ValueError(f"{task.name} {split}: none of {len(examples)} rows can be used")
         if features.num_truncated:
             share = 100 * features.num_truncated / len(examples)
             warn(

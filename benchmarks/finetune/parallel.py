@@ -78,7 +78,7 @@ def run_jobs(
                     yield index, result
         except BrokenProcessPool as error:
             raise ValueError(
-                "a fine-tuning process was killed, most likely for want of memory: lower "
+                "a fine-tuning process was killed, probably because memory ran out: lower "
                 f"evaluate.num_processes (now {num_processes}); finished jobs are kept"
             ) from error
         finally:

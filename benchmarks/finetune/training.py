@@ -65,7 +65,7 @@ def in_fitting_parts(
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        warn(f"{what}: out of memory; goes on with {num_rows} rows at once")
+        warn(f"{what}: out of memory; continues with {num_rows} rows at once")
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -35,7 +35,7 @@ def write_items(config: RunConfig, folder: Path) -> None:
             file.writelines(f"{line}\n" for line in lines)
     if missing:
         below = " or ".join(map(str, dirs))
-        warn(f"not looked for, for want of data below {below}: {', '.join(missing)}")
+        warn(f"these tasks have no data below {below} and are not searched: {', '.join(missing)}")
     write_json(folder / MISSING, missing)
 
 

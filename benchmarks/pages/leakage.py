@@ -33,7 +33,9 @@ def add_leakage(document: Page, run: RunFolder, with_texts: bool = True) -> None
             "Beware: the documents were made again since. Run: electrify leakage CONFIG --overwrite"
         )
     if report.missing:
-        document.paragraph(f"Not looked for, for want of data: {', '.join(report.missing)}.")
+        document.paragraph(
+            f"Not searched, because their data are missing: {', '.join(report.missing)}."
+        )
     _add_found(document, report)
     _add_scores(document, run)
     for task in report.tasks:

@@ -17,6 +17,7 @@ from electrify.storage.files import parse_json
 
 Header = Mapping[str, Any]
 PREDICTIONS = "predictions"  # in a folder of results
+AGAIN = "evaluate again with --overwrite"
 _SCHEMA = 2  # 1 had no digest of the lines
 
 
@@ -93,13 +94,13 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
     ids = [line["id"] for line in lines]
     if len(lines) != header["num_examples"] or len(set(ids)) != len(ids):
         raise ValueError(
-            f"{path} has {len(set(ids))} predictions for {header['num_examples']} examples; a "
-            "score over some of them is none: do the job again"
+            f"{path} has {len(set(ids))} predictions for {header['num_examples']} examples, "
+            f"one for each is needed: {AGAIN}"
         )
     if _ids_digest(lines) != header["ids"]:
-        raise ValueError(f"{path} holds other ids than it was written with; do the job again")
+        raise ValueError(f"{path} has changed: its ids are not those of its header; {AGAIN}")
     if header.get("schema") != 1 and header.get("sha256") != _digest(b"\n".join(texts)):
-        raise ValueError(f"{path} holds other lines than it was written with; do the job again")
+        raise ValueError(f"{path} has changed: its checksum differs; {AGAIN}")
     return header, lines
 
 
@@ -121,7 +122,7 @@ def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line]
     }
     for name, value in about.items():
         if header.get(name) != value:
-            raise ValueError(f"{path} is of {name} {header.get(name)!r}, its result of {value!r}")
+            raise ValueError(f"{path} has {name} {header.get(name)!r}, its result has {value!r}")
     return lines
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.results.predictions import lines_of_result, prediction_path, score_splits
+from benchmarks.results.predictions import AGAIN, lines_of_result, prediction_path, score_splits
 from benchmarks.results.results import RESULTS, Result, read_results, task_of
 from benchmarks.tasks.task import Line, Task
 
@@ -57,7 +57,7 @@ def _scores(folder: Path, result: Result) -> dict[str, float]:
             lines[split] = of_split
     if result.split not in lines:
         path = prediction_path(folder, result)
-        raise ValueError(f"no {path}: the predictions of a result are gone; do the job again")
+        raise ValueError(f"no {path}: the predictions of a result are missing; {AGAIN}")
     return scores_of(task, result.split, lines, folder)
 
 
@@ -69,7 +69,7 @@ def scores_of(
         return score_splits(task, reported, lines)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"{where}: its predictions are none of {task.name} ({error!r}); do the job again"
+            f"{where}: its predictions do not fit {task.name} ({error!r}); {AGAIN}"
         ) from None
 
 

@@ -67,7 +67,7 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
             if lines is None:
                 continue
             if any(line["prediction"] is None for line in lines):
-                warn(f"{task.name} {split}: its training failed; nothing is written of it")
+                warn(f"{task.name} {split}: its training failed, so nothing is written")
             elif isinstance(task, Spans):
                 with_odds = task.scorer == "squad-2.0"
                 written += write_squad_files(lines, target / f"{task.name}.{split}", with_odds)

@@ -160,7 +160,7 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
             field = other.replace(" ", "_")
             raise ValueError(
                 f"{stage}: results of {result.task} with {field} {getattr(expected, field)!r} and "
-                f"{getattr(result, field)!r}; they make no mean: evaluate again with --overwrite, "
+                f"{getattr(result, field)!r} cannot be averaged: evaluate again with --overwrite, "
                 "or remove the lines of one"
             )
         if result.slot in seen:

@@ -97,7 +97,8 @@ def _texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[Split
     if missing:
         places = ("on the hub" if str(d) == HUB else f"below {d}" for d in data_dirs)
         warn(
-            f"decontaminate: no rows of {', '.join(missing)} {' or '.join(places)}: not looked for"
+            f"decontaminate: no rows of {', '.join(missing)} {' or '.join(places)}, so their texts "
+            "stay in the corpus"
         )
     return {task: texts for task, texts in found.items() if texts}
 

@@ -98,7 +98,7 @@ class Settings:
         if batch_size % self.micro_batches:
             raise ValueError(
                 f"--micro-batches {self.micro_batches} of {batch_size} sequences: the number of "
-                "sequences must divide by it"
+                "sequences must be a multiple of it"
             )
         if not 16 <= length <= 512:
             raise ValueError(f"--length {length}: from 16 to the model's 512 positions")

@@ -117,7 +117,7 @@ def _parse(raw: dict[str, Any], where: str, kind: type[_Run]) -> _Run:
         # JSON mode: strict types, but a list still becomes a tuple
         return kind.model_validate_json(text)
     except RecursionError:
-        raise ValueError(f"{where}: tables in tables deeper than any config's") from None
+        raise ValueError(f"{where}: its tables are nested too deeply") from None
     except ValidationError as error:
         problems = [f"  {_explain(e)}" for e in _causes(error.errors())]
         raise ValueError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
@@ -126,7 +126,7 @@ def _parse(raw: dict[str, Any], where: str, kind: type[_Run]) -> _Run:
 
 
 def _refuse(value: object) -> None:
-    raise ValueError(f"{value!r}: a TOML {type(value).__name__} has no place in a config")
+    raise ValueError(f"{value!r}: a config has no value of type {type(value).__name__}")
 
 
 def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:

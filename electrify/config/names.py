@@ -47,7 +47,7 @@ def check_language(code: str) -> str:
     if code == "kr":  # Kanuri has it, but who writes it means Korean
         raise ValueError("'kr' is a country; did you mean 'ko'? Kanuri is written 'knc' here")
     if str(language) != code or code != language.language:
-        raise ValueError(f"{code!r} is written {language.language!r} here (ISO 639, no region)")
+        raise ValueError(f"{code!r} must be written {language.language!r} (ISO 639, no region)")
     return code
 
 
@@ -82,6 +82,6 @@ def runner_name(name: str) -> str:
     if "." in name:
         return name
     raise ValueError(
-        f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} A runner of your own is "
-        "written with its module"
+        f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} Write a runner of your "
+        "own with its module, such as my_package.MyRunner"
     )

@@ -339,7 +339,9 @@ class PretrainConfig(Section):
             ("generator hidden size (hidden_size x generator_hidden_fraction)", *of_generator),
         ):
             if hidden == 0 or hidden % heads:
-                raise ValueError(f"{who} = {hidden} must divide by its {heads} attention heads")
+                raise ValueError(
+                    f"{who} = {hidden} must be a multiple of its {heads} attention heads"
+                )
         return self
 
     @model_validator(mode="after")
@@ -355,7 +357,7 @@ class PretrainConfig(Section):
             micro = part.micro_batch_size or self.micro_batch_size
             if micro and batch % micro:
                 raise ValueError(
-                    f"{where}batch_size = {batch} must divide by micro_batch_size = {micro}"
+                    f"{where}batch_size = {batch} must be a multiple of micro_batch_size = {micro}"
                 )
         if sum(phase.steps_fraction for phase in self.curriculum) >= 1:
             raise ValueError(
@@ -365,7 +367,7 @@ class PretrainConfig(Section):
         ends = (0, *self.curriculum_ends, self.num_steps)
         if any(first == end for first, end in pairwise(ends)):
             raise ValueError(
-                f"curriculum: of num_steps = {self.num_steps} a phase or the rest gets no step "
+                f"curriculum: with num_steps = {self.num_steps}, a phase or the rest has no step "
                 f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
             )
         if self.generator_steps >= self.num_steps:
@@ -433,11 +435,12 @@ class PretrainConfig(Section):
                 "model; leave it out",
             )
         if self.disallow_correct and self.objective in ("mlm", "electric"):
-            refuse("disallow_correct = true", "it would contradict its loss, or nothing is sampled")
+            why = "it samples nothing" if self.objective == "mlm" else "it contradicts the loss"
+            refuse("disallow_correct = true", why)
         if self.objective == "electra-adversarial" and self.masking == "with-replacement":
             refuse(
                 "masking = 'with-replacement'",
-                "where two samples meet, what stands in the text is neither, and nothing to reward",
+                "if two samples fall on one position, the text has neither, so there is no reward",
             )
         if self.objective == "electric" and self.masking == "with-replacement":
             refuse("masking = 'with-replacement'", "its noise needs distinct positions")

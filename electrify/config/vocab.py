@@ -73,7 +73,7 @@ class VocabConfig(Section):
     def _check_tokens(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for token in value:
             if not token or token != token.strip() or token in value[: value.index(token)]:
-                raise ValueError(f"{token!r} is empty, spaced, or stands twice")
+                raise ValueError(f"{token!r} is empty, has a space at an end, or is listed twice")
         return value
 
 

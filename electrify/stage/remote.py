@@ -265,8 +265,8 @@ def _pull_manifest(remote: _RemoteRun, stage: str, content: bytes) -> None:
             return
         if here != common:
             raise ValueError(
-                f"{stage} was made here ({folder}) and otherwise at {url}: remove the one that is "
-                "not to be kept"
+                f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
+                "want to keep"
             )
     # of the same stage made twice, the same but for times, each side keeps its own
     if here != there:

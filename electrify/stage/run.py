@@ -96,7 +96,7 @@ def _is_done(stage: Stage, overwrite: bool) -> bool:
         log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
     elif now.state == "stale" and not (overwrite or stage.keyed):
         raise ValueError(
-            f"{stage.folder} was made otherwise: {now.reason}. Give the run another output_dir, "
-            "or --overwrite to make it again"
+            f"{stage.folder} was made from another config or other inputs: {now.reason}. Give the "
+            "run another output_dir, or add --overwrite to make the stage again"
         )
     return now.state == "done"

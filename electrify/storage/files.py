@@ -39,7 +39,7 @@ def parse_json(text: str | bytes, where: object) -> Any:
         raise ValueError(f"{where} is not UTF-8: {error}") from None
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.start + 1]
-        raise ValueError(f"{where} holds {half!a}, half of a surrogate pair: no text") from None
+        raise ValueError(f"{where} is not text: {half!a} is half of a surrogate pair") from None
     except RecursionError:
         raise ValueError(f"{where} is not valid JSON: it is nested too deeply") from None
     except ValueError as error:  # JSONDecodeError, and too many digits

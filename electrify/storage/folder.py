@@ -28,6 +28,7 @@ from electrify.system.progress import log
 NUM_TRIES = 6
 FIRST_WAIT_SECONDS = 1.0  # doubled after each try, times a random factor of 0.5 to 1
 _OBJECT_STORES = frozenset({"gs", "gcs", "s3", "s3a", "abfs", "abfss", "az", "adl", "oss", "r2"})
+_OTHER_WRITER = ": another process writes there; stop one of the two"
 _AT_ONCE = 4  # transfers, of which gcsfs holds 50 MB each in memory
 _PASSING_CODES = frozenset({408, 429, 500, 502, 503, 504})
 _GCSFS_LOG = logging.getLogger("gcsfs")
@@ -213,9 +214,9 @@ class Folder:
                 or file.size != path.stat().st_size
                 or (name in new and file.md5 and not file.is_known_as(path))
             ):
-                raise ValueError(f"{self.url(name)} is not there as it was sent: who writes there?")
+                raise ValueError(f"{self.url(name)} is not the file that was sent{_OTHER_WRITER}")
         if there:
-            raise ValueError(f"{self.url(min(there))} was put there meanwhile: who writes there?")
+            raise ValueError(f"{self.url(min(there))} is not a file of this stage{_OTHER_WRITER}")
         self.put(targets[marker], marker)
         return sum(path.stat().st_size for path in new.values())
 

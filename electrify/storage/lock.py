@@ -78,8 +78,8 @@ def lock_at(
     def check() -> None:
         if not is_ours(_read(place, path)):
             raise ValueError(
-                f"{place.url(name)}: another process has broken the lock of this one and may write "
-                "there. What was made here is kept here; stop one of the two"
+                f"{place.url(name)}: another process took over the lock and may write there. The "
+                "work of this process stays on this machine; stop one of the two processes"
             )
 
     while not _create(place, path, owner):
@@ -91,10 +91,10 @@ def lock_at(
         who = describe(_parse(content))
         if not break_lock:
             raise ValueError(
-                f"{_refusal(place.url(name), who)}. If it is no longer there, as when its machine "
-                "was lost, add --break-lock"
+                f"{_refusal(place.url(name), who)}. If that process no longer runs, for example "
+                "because its machine was lost, add --break-lock"
             )
-        warn(f"{name}: the lock of {who} is broken")
+        warn(f"{name}: took over the lock of {who} (--break-lock)")
         place.remove(path)
     try:
         yield check
@@ -103,7 +103,10 @@ def lock_at(
             if is_ours(_read(place, path)):
                 place.remove(path)
         except Exception as error:  # each file system has errors of its own
-            warn(f"{place.url(path)} could not be removed ({error}): remove it, or --break-lock")
+            warn(
+                f"{place.url(path)} could not be removed ({error}): remove it by hand, or add "
+                "--break-lock to the next command"
+            )
 
 
 def describe(owner: Mapping[str, Any]) -> str:

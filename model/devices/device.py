@@ -134,8 +134,8 @@ def _torch_xla() -> Iterator[Any]:
         raise ValueError(f'device = "xla": torch_xla is not installed; {_INSTALL}')
     if own is None or own.split(".")[:2] != its.split(".")[:2]:
         raise ValueError(
-            f"torch {own} and torch_xla {its} do not fit: torch_xla works with the torch of its "
-            f'own number alone; {_INSTALL}, or set device = "cpu"'
+            f"torch {own} and torch_xla {its} do not fit: torch_xla needs the torch with the "
+            f'same version number; {_INSTALL}, or set device = "cpu"'
         )
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a line of GSPMD's future a compilation
     asked = os.environ.get("PJRT_DEVICE")

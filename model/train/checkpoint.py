@@ -184,7 +184,7 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: s
     for name, is_there, should_be in pairs:
         if is_there != should_be:
             raise ValueError(
-                f"{where} is of another run: its {name} is {is_there!r}, this run's is "
+                f"{where} belongs to another run: its {name} is {is_there!r}, this run's is "
                 f"{should_be!r}. Give this run folders of its own (output_dir, "
                 "pretrain.checkpoint_dir), or pretrain.initial_model to go on from that one"
             )

@@ -268,12 +268,14 @@ def _check_shares(phase: Phase, num_ranks: int) -> None:
     share = phase.batch_size // num_ranks
     if phase.batch_size % num_ranks:
         raise ValueError(
-            f"pretrain.batch_size = {phase.batch_size} must divide by the {num_ranks} processes"
+            f"pretrain.batch_size = {phase.batch_size} must be a multiple of the {num_ranks} "
+            "processes"
         )
     if share % min(phase.micro_batch_size, share):
         raise ValueError(
             f"of pretrain.batch_size = {phase.batch_size} each of {num_ranks} processes has "
-            f"{share}, which must divide by pretrain.micro_batch_size = {phase.micro_batch_size}"
+            f"{share}, which must be a multiple of pretrain.micro_batch_size = "
+            f"{phase.micro_batch_size}"
         )
 
 

@@ -187,8 +187,8 @@ def check_shares(phases: Iterable[Phase], device: torch.device) -> None:
         if rows % number:
             name = "batch_size" if rows == phase.batch_size else "micro_batch_size"
             raise ValueError(
-                f"pretrain.{name} = {rows} must divide by the devices ({describe(device)}): set "
-                f"{rows - rows % number or number} or {rows + -rows % number}"
+                f"pretrain.{name} = {rows} must be a multiple of the devices ({describe(device)}): "
+                f"set {rows - rows % number or number} or {rows + -rows % number}"
             )
 
 

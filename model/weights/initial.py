@@ -180,7 +180,7 @@ def _folder(name: str, option: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, rights, no such model: the hub's own errors say which
         raise ValueError(
-            f"pretrain.{option} = {name!r} is no folder, and the hub has it not for us: {error}"
+            f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: {error}"
         ) from None
 
 
@@ -257,8 +257,8 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
     encoder = "bert." if is_bert else "electra."
     if lacking := sorted(name for name in missing if name.startswith(encoder)):
         raise ValueError(
-            f"{folder} lacks {len(lacking)} weights of the encoder, the first {lacking[0]}: it is "
-            "no whole model"
+            f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
+            f"first {lacking[0]}"
         )
     if is_bert:
         theirs = renamed(theirs, _BERT_NAMES)
@@ -482,18 +482,18 @@ def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, 
     taken = _parts(name for name in made if name in given)
     log(f"initial weights from {source.place}: {taken}")
     if new := [name for name in made if name not in given]:
-        log(f"initialised anew, not being there: {_parts(new)}")
+        log(f"start at random, because the old model lacks them: {_parts(new)}")
     num_pieces = len(rows.sources)
     log(
-        f"of {num_pieces:,} pieces {rows.num_kept:,} are kept, "
-        f"{num_pieces - rows.num_kept - rows.num_unknown:,} begin as the mean of their sub-pieces, "
-        f"{rows.num_unknown:,} as the mean of all; {rows.num_old - rows.num_kept:,} old ones are "
-        "dropped"
+        f"{num_pieces:,} pieces: {rows.num_kept:,} keep their vector, "
+        f"{num_pieces - rows.num_kept - rows.num_unknown:,} start as the mean of their sub-pieces, "
+        f"{rows.num_unknown:,} as the mean of all old pieces; {rows.num_old - rows.num_kept:,} old "
+        "pieces are dropped"
     )
     if rows.num_unknown > _MANY_UNKNOWN * num_pieces:
         warn(
-            f"the earlier vocabulary cannot spell {rows.num_unknown:,} of {num_pieces:,} pieces: "
-            "are case and language the same? vocab.extend makes a vocabulary from an earlier one"
+            f"the old vocabulary cannot spell {rows.num_unknown:,} of {num_pieces:,} new pieces. "
+            "Check that case and language are the same; vocab.extend keeps the old pieces"
         )
     positions = "embeddings.position.weight"
     before, now = len(given[positions]), len(made[positions])

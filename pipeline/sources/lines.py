@@ -77,7 +77,7 @@ def to_utf8(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
             yield last.encode("utf-8", "surrogatepass")
     except UnicodeError as error:
         hint = f"; is it {encoding}-le or {encoding}-be?" if "BOM" in str(error) else ""
-        raise OSError(f"no text in {encoding}: {error}{hint}") from error
+        raise OSError(f"not text in {encoding}: {error}{hint}") from error
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:

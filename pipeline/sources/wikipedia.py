@@ -96,7 +96,7 @@ class _Dump:
 
     def entity(self, name: str, *_: object) -> None:
         """No dump declares entities; one inside another grows beyond all memory."""
-        raise OSError(f"it declares the entity {name!r}: no dump does")
+        raise OSError(f"not a Wikipedia dump: it declares the entity {name!r}")
 
     def _begin(self, limit: int) -> None:
         self._limit, self._pieces, self._num_bytes = limit, [], 0
@@ -148,9 +148,12 @@ def _pages(chunks: Iterable[bytes], dump: _Dump) -> Iterator[_Page]:
             yield from dump.pages
             dump.pages.clear()
             if dump.root not in ("", "mediawiki"):
-                raise OSError(f"the outermost element is <{dump.root}>, not <mediawiki>: no dump")
+                raise OSError(f"not a Wikipedia dump: its outermost element is <{dump.root}>")
             if num_bytes - parser.CurrentByteIndex > _MAX_TAG_BYTES:
-                raise OSError(f"a tag or comment of more than {_MAX_TAG_BYTES:,} bytes: no dump")
+                raise OSError(
+                    "not a Wikipedia dump: it has a tag or comment of more than "
+                    f"{_MAX_TAG_BYTES:,} bytes"
+                )
         if num_bytes:
             parser.Parse(b"", True)
     except expat.ExpatError:

@@ -80,5 +80,5 @@ def test_a_file_that_is_there_stays_and_a_folder_without_text_names_what_is_read
     target.write_text("mine")
     (tmp_path / "texts/a.txt").write_text(f"{KOREAN}\n\n{KOREAN}")
     assert main(words) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "is not overwritten" in capsys.readouterr().err
     assert target.read_text() == "mine"

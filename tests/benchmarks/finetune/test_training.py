@@ -165,7 +165,7 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
     trainer = make_trainer(YNAT, model, options)
     halved = gradients(trainer, features.train.features, rows)
     assert trainer.micro_batch_size == 2  # of 14, 7, 4, 2
-    assert [w.rpartition("goes on with ")[2] for w in warnings] == [
+    assert [w.rpartition("continues with ")[2] for w in warnings] == [
         f"{n} rows at once" for n in (7, 4, 2)
     ]
     monkeypatch.undo()

@@ -186,7 +186,7 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     row = next(line for line in markdown.splitlines() if line.startswith(start))
     assert row.split(" | ")[2:8] == ["60", "12", "20", "12", "0.4", "2"]
     assert "12 of 60 rows are touched" in markdown
-    assert "for want of data: klue-nli" in markdown
+    assert "their data are missing: klue-nli" in markdown
     assert "8 of 14 rows" in markdown
     surely = scores_without(read_run(run))[0][0].surely
     (row,) = leakage_rows(read_run(run))

@@ -37,7 +37,7 @@ def test_predictions_of_another_form_are_refused(tmp_path, line, text):
     "line", [{"gold": "정치"}, {"gold": "정치", "prediction": "x"}, {"gold": [], "prediction": {}}]
 )
 def test_lines_that_are_none_of_the_task_name_the_place(tmp_path, line):
-    with pytest.raises(ValueError, match="its predictions are none of klue-ynat"):
+    with pytest.raises(ValueError, match="its predictions do not fit klue-ynat"):
         scores_of(TASKS["klue-ynat"], "dev", {"dev": [{"id": "a", **line}]}, tmp_path)
 
 

@@ -84,10 +84,10 @@ def test_a_changed_line_or_record_is_found(copied, capsys):
     [
         (lambda text: text.rpartition('{"id"')[0], r"41 predictions for 42 examples"),
         (lambda text: text.replace('"dev-3"', '"dev-4"'), r"41 predictions for 42 examples"),
-        (lambda text: text.replace('"dev-3"', '"dev-x"'), "other ids than it was written with"),
+        (lambda text: text.replace('"dev-3"', '"dev-x"'), "its ids are not those of its header"),
         (lambda text: text[:-20], "line 43 is damaged"),
         (lambda text: text.partition("\n")[2], "does not begin with a header"),
-        (lambda text: text.replace('"seed": 0', '"seed": 7'), "is of seed 7, its result of 0"),
+        (lambda text: text.replace('"seed": 0', '"seed": 7'), "has seed 7, its result has 0"),
     ],
 )
 def test_predictions_that_are_not_whole_are_refused(copied, damage, message):

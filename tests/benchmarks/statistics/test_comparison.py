@@ -153,7 +153,7 @@ def test_predictions_cut_in_half_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"random-init-2.jsonl (line \d+ is damaged|has \d+ pred)"):
         scores_of(run)
     path.write_text(whole.replace('"seed": 2', '"seed": 1'))
-    with pytest.raises(ValueError, match=r"random-init-2.jsonl is of seed 1, its result of 2"):
+    with pytest.raises(ValueError, match=r"random-init-2.jsonl has seed 1, its result has 2"):
         scores_of(run)
 
 

@@ -159,7 +159,7 @@ def test_an_error_in_an_item_is_not_an_error_of_the_list_too():
     [
         ("name = ", "not valid TOML"),
         ("name = 'x'\nname = 'y'", "not valid TOML"),
-        ("when = 2020-01-01\n" + MINIMAL_TOML, "TOML date has no place"),
+        ("when = 2020-01-01\n" + MINIMAL_TOML, "no value of type date"),
         ("", "clean is missing"),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_config_beyond_all_limits_is_refused(tmp_path: Path, line: str):
         ("CN", "did you mean 'zh'"),
         ("jp", "did you mean 'ja'"),
         ("German", "did you mean 'de'"),
-        *((code, "is written 'ko'") for code in ("KO", "kor", "ko-KR")),
+        *((code, "must be written 'ko'") for code in ("KO", "kor", "ko-KR")),
         *((code, "is no language code") for code in ("xx", "", "한국어", "k o", "none")),
     ],
 )

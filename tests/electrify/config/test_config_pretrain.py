@@ -133,25 +133,25 @@ def test_both_stages_have_steps(num_steps: int, fraction: float):
 
 
 REFUSED = {
-    "hidden_size = 256 must divide by its 3": {"num_attention_heads": 3},
-    "hidden_size = 256 must divide by its 512": {"num_attention_heads": 512},
+    "hidden_size = 256 must be a multiple of its 3": {"num_attention_heads": 3},
+    "hidden_size = 256 must be a multiple of its 512": {"num_attention_heads": 512},
     r"generator hidden size .* = 0 must": {"generator_hidden_fraction": 0.001},
     "warmup_steps = 9 is more than num_steps = 8": {"num_steps": 8, "warmup_steps": 9},
-    "^batch_size = 128 must divide by micro_batch_size = 48": {"micro_batch_size": 48},
-    "curriculum: batch_size = 30 must divide by micro_batch_size = 32": {
+    "^batch_size = 128 must be a multiple of micro_batch_size = 48": {"micro_batch_size": 48},
+    "curriculum: batch_size = 30 must be a multiple of micro_batch_size = 32": {
         "micro_batch_size": 32,
         "curriculum": (phase(0.5, batch_size=30),),
     },
-    "curriculum: batch_size = 128 must divide by micro_batch_size = 48": {
+    "curriculum: batch_size = 128 must be a multiple of micro_batch_size = 48": {
         "curriculum": (phase(0.5, micro_batch_size=48),)
     },
     "must sum to less than 1": {"curriculum": (phase(0.5), phase(0.5))},
-    r"of num_steps = 10 a phase or the rest gets no step \(phases end at \[0\]\)": {
+    r"with num_steps = 10, a phase or the rest has no step \(phases end at \[0\]\)": {
         "num_steps": 10,
         "warmup_steps": 0,
         "curriculum": (phase(0.01),),
     },
-    r"gets no step \(phases end at \[10\]\)": {
+    r"has no step \(phases end at \[10\]\)": {
         "num_steps": 10,
         "warmup_steps": 0,
         "curriculum": (phase(0.99),),

@@ -381,7 +381,7 @@ def test_a_writer_whose_lock_was_broken_sends_nothing(tmp_path, memory, monkeypa
         held_by_another(memory)
         return {}
 
-    with pytest.raises(ValueError, match="has broken the lock"):
+    with pytest.raises(ValueError, match="took over the lock"):
         run_stage(clean(run), broken)
     assert [*there(memory)] == [f"{LOCKS}/clean"]  # of the other
 

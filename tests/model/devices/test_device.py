@@ -126,8 +126,8 @@ def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
     xla = torch.device("xla")
     check_shares([Phase(0, 5, 128, 128, 128), Phase(5, 5, 128, 128, 16)], xla)
     for batch, micro, message in (
-        (12, 12, r"batch_size = 12 must divide by the devices \(TPU v6e, 8 .*: set 8 or 16"),
-        (128, 4, r"micro_batch_size = 4 must divide .*: set 8"),
+        (12, 12, r"batch_size = 12 must be a multiple of the devices \(TPU v6e, 8 .*: set 8 or 16"),
+        (128, 4, r"micro_batch_size = 4 must be a multiple .*: set 8"),
     ):
         with pytest.raises(ValueError, match=rf"pretrain\.{message}"):
             check_shares([Phase(0, 5, 128, batch, micro)], xla)

@@ -179,7 +179,7 @@ def test_a_checkpoint_of_another_run_is_refused(config, data, tmp_path, part, va
     identity = run_identity(config)
     save_checkpoint(tmp_path / "run", 4, model, optimizers, keep=1, identity=identity)
     assert load_latest(tmp_path / "run", model, optimizers, identity=identity) == 4
-    with pytest.raises(ValueError, match=f"checkpoint-4 is of another run: {words}"):
+    with pytest.raises(ValueError, match=f"checkpoint-4 belongs to another run: {words}"):
         load_latest(tmp_path / "run", model, optimizers, identity=identity | {part: value})
 
 

@@ -142,8 +142,12 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
 @pytest.mark.parametrize(
     ("micro", "num_ranks", "message"),
     [
-        (None, 4, "batch_size = 6 must divide by the 4 processes"),
-        (2, 2, "each of 2 processes has 3, which must divide by pretrain.micro_batch_size = 2"),
+        (None, 4, "batch_size = 6 must be a multiple of the 4 processes"),
+        (
+            2,
+            2,
+            "each of 2 processes has 3, which must be a multiple of pretrain.micro_batch_size = 2",
+        ),
     ],
 )
 def test_shares_that_are_not_whole_are_refused(

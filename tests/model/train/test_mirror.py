@@ -128,7 +128,7 @@ def test_the_checkpoints_of_another_run_are_refused(tmp_path, url):
     save(tmp_path / "here", url, 4)
     other = {"objective": "mlm", "options": {"seed": 7}}
     (tmp_path / "there").mkdir()
-    words = r"checkpoint-4 is of another run: its objective is 'electra', this run's is 'mlm'"
+    words = r"checkpoint-4 belongs to another run: its objective is 'electra', this run's is 'mlm'"
     with pytest.raises(ValueError, match=words):
         fetch_checkpoint(tmp_path / "there", url, other)
     assert checkpoints(tmp_path / "there") == []

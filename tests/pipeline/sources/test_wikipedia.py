@@ -108,7 +108,7 @@ def test_what_was_read_before_broken_xml_stands(tmp_path):
 @pytest.mark.parametrize(
     ("data", "detail"),
     [
-        (b"<html><body>no dump</body></html>", "<html>, not <mediawiki>"),
+        (b"<html><body>no dump</body></html>", "outermost element is <html>"),
         (bytes(range(256)) * 50, "ExpatError"),
     ],
 )
