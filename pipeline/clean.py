@@ -129,9 +129,9 @@ def _compare(found: Found, config: CleanConfig, work: Folder, shards: NumShards)
     """(group, b""); "bands": (shard, (group, packed keys))."""
     group, of_group = found
     duplicates, quotas = of_group["duplicates"], of_group["quotas"]
-    bands = compare_group(group, duplicates, quotas, config, work, shards)
-    for shard, packed in pack_for_shards(bands, work):
-        yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
+    for bands in compare_group(group, duplicates, quotas, config, work, shards):
+        for shard, packed in pack_for_shards(bands, work):
+            yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
     yield group, b""
 
 

@@ -24,7 +24,7 @@ from pipeline.dedup.exact import pack_hashes, text_hash
 from pipeline.dedup.groups import Clusters, NumShards, unpack_clusters
 from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
 from pipeline.dedup.minhash import BATCH_CHARACTERS, Keys, Shingles, band_keys, shingle
-from pipeline.dedup.near import Candidate, pack_candidates, sketch_size
+from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
 from pipeline.documents import ParquetParts, in_batches
 from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
@@ -44,7 +44,9 @@ from pipeline.work_folder import (
 )
 
 Row = dict[str, Any]
-_WAITING_HASHES = 1 << 22  # 32 MB: of sketches that wait to be sent
+# what waits to be sent: of sketches 32 MB, of band keys 200 MB and, packed, 300 MB more
+_WAITING_HASHES = 1 << 22
+_WAITING_DOCUMENTS = 1 << 20
 
 
 def clean_group(
@@ -175,12 +177,13 @@ def compare_group(
     config: CleanConfig,
     work: Folder,
     shards: NumShards,
-) -> dict[int, bytes]:
-    """Changes into the work folder; packed band keys by band and shard."""
+) -> Iterator[dict[int, bytes]]:
+    """Changes into the work folder; packed band keys by band and shard, some at a time."""
     tally = Tally()
     clusters = unpack_clusters(packed_duplicates)
     quotas = unpack_quotas(packed_quotas)
-    bands: list[tuple[Keys, ...]] = []
+    bands: list[tuple[Any, Any, Any]] = []
+    num_waiting = 0
     with parts_of(work, "changed", group) as changes:
         for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
@@ -196,13 +199,15 @@ def compare_group(
             left = [(number, row["text"]) for number, row in live if row["reason"] is None]
             if left and config.near_dedup.enabled:
                 bands.append(_bands(left, config.near_dedup))
+                num_waiting += len(left)
+            if num_waiting >= _WAITING_DOCUMENTS:
+                yield _pack_bands(bands, shards)
+                bands, num_waiting = [], 0
     for size in clusters.size_of.values():
         tally.count("clusters", kind="exact", documents=size, clusters=1)
     write_tally(work, "compared", group, tally)
-    if not bands:
-        return {}
-    keys, numbers, small = map(np.concatenate, zip(*bands, strict=True))
-    return pack_bands(keys, numbers, small, shards.bands)
+    if bands:
+        yield _pack_bands(bands, shards)
 
 
 def sketch_group(
@@ -219,7 +224,7 @@ def sketch_group(
     for batch in _batches(chosen_texts(work, group, members)):
         shingles, keys = _shingles_and_keys([row["text"] for _, row in batch], config.near_dedup)
         for place, (number, row) in enumerate(batch):
-            component, component_size = members[number]
+            component, component_size = part_of(*members[number], row["rank"])
             hashes = shingles.distinct(place)
             candidates.append(
                 Candidate(
@@ -327,6 +332,11 @@ def _bands(rows: Sequence[tuple[int, str]], config: NearDedupConfig) -> tuple[An
     has = num_shingles > 0
     small = is_small(num_shingles, config.similarity)
     return keys[has], numbers[has], small[has]
+
+
+def _pack_bands(bands: Sequence[tuple[Any, Any, Any]], shards: NumShards) -> dict[int, bytes]:
+    keys, numbers, small = map(np.concatenate, zip(*bands, strict=True))
+    return pack_bands(keys, numbers, small, shards.bands)
 
 
 def _shingles_and_keys(texts: Sequence[str], config: NearDedupConfig) -> tuple[Shingles, Keys]:

@@ -6,7 +6,8 @@ otherwise it is kept itself. So a chain of similar documents never removes one t
 every document kept. Cost: a document is compared with at most `MAX_COMPARED` kept ones, those
 with which it shares most bands, and a band remembers as many, so time and memory are linear in
 the size of a component. Only in a component that keeps more than `MAX_COMPARED` documents can a
-pair be missed.
+pair be missed. One of more than `MAX_COMPONENT`, such as the pages of one template, is cut
+into parts by a hash of the document, for one worker takes 2 kB of each; a part keeps its own.
 
 A document's set of shingles travels as its smallest `sketch_size` hashes: up to that number the
 similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 2,048
@@ -25,6 +26,7 @@ from pipeline.dedup.groups import make_records, pack_by, run_starts, shard_of
 from pipeline.dedup.minhash import Keys, splitmix64
 
 MAX_COMPARED = 32
+MAX_COMPONENT = 1 << 17  # 290 MB of sketches, and up to 1 GB if all are kept
 MAX_SKETCH, MIN_SKETCH = 2048, 256
 _COMPONENT_HASHES = 1 << 25  # 256 MB: what the sketches of one component may hold, if it can be
 _HEAD = np.dtype(
@@ -49,6 +51,16 @@ class Candidate:
     num_shingles: int  # distinct
     bands: Keys
     hashes: Keys
+
+
+def part_of(component: int, component_size: int, document: int) -> tuple[int, int]:
+    """(component, size), or those of the part of a component above `MAX_COMPONENT`."""
+    if component_size <= MAX_COMPONENT:
+        return component, component_size
+    num_parts = 2 * component_size // MAX_COMPONENT  # half full in the mean, so none is too big
+    hashes = splitmix64(np.array((document, component), dtype=np.uint64))
+    part = shard_of(hashes[:1], num_parts)
+    return int(splitmix64(hashes[1:] + part)[0]), component_size // num_parts
 
 
 def sketch_size(component_size: int) -> int:

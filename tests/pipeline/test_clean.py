@@ -16,6 +16,7 @@ import pytest
 from electrify.config.load import parse_config
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
+from pipeline import passes
 from pipeline import work_folder as work_files
 from pipeline.clean import clean
 from pipeline.dedup import groups as group_records
@@ -313,7 +314,9 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     ]
     assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
 
-    # many shards, and components found on them: the same bytes
+    # many shards, filled little by little, and components found on them: the same bytes
+    monkeypatch.setattr(passes, "_WAITING_DOCUMENTS", 3)
+    monkeypatch.setattr(passes, "_WAITING_HASHES", 10)
     monkeypatch.setattr(group_records, "SHARD_BYTES", 2_000)
     monkeypatch.setattr(group_records, "ONE_WORKER_BYTES", 0)
     alone = _contents(folder)

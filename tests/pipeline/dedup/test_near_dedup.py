@@ -28,6 +28,7 @@ from pipeline.dedup.near import (
     estimate,
     find_near_duplicates,
     pack_candidates,
+    part_of,
     sketch_size,
 )
 
@@ -55,7 +56,8 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5
     to_compare = defaultdict(list)
     for group, packed in order(pack_members(join_edges(parts))):
         candidates = []
-        for row, (component, size) in order(list(unpack_members([packed]).items())):
+        for row, member in order(list(unpack_members([packed]).items())):
+            component, size = part_of(*member, _rank(group, row))
             hashes = hashed[group].distinct(row)
             candidates.append(
                 Candidate(
@@ -218,6 +220,21 @@ def test_a_pair_is_found_among_many_unlike_texts_of_one_component():
     copies = [Candidate(1, num + i, 80, 50, bands[i], hashes[i]) for i in range(num)]
     found = list(choose([*candidates, *copies], SIMILARITY))
     assert found == [(num + i, i, 1.0) for i in range(num)]
+
+
+def test_a_huge_component_is_cut_into_parts_that_keep_their_own(monkeypatch):
+    """No part is above the limit, and what goes is still like something that stays."""
+    num = 400
+    words = _text("template", 60)
+    texts = [" ".join([*words, _word(i)]) for i in range(num)]
+    monkeypatch.setattr(near_dedup, "MAX_COMPONENT", num)
+    assert len(_deduplicate([texts], list)[1]) == 1
+    monkeypatch.setattr(near_dedup, "MAX_COMPONENT", 50)
+    kept_of, size_of = _deduplicate([texts[:100], texts[100:]], list)
+    assert 400 / 50 <= len(size_of) <= 2 * 400 / 50
+    assert max(size_of.values()) <= 50
+    assert len(kept_of) == num - len(size_of)
+    assert all(similarity >= SIMILARITY for _, similarity in kept_of.values())
 
 
 def test_sketches_estimate_without_bias_and_are_exact_while_whole():
