@@ -19,17 +19,11 @@ from electrify.storage.folder import Folder
 from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
+from pipeline.dedup.components import star_edges
 from pipeline.dedup.exact import find_duplicates
+from pipeline.dedup.groups import NumShards, num_shards
 from pipeline.dedup.lines import find_repeated_lines
-from pipeline.dedup.near import (
-    Edges,
-    add_edges,
-    find_near_duplicates,
-    join_edges,
-    pack_members,
-    star_edges,
-    unpack_edges,
-)
+from pipeline.dedup.near import find_near_duplicates
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
@@ -41,6 +35,7 @@ from pipeline.passes import clean_group, compare_group, sketch_group, write_grou
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
+from pipeline.shuffle import Components, Groups, Shards, pack_for_shards
 from pipeline.sources.files import expand_sources, fingerprints, group_files
 from pipeline.sources.input_file import InputGroup
 from pipeline.work_folder import WorkFolder, once, work_folder
@@ -54,124 +49,108 @@ def build(
     Keys are numbers of groups or of shards. What goes to a shard is (group, packed arrays), so that
     the shard can answer each group.
     """
+    shards = num_shards(sum(file.text_bytes for group in groups for file in group.files))
+
+    def of_groups(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
+        return beam.ParDo(GroupPass(run, config, work, shards))
+
     cleaned = (
         pipeline
-        | "groups of files" >> beam.Create(groups)
-        | "to all workers" >> beam.Reshuffle()
-        | "clean"
-        >> beam.ParDo(GroupPass(_clean, config, work)).with_outputs("texts", "lines", main="done")
+        | "groups of files" >> Groups(groups, work)
+        | "clean" >> of_groups(_clean).with_outputs("texts", "lines", main="done")
     )
-    duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates)
-    most = config.line_dedup.max_documents
-    quotas = cleaned.lines | "equal lines" >> Shards(find_repeated_lines, most)
+    duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates, work)
+    find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
+    quotas = cleaned.lines | "equal lines" >> Shards(find_lines, work)
     compared = (
         {"done": cleaned.done, "duplicates": duplicates, "quotas": quotas}
         | "by group" >> beam.CoGroupByKey()
-        | "compare"
-        >> beam.ParDo(GroupPass(_compare, config, work)).with_outputs("bands", main="done")
+        | "compare" >> of_groups(_compare).with_outputs("bands", main="done")
     )
     members = (
         compared.bands
-        | "equal bands" >> Shards(star_edges)
-        | "components" >> beam.CombineGlobally(Components())  # type: ignore[no-untyped-call]
-        | "members by group" >> beam.FlatMap(pack_members)
+        | "equal bands" >> Shards(star_edges, work)
+        | "components" >> Components(shards.components, work)
     )
+    find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
     near_duplicates = (
         members
         | "members of a group" >> beam.GroupByKey()
-        | "sketch" >> beam.ParDo(GroupPass(_sketch, config, work))
-        | "similar texts" >> Shards(find_near_duplicates, config.near_dedup.similarity)
+        | "sketch" >> of_groups(_sketch)
+        | "similar texts" >> Shards(find_similar, work)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
         | "by group again" >> beam.CoGroupByKey()
-        | "write" >> beam.ParDo(GroupPass(_write, config, work))
+        | "write" >> of_groups(_write)
     )
-
-
-class Shards(beam.PTransform[Any, Any]):
-    """(shard, (group, packed arrays)) -> the elements that `find` makes of a shard's pairs."""
-
-    def __init__(self, find: Callable[..., Iterable[Any]], *settings: float) -> None:
-        super().__init__()
-        self.find, self.settings = find, settings
-
-    def expand(self, input_or_inputs: Any) -> Any:
-        return (
-            input_or_inputs
-            | "gather" >> beam.GroupByKey()
-            | "pairs" >> beam.Values()
-            | "find" >> beam.FlatMap(self.find, *self.settings)
-        )
-
-
-class Components(beam.CombineFn):
-    """Packed edges of all shards -> the components of the graph, see pipeline/dedup/near.py."""
-
-    def create_accumulator(self) -> list[Edges]:
-        return []
-
-    def add_input(self, accumulator: list[Edges], packed: bytes) -> list[Edges]:
-        return add_edges(accumulator, unpack_edges(packed))
-
-    def merge_accumulators(self, accumulators: Iterable[list[Edges]]) -> list[Edges]:
-        return [join_edges([edges for one in accumulators for edges in one])]
-
-    def extract_output(self, accumulator: list[Edges]) -> Edges:
-        return join_edges(accumulator)
 
 
 class GroupPass(beam.DoFn):
     """A pass over groups of files; the memory of one is free before the next begins."""
 
     def __init__(
-        self, run: Callable[..., Iterable[Any]], config: CleanConfig, work: Folder
+        self,
+        run: Callable[..., Iterable[Any]],
+        config: CleanConfig,
+        work: Folder,
+        shards: NumShards,
     ) -> None:
-        self.run, self.config, self.work = run, config, work
+        self.run, self.config, self.work, self.shards = run, config, work, shards
 
     def setup(self) -> None:
         keep_little_memory()
 
     def process(self, element: Any) -> Iterable[Any]:
         return_freed_memory()
-        return self.run(element, self.config, self.work)
+        return self.run(element, self.config, self.work, self.shards)
 
 
 Found = tuple[int, Mapping[str, Iterable[bytes]]]  # a group, and what shards found of it
 
 
-def _clean(group: InputGroup, config: CleanConfig, work: Folder) -> Iterator[Any]:
+def _clean(
+    group: InputGroup, config: CleanConfig, work: Folder, shards: NumShards
+) -> Iterator[Any]:
     """(group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
     try:
-        hashes = once(work, f"hashes-{group.index:06d}", partial(clean_group, group, config, work))
+        parts = once(
+            work,
+            f"hashes-{group.index:06d}",
+            lambda: clean_group(group, config, work, shards).values(),
+        )
+        hashes = dict(zip(("texts", "lines"), parts, strict=True))
     except ValueError as error:  # a runner may not hand the error's type back
         work.write(error_name(group.index), str(error).encode())
         raise
     for tag, by_shard in hashes.items():
-        for shard, packed in by_shard.items():
+        for shard, packed in pack_for_shards(by_shard, work):
             yield beam.pvalue.TaggedOutput(tag, (shard, (group.index, packed)))
     yield group.index, b""
 
 
-def _compare(found: Found, config: CleanConfig, work: Folder) -> Iterator[Any]:
+def _compare(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> Iterator[Any]:
     """(group, b""); "bands": (shard, (group, packed keys))."""
     group, of_group = found
     duplicates, quotas = of_group["duplicates"], of_group["quotas"]
-    compare = partial(compare_group, group, duplicates, quotas, config, work)
-    kept = once(work, f"bands-{group:06d}", lambda: {"bands": compare()})
-    for shard, packed in kept.get("bands", {}).items():
-        yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
+    compare = partial(compare_group, group, duplicates, quotas, config, work, shards)
+    for bands in once(work, f"bands-{group:06d}", compare):
+        for shard, packed in pack_for_shards(bands, work):
+            yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
     yield group, b""
 
 
-def _sketch(members: tuple[int, Iterable[bytes]], config: CleanConfig, work: Folder) -> list[Any]:
+def _sketch(
+    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: Folder, shards: NumShards
+) -> Iterator[Any]:
     """(shard, (group, packed sketches)) of the members of components."""
     group, packed = members
-    sketches = sketch_group(group, packed, config, work)
-    return [(shard, (group, of_shard)) for shard, of_shard in sketches.items()]
+    for sketches in sketch_group(group, packed, config, work, shards):
+        for shard, of_shard in pack_for_shards(sketches, work):
+            yield shard, (group, of_shard)
 
 
-def _write(found: Found, config: CleanConfig, work: Folder) -> tuple[()]:
+def _write(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> tuple[()]:
     """The group's documents and removed rows, on disk."""
     write_group(found[0], found[1]["near_duplicates"], work)
     return ()

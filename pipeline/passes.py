@@ -7,7 +7,7 @@
 - `write_group` writes documents and removed rows into files of the corpus.
 """
 
-from collections import defaultdict
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -19,19 +19,12 @@ import numpy as np
 from electrify.config.clean import CleanConfig, NearDedupConfig, Source
 from electrify.storage.folder import Folder
 from pipeline.decontaminate.match import BenchmarkIndex
+from pipeline.dedup.components import is_small, pack_bands, unpack_members
 from pipeline.dedup.exact import pack_hashes, text_hash
-from pipeline.dedup.groups import Clusters, unpack_clusters
+from pipeline.dedup.groups import Clusters, NumShards, unpack_clusters
 from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
 from pipeline.dedup.minhash import BATCH_CHARACTERS, Keys, Shingles, band_keys, shingle
-from pipeline.dedup.near import (
-    Candidate,
-    Packed,
-    is_small,
-    pack_bands,
-    pack_candidates,
-    sketch_size,
-    unpack_members,
-)
+from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
 from pipeline.documents import ParquetParts, in_batches
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
@@ -51,10 +44,13 @@ from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 
 Row = dict[str, Any]
+# what waits to be sent: of sketches 32 MB, of band keys 200 MB and, packed, 300 MB more
+_WAITING_HASHES = 1 << 22
+_WAITING_DOCUMENTS = 1 << 20
 
 
 def clean_group(
-    group: InputGroup, config: CleanConfig, work: Folder
+    group: InputGroup, config: CleanConfig, work: Folder, shards: NumShards
 ) -> dict[str, dict[int, bytes]]:
     """Rows of a group of files into the work folder; packed hashes of "texts" and "lines" by shard.
 
@@ -62,8 +58,7 @@ def clean_group(
     cannot be read.
     """
     tally = Tally()
-    hashes: list[bytes] = []
-    ranks: list[int] = []
+    hashes, ranks = bytearray(), array("Q")
     lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
     progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
     files = (replace(file, on_read=progress.add) for file in group.files)
@@ -71,13 +66,13 @@ def clean_group(
         for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
             rows.write(row)
             if row["reason"] is None:
-                hashes.append(text_hash(row["text"]))
+                hashes += (of_text := text_hash(row["text"]))
                 ranks.append(row["rank"])
                 if config.line_dedup.enabled:
-                    lines.add(row["text"], _number(hashes[-1], row["rank"], config.exact_dedup))
+                    lines.add(row["text"], _number(of_text, row["rank"], config.exact_dedup))
     write_tally(work, "read", group.index, tally)
-    texts = pack_hashes(hashes, ranks) if hashes and config.exact_dedup else {}
-    return {"texts": texts, "lines": lines.pack()}
+    texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
+    return {"texts": texts, "lines": lines.pack(shards.lines)}
 
 
 def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[Row]:
@@ -181,12 +176,14 @@ def compare_group(
     packed_quotas: Iterable[bytes],
     config: CleanConfig,
     work: Folder,
-) -> dict[int, bytes]:
-    """Changes into the work folder; packed band keys by band and shard."""
+    shards: NumShards,
+) -> Iterator[dict[int, bytes]]:
+    """Changes into the work folder; packed band keys by band and shard, some at a time."""
     tally = Tally()
     clusters = unpack_clusters(packed_duplicates)
     quotas = unpack_quotas(packed_quotas)
-    bands: defaultdict[int, list[bytes]] = defaultdict(list)
+    bands: list[tuple[Any, Any, Any]] = []
+    num_waiting = 0
     with parts_of(work, "changed", group) as changes:
         for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
@@ -201,24 +198,33 @@ def compare_group(
                     changes.write(_change(row, before))
             left = [(number, row["text"]) for number, row in live if row["reason"] is None]
             if left and config.near_dedup.enabled:
-                for shard, packed in _pack_bands(left, config.near_dedup).items():
-                    bands[shard].append(packed)
+                bands.append(_bands(left, config.near_dedup))
+                num_waiting += len(left)
+            if num_waiting >= _WAITING_DOCUMENTS:
+                yield _pack_bands(bands, shards)
+                bands, num_waiting = [], 0
     for size in clusters.size_of.values():
         tally.count("clusters", kind="exact", documents=size, clusters=1)
     write_tally(work, "compared", group, tally)
-    return {shard: b"".join(bands.pop(shard)) for shard in sorted(bands)}
+    if bands:
+        yield _pack_bands(bands, shards)
 
 
 def sketch_group(
-    group: int, packed_members: Iterable[bytes], config: CleanConfig, work: Folder
-) -> dict[int, Packed]:
-    """The shingles of the documents that share a band with others, by shard."""
+    group: int,
+    packed_members: Iterable[bytes],
+    config: CleanConfig,
+    work: Folder,
+    shards: NumShards,
+) -> Iterator[dict[int, bytes]]:
+    """The shingles of the documents that share a band with others, by shard, some at a time."""
     members = unpack_members(packed_members)
     candidates: list[Candidate] = []
+    num_hashes = 0
     for batch in _batches(chosen_texts(work, group, members)):
         shingles, keys = _shingles_and_keys([row["text"] for _, row in batch], config.near_dedup)
         for place, (number, row) in enumerate(batch):
-            component, component_size = members[number]
+            component, component_size = part_of(*members[number], row["rank"])
             hashes = shingles.distinct(place)
             candidates.append(
                 Candidate(
@@ -230,7 +236,11 @@ def sketch_group(
                     hashes=hashes[: sketch_size(component_size)].copy(),  # frees the others
                 )
             )
-    return pack_candidates(candidates)
+            num_hashes += len(candidates[-1].hashes)
+        if num_hashes > _WAITING_HASHES:
+            yield pack_candidates(candidates, shards.sketches)
+            candidates, num_hashes = [], 0
+    yield pack_candidates(candidates, shards.sketches)
 
 
 def count_removed(row: Row, tally: Tally) -> None:
@@ -314,14 +324,19 @@ def _benchmark_index(work: Folder) -> BenchmarkIndex:
         return BenchmarkIndex.load(path)
 
 
-def _pack_bands(rows: Sequence[tuple[int, str]], config: NearDedupConfig) -> dict[int, bytes]:
-    """Packed keys by band and shard of the texts that have a shingle, with their numbers."""
+def _bands(rows: Sequence[tuple[int, str]], config: NearDedupConfig) -> tuple[Any, Any, Any]:
+    """Of the texts that have a shingle: keys by band, numbers, whether one band will do."""
     numbers = np.array([number for number, _ in rows])
     shingles, keys = _shingles_and_keys([text for _, text in rows], config)
     num_shingles = np.diff(shingles.offsets)
     has = num_shingles > 0
     small = is_small(num_shingles, config.similarity)
-    return pack_bands(keys[has], numbers[has], small[has])
+    return keys[has], numbers[has], small[has]
+
+
+def _pack_bands(bands: Sequence[tuple[Any, Any, Any]], shards: NumShards) -> dict[int, bytes]:
+    keys, numbers, small = map(np.concatenate, zip(*bands, strict=True))
+    return pack_bands(keys, numbers, small, shards.bands)
 
 
 def _shingles_and_keys(texts: Sequence[str], config: NearDedupConfig) -> tuple[Shingles, Keys]:

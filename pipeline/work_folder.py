@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -117,29 +117,26 @@ def _remove(work: Folder) -> None:
 
 
 def once(
-    work: Folder, name: str, make: Callable[[], dict[str, dict[int, bytes]]]
-) -> dict[str, dict[int, bytes]]:
-    """What `make` gives, by tag and shard; a file in the work folder keeps it for a later attempt.
+    work: Folder, name: str, make: Callable[[], Iterable[dict[int, bytes]]]
+) -> Iterator[dict[int, bytes]]:
+    """What `make` gives; files in the work folder keep it for a later attempt.
 
-    The file is written last: it says that all that `make` writes is there.
+    The file called `name` is written last: it says that all that `make` writes is there.
     """
     if work.exists(name):
-        with np.load(io.BytesIO(work.read(name)), allow_pickle=False) as arrays:
-            kept: dict[str, dict[int, bytes]] = {}
-            for key in arrays.files:
-                tag, _, shard = key.rpartition("/")
-                kept.setdefault(tag, {})[int(shard)] = arrays[key].tobytes()
-            return kept
-    made = make()
-    arrays = {
-        f"{tag}/{shard}": np.frombuffer(packed, dtype=np.uint8)
-        for tag, by_shard in made.items()
-        for shard, packed in by_shard.items()
-    }
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    work.write(name, file.getvalue())
-    return made
+        for number in range(int(work.read(name))):
+            with np.load(io.BytesIO(work.read(f"{name}-{number}")), allow_pickle=False) as kept:
+                yield {int(shard): kept[shard].tobytes() for shard in kept.files}
+        return
+    num_parts = 0
+    for part in make():
+        file = io.BytesIO()
+        arrays: dict[str, Any] = {str(s): np.frombuffer(p, dtype=np.uint8) for s, p in part.items()}
+        np.savez(file, **arrays)
+        work.write(f"{name}-{num_parts}", file.getvalue())
+        num_parts += 1
+        yield part
+    work.write(name, str(num_parts).encode())
 
 
 def share_documents(

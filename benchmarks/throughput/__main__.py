@@ -1,6 +1,6 @@
 """Figures of the stages beside a named peer, in one run.
 
-python -m benchmarks.throughput corpus|vocab|pretrain|finetune [--peer] [--json PATH] ...
+python -m benchmarks.throughput corpus|vocab|pretrain|finetune|scale [--peer] [--json PATH] ...
 
 Each stage's module is imported when it is asked for: a host with a GPU need not have what reads
 and cleans text.
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_vocab(stages.add_parser("vocab", help="documents to shards, against tokenizers"))
     _add_pretrain(stages.add_parser("pretrain", help="steps a second, against transformers"))
     _add_finetune(stages.add_parser("finetune", help="examples a second, against its Trainer"))
+    _add_scale(stages.add_parser("scale", help="the passes of clean by size, made-up corpora"))
     for stage in stages.choices.values():
         add = stage.add_argument
         add("--peer", action="store_true", dest="with_peer", help="measure the peer, too")
@@ -114,6 +115,19 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=_count(1), default=32)
     add("--learning-rate", type=_positive, help="the recipe's if not given")
     add("--length", type=_count(1), default=128, help="pieces of a row, at most")
+
+
+def _add_scale(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--documents", type=_count(1), default=100_000, dest="num_documents", help="of about 1 kB")
+    folder = "folder for the corpus and the run"
+    work = "out/throughput-scale"
+    add("--work", metavar="DIR", default=work, type=lambda text: Path(text).resolve(), help=folder)
+    add("--seed", type=int, default=0, help="of the corpus")
+    off = "only what needs all documents: duplicates"
+    add("--no-rules", action="store_false", dest="with_rules", help=off)
+    hashes = "draw hashes in place of texts: for more documents than the disk holds"
+    add("--hashes-only", action="store_true", help=hashes)
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:

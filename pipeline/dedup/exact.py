@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xxhash
 
-from pipeline.dedup.groups import by_group, by_shard, gather, make_records, run_starts
+from pipeline.dedup.groups import gather, make_records, pack_by, run_starts, shard_of
 
-NUM_SHARDS = 256  # by the first byte of the hash; the result does not depend on it
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
 
 
@@ -22,14 +21,14 @@ def text_hash(text: str) -> bytes:
     return xxhash.xxh3_128_digest(" ".join(text.casefold().split()).encode())
 
 
-def pack_hashes(hashes: Sequence[bytes], ranks: Sequence[int]) -> dict[int, bytes]:
-    """Packed (hash, rank) records by shard."""
-    halves = np.frombuffer(b"".join(hashes), dtype=">u8").reshape(-1, 2)
+def pack_hashes(
+    hashes: bytes | bytearray, ranks: Sequence[int], num_shards: int
+) -> dict[int, bytes]:
+    """Packed (hash, rank) records by shard; `hashes` stand one behind the other."""
+    halves = np.frombuffer(hashes, dtype=">u8").reshape(-1, 2)
     records = np.empty(len(ranks), dtype=_HASHED)
     records["high"], records["low"], records["rank"] = halves[:, 0], halves[:, 1], ranks
-    shards = records["high"] >> np.uint64(56)
-    order = np.argsort(shards, kind="stable")
-    return by_shard(records[order], shards[order], NUM_SHARDS)
+    return pack_by(records, shard_of(records["high"], num_shards))
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
@@ -51,4 +50,4 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
         np.ones(len(ranks), dtype=np.float32),
         np.where(is_first, np.repeat(sizes, sizes), 0)[is_sent],
     )
-    return by_group(found, owners[is_sent])
+    return [*pack_by(found, owners[is_sent]).items()]

@@ -5,8 +5,10 @@ cluster: which one is kept, how similar they are and, of the kept one itself, ho
 the cluster has. 24 bytes travel for it.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,58 @@ class Clusters:
     size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
 
 
-def by_shard(records: Records, shards: NDArray[np.uint64], num_shards: int) -> dict[int, bytes]:
-    """Packed records by shard; they stand in the order of their shards."""
-    edges = np.searchsorted(shards, np.arange(num_shards + 1))
+SHARD_BYTES = 32_000_000  # of records; sorting them takes about six times as much memory
+# of text; of 10^7 documents that are all in components, one worker holds 112 bytes each
+ONE_WORKER_BYTES = 10_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NumShards:
+    """How many shards each shuffle deals its records to: the size of elements, not the result."""
+
+    texts: int = 1
+    lines: int = 1
+    bands: int = 1  # of each band
+    sketches: int = 1
+    components: int = 1  # 1: one worker finds them all
+
+
+def num_shards(num_bytes: int) -> NumShards:
+    """Shards of about `SHARD_BYTES` for so many bytes of text.
+
+    Taken are documents of 1 kB (24 bytes of hash and rank, 12 of key and row in each band), a long
+    line in 120 bytes (12 bytes), and a byte of sketch for one of text. Documents of 100 bytes fill
+    shards of ten times `SHARD_BYTES`, and then most of them send one band only.
+    """
+
+    def shards(bytes_a_byte: float) -> int:
+        return max(1, math.ceil(num_bytes * bytes_a_byte / SHARD_BYTES))
+
+    return NumShards(
+        texts=shards(0.024),
+        lines=shards(0.1),
+        bands=shards(0.012),
+        sketches=shards(1.0),
+        components=shards(0.1) if num_bytes > ONE_WORKER_BYTES else 1,
+    )
+
+
+def shard_of(hashes: NDArray[np.uint64], num_shards: int) -> NDArray[np.uint64]:
+    """Even shares of the range of the hashes, by their upper 32 bits."""
+    half = np.uint64(32)
+    shards: NDArray[np.uint64] = (hashes >> half) * np.uint64(num_shards) >> half
+    return shards
+
+
+def pack_by(records: NDArray[Any], keys: NDArray[Any]) -> dict[int, bytes]:
+    """The packed records of each key, in their order; one sort, whatever the number of keys."""
+    order = np.argsort(keys, kind="stable")
+    records, keys = records[order], keys[order]
+    starts = np.flatnonzero(run_starts(keys))
+    ranges = pairwise([*starts.tolist(), len(keys)])
     return {
-        shard: records[edges[shard] : edges[shard + 1]].tobytes()
-        for shard in range(num_shards)
-        if edges[shard] < edges[shard + 1]
+        key: records[start:end].tobytes()
+        for key, (start, end) in zip(keys[starts].tolist(), ranges, strict=True)
     }
 
 
@@ -63,13 +110,8 @@ def make_records(
     return records
 
 
-def by_group(records: Records, groups: NDArray[Any]) -> list[tuple[int, bytes]]:
-    """(group, its packed records), where `groups` names the group of each record."""
-    return [(int(g), records[groups == g].tobytes()) for g in np.unique(groups)]
-
-
 def unpack_clusters(packed: Iterable[bytes]) -> Clusters:
-    """Read what `by_group` packed, in any order of arrival."""
+    """Read what `pack_by` packed, in any order of arrival."""
     records: Records = np.frombuffer(b"".join(packed), dtype=RECORD)
     removed, kept = records[records["size"] == 0], records[records["size"] > 0]
     pairs = zip(removed["kept"].tolist(), removed["similarity"].tolist(), strict=True)

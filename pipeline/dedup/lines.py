@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipeline.dedup.groups import by_group, by_shard, gather, run_starts
+from pipeline.dedup.groups import gather, pack_by, run_starts, shard_of
 from pipeline.rules.normalize import squeeze_whitespace
 
-NUM_SHARDS = 64  # by the first bits of the hash; the result does not depend on it
-_SHARD_SHIFT = np.uint64(58)
 _STANDING = np.dtype([("line", "<u8"), ("document", "<u4")])
 _QUOTA = np.dtype([("line", "<u8"), ("quota", "<u4")])
 
@@ -51,13 +49,13 @@ class LineCounter:
         self._lines.extend(lines)
         self._documents.extend([document] * len(lines))
 
-    def pack(self) -> dict[int, bytes]:
+    def pack(self, num_shards: int) -> dict[int, bytes]:
         """Packed records by shard, at most `max_documents` + 1 of each line."""
         records = np.empty(len(self._lines), dtype=_STANDING)
         records["line"], records["document"] = self._lines, self._documents
         records = np.unique(records)  # by line, then document
         records = records[_place(records["line"]) <= self.max_documents]
-        return by_shard(records, records["line"] >> _SHARD_SHIFT, NUM_SHARDS)
+        return pack_by(records, shard_of(records["line"], num_shards))
 
 
 def find_repeated_lines(
@@ -81,7 +79,7 @@ def find_repeated_lines(
     quotas = np.empty(is_sent.sum(), dtype=_QUOTA)
     quotas["line"] = lines[is_sent]
     quotas["quota"] = np.maximum(max_documents - num_before[is_sent], 0)
-    return by_group(quotas, owners[is_sent])
+    return [*pack_by(quotas, owners[is_sent]).items()]
 
 
 def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:

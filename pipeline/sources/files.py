@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,11 @@ from pipeline.sources.lines import is_utf8
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
 # element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
 GROUP_BYTES = 32_000_000
+# Each group sends to each shard. Shards follow the size of the corpus; so that the number of
+# elements does, too, and not its square, groups grow where there would be more.
+MAX_GROUPS = 8192
 _MAX_SOURCES = 512
+_AT_ONCE = 16  # files that are hashed, or of which a storage is asked
 _TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
 _SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE.format('csv')}"
 _OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
@@ -89,12 +94,14 @@ def check_inputs(config: CleanConfig) -> int:
 
 
 def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
-    """Deal files out in order, a group being full at about `GROUP_BYTES` of text."""
+    """Deal files out in order, a group being full at about `GROUP_BYTES` of text, or at so much
+    that there are about `MAX_GROUPS`."""
+    full = max(GROUP_BYTES, sum(file.text_bytes for file in files) // MAX_GROUPS)
     groups: list[InputGroup] = []
     waiting: list[InputFile] = []
     num_bytes = 0
     for file in files:
-        if waiting and num_bytes + file.text_bytes > GROUP_BYTES:
+        if waiting and num_bytes + file.text_bytes > full:
             groups.append(InputGroup(len(groups), tuple(waiting)))
             waiting, num_bytes = [], 0
         waiting.append(file)
@@ -109,11 +116,16 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     several sources (splits) of one path those of all."""
     found: dict[str, set[str]] = {}
     marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
-    for path, label, revision in marks:
-        with reading(path):
-            mark = digest_of([path, label, revision]) if revision else fingerprint(path)
-        found.setdefault(path, set()).add(mark)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        for (path, _, _), mark in zip(marks, threads.map(_fingerprint, marks), strict=True):
+            found.setdefault(path, set()).add(mark)
     return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in found.items()}
+
+
+def _fingerprint(mark: tuple[str, str, str]) -> str:
+    path, _, revision = mark
+    with reading(path):
+        return digest_of([*mark]) if revision else fingerprint(path)
 
 
 def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:

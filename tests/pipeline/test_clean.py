@@ -17,7 +17,9 @@ from electrify.config.load import parse_config
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import pass_files as work_files
+from pipeline import passes
 from pipeline.clean import clean
+from pipeline.dedup import groups as group_records
 from pipeline.documents import document_paths, read_rows
 from pipeline.sources import files as sources
 
@@ -311,6 +313,14 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
         {"kind": kind, "documents": 2, "clusters": 1} for kind in ("exact", "near")
     ]
     assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
+
+    # many shards, filled little by little, and components found on them: the same bytes
+    monkeypatch.setattr(passes, "_WAITING_DOCUMENTS", 3)
+    monkeypatch.setattr(passes, "_WAITING_HASHES", 10)
+    monkeypatch.setattr(group_records, "SHARD_BYTES", 2_000)
+    monkeypatch.setattr(group_records, "ONE_WORKER_BYTES", 0)
+    alone = _contents(folder)
+    assert _contents(_clean_afresh(_config(tmp_path, [tmp_path / "*.jsonl"]))) == alone
 
 
 def test_benchmark_texts_are_removed(tmp_path):

@@ -200,9 +200,10 @@ def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(clean_module, "run_pipeline", interrupt)
-        _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
+        with pytest.raises(KeyboardInterrupt):
+            _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
     assert filesystem.find("/left") != []
     _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
     assert filesystem.find("/left") == []

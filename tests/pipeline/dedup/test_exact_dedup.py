@@ -9,12 +9,13 @@ from pipeline.dedup.exact import find_duplicates, pack_hashes, text_hash
 from pipeline.dedup.groups import unpack_clusters
 
 
-def _clusters(groups, order):
+def _clusters(groups, order, num_shards=3):
     """What the pipeline does, with shards' arrays arriving in `order`: clusters by group."""
     shards = defaultdict(list)
     for index, rows in enumerate(groups):
         if rows:
-            packed = pack_hashes([text_hash(text) for _, text in rows], [r for r, _ in rows])
+            hashes = b"".join(text_hash(text) for _, text in rows)
+            packed = pack_hashes(hashes, [r for r, _ in rows], num_shards)
             for shard, part in packed.items():
                 shards[shard].append((index, part))
     found = [pair for parts in shards.values() for pair in find_duplicates(order(parts))]
@@ -51,6 +52,7 @@ def test_equals_a_set_whatever_the_order_of_arrival(texts):
                 first[key] = row
     assert _duplicates(groups, list) == expected
     assert _duplicates(groups, lambda parts: parts[::-1]) == expected
+    assert _clusters(groups, list) == _clusters(groups, list, num_shards=1)
     sizes = Counter(kept for of_group in expected for kept in of_group.values())
     assert [of_group.size_of for of_group in _clusters(groups, list)] == [
         {rank: sizes[rank] + 1 for rank, _ in rows if rank in sizes} for rows in groups

@@ -8,24 +8,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.dedup import components as component_rules
 from pipeline.dedup import near as near_dedup
+from pipeline.dedup.components import (
+    add_edges,
+    is_small,
+    join_edges,
+    pack_bands,
+    pack_members,
+    star_edges,
+    unpack_edges,
+    unpack_members,
+)
 from pipeline.dedup.groups import unpack_clusters
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
-    add_edges,
     choose,
     estimate,
     find_near_duplicates,
-    is_small,
-    join_edges,
-    pack_bands,
     pack_candidates,
-    pack_members,
+    part_of,
     sketch_size,
-    star_edges,
-    unpack_edges,
-    unpack_members,
 )
 
 BANDS, ROWS, SIMILARITY = 25, 5, 0.7
@@ -35,14 +39,15 @@ def _rank(group, row):
     return group << 40 | row
 
 
-def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS):
+def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5):
     """What the graph does with groups of texts, arrays arriving in `order`: (kept_of, size_of)."""
     shards = defaultdict(list)
     hashed = [shingle(texts) for texts in groups]
     keys = [band_keys(shingles, bands, ROWS) for shingles in hashed]
     for group, of_group in enumerate(keys):
         small = is_small(np.diff(hashed[group].offsets), similarity)
-        for shard, packed in pack_bands(of_group, np.arange(len(of_group)), small).items():
+        rows = np.arange(len(of_group))
+        for shard, packed in pack_bands(of_group, rows, small, num_shards).items():
             shards[shard].append((group, packed))
     parts = []
     for packed in order(list(shards.values())):
@@ -51,7 +56,8 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS):
     to_compare = defaultdict(list)
     for group, packed in order(pack_members(join_edges(parts))):
         candidates = []
-        for row, (component, size) in order(list(unpack_members([packed]).items())):
+        for row, member in order(list(unpack_members([packed]).items())):
+            component, size = part_of(*member, _rank(group, row))
             hashes = hashed[group].distinct(row)
             candidates.append(
                 Candidate(
@@ -63,7 +69,7 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS):
                     hashes[: sketch_size(size)],
                 )
             )
-        for shard, sketches in pack_candidates(candidates).items():
+        for shard, sketches in pack_candidates(candidates, num_shards).items():
             to_compare[shard].append((group, sketches))
     found = [
         pair
@@ -138,7 +144,8 @@ def test_the_order_of_arrival_does_not_matter(seed, monkeypatch):
     groups = _corpus(seed, num_originals=60, most=6)
     expected = _deduplicate(groups, list)
     assert _deduplicate(groups, lambda items: items[::-1]) == expected
-    monkeypatch.setattr(near_dedup, "MAX_WAITING_EDGES", 3)
+    assert _deduplicate(groups, list, num_shards=1) == expected
+    monkeypatch.setattr(component_rules, "MAX_WAITING_EDGES", 3)
     rng = random.Random(seed)
     assert _deduplicate(groups, lambda items: rng.sample(items, len(items))) == expected
 
@@ -170,7 +177,7 @@ def test_components_equal_those_of_a_plain_search(pairs, limit):
                 expected[node] = start
                 stack += around[node]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(near_dedup, "MAX_WAITING_EDGES", limit)
+        patch.setattr(component_rules, "MAX_WAITING_EDGES", limit)
         parts = []
         for pair in pairs:
             parts = add_edges(parts, np.array([pair], dtype=np.uint64))
@@ -191,7 +198,7 @@ def test_a_band_that_all_documents_share_costs_no_more_than_another():
     assert size_of == {0: num}
     keys = np.arange(1, num + 1, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
     keys = np.hstack([keys, np.full((num, 1), 77, dtype=np.uint64)])
-    shards = pack_bands(keys, np.arange(num), np.zeros(num, dtype=bool)).values()
+    shards = pack_bands(keys, np.arange(num), np.zeros(num, dtype=bool), 16).values()
     edges = [part for packed in shards for part in star_edges([(0, packed)])]
     assert sum(map(len, edges)) == 16 * (num - 1)
     unlike = [
@@ -213,6 +220,21 @@ def test_a_pair_is_found_among_many_unlike_texts_of_one_component():
     copies = [Candidate(1, num + i, 80, 50, bands[i], hashes[i]) for i in range(num)]
     found = list(choose([*candidates, *copies], SIMILARITY))
     assert found == [(num + i, i, 1.0) for i in range(num)]
+
+
+def test_a_huge_component_is_cut_into_parts_that_keep_their_own(monkeypatch):
+    """No part is above the limit, and what goes is still like something that stays."""
+    num = 400
+    words = _text("template", 60)
+    texts = [" ".join([*words, _word(i)]) for i in range(num)]
+    monkeypatch.setattr(near_dedup, "MAX_COMPONENT", num)
+    assert len(_deduplicate([texts], list)[1]) == 1
+    monkeypatch.setattr(near_dedup, "MAX_COMPONENT", 50)
+    kept_of, size_of = _deduplicate([texts[:100], texts[100:]], list)
+    assert 400 / 50 <= len(size_of) <= 2 * 400 / 50
+    assert max(size_of.values()) <= 50
+    assert len(kept_of) == num - len(size_of)
+    assert all(similarity >= SIMILARITY for _, similarity in kept_of.values())
 
 
 def test_sketches_estimate_without_bias_and_are_exact_while_whole():

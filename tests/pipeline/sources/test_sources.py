@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.sources.files import (
     GROUP_BYTES,
+    MAX_GROUPS,
     expand_sources,
     fingerprints,
     group_files,
@@ -116,6 +117,13 @@ def test_groups_keep_the_order_and_are_of_bounded_size():
     assert [group.index for group in groups] == list(range(len(groups)))
     assert [len(group.files) for group in groups] == [2, 1, 1, 2]
     assert group_files([]) == []
+
+
+@pytest.mark.parametrize("num_files", [MAX_GROUPS // 2, 40 * MAX_GROUPS])
+def test_there_are_no_more_groups_of_a_big_corpus(num_files):
+    """Groups times shards, the number of elements that are shuffled, stays linear in the size."""
+    groups = group_files([InputFile("a.txt", GROUP_BYTES, 0, i) for i in range(num_files)])
+    assert len(groups) == min(num_files, MAX_GROUPS)
 
 
 def _file(path):
