@@ -138,9 +138,10 @@ def make_pipeline(
     # Beam's remarks on options and environments are meant for its developers
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     options, unknown = parse_options(beam_options)
-    if unknown:
-        warn(f"options that Beam does not know and ignores: {', '.join(unknown)}")
     name = runner_name(options.view_as(StandardOptions).runner or runner)
+    if unknown:
+        known = "" if name in _LOCAL_NAMES else ", unless its job server knows them"
+        warn(f"options that Beam does not know and ignores{known}: {', '.join(unknown)}")
     if name in _LOCAL_NAMES:
         seconds = input_bytes / 1e6 * seconds_per_megabyte
         direct = options.view_as(DirectOptions)
@@ -192,8 +193,8 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
             name = type(pipeline.runner).__name__
             raise ValueError(
                 f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
-                "the logs of the cluster. Stages that are finished stay; when the cluster is sound, "
-                "the same command starts this one again"
+                "the logs of the cluster. Finished stages stay; when the cluster is sound, the "
+                "same command starts this one again"
             ) from error
         raise
 
