@@ -202,7 +202,7 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
 def _reason(said: str) -> str:
     """The end of a worker's trace, or else the first line of what a cluster said."""
     lines = [line for line in said.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    return (lines or said.splitlines())[0][:500]
+    return (lines or said.splitlines())[0][:500].rstrip(". ")
 
 
 def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:
