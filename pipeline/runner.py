@@ -138,9 +138,10 @@ def make_pipeline(
     # Beam's remarks on options and environments are meant for its developers
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     options, unknown = parse_options(beam_options)
-    if unknown:
-        warn(f"options that Beam does not know and ignores: {', '.join(unknown)}")
     name = runner_name(options.view_as(StandardOptions).runner or runner)
+    if unknown:
+        known = "" if name in _LOCAL_NAMES else ", unless its job server knows them"
+        warn(f"options that Beam does not know and ignores{known}: {', '.join(unknown)}")
     if name in _LOCAL_NAMES:
         seconds = input_bytes / 1e6 * seconds_per_megabyte
         direct = options.view_as(DirectOptions)
@@ -201,7 +202,7 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
 def _reason(said: str) -> str:
     """The end of a worker's trace, or else the first line of what a cluster said."""
     lines = [line for line in said.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    return (lines or said.splitlines())[0][:500]
+    return (lines or said.splitlines())[0][:500].rstrip(". ")
 
 
 def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:

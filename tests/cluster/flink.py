@@ -46,8 +46,8 @@ taskmanager.memory.framework.heap.size: 128m
 taskmanager.memory.framework.off-heap.size: 128m
 taskmanager.memory.task.heap.size: 640m
 taskmanager.memory.task.off-heap.size: 64m
-taskmanager.memory.network.min: 64m
-taskmanager.memory.network.max: 64m
+taskmanager.memory.network.min: 160m
+taskmanager.memory.network.max: 160m
 taskmanager.memory.managed.size: 256m
 taskmanager.memory.jvm-metaspace.size: 256m
 taskmanager.memory.jvm-overhead.min: 128m

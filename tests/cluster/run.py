@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -137,6 +138,13 @@ class Run:
         print(f"{output} {verb}: {len(names) - 1} files, {num_bytes:,} bytes, {equal}", flush=True)
         self.faults += faults
 
+    def works_on(self, host: Host) -> bool:
+        """Whether a worker on the host has opened the work folder."""
+        url = f"{self.bucket}/storage/v1/b/corpus/o?prefix=tmp/"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            names = [item["name"] for item in json.load(answer).get("items", ())]
+        return any(f"/worker-{host.name}-" in name for name in names)
+
     def expect(self, output: str, verb: str, options: Sequence[str], said: str, *w: str) -> None:
         """A fault unless the command is refused with these words."""
         status = self.start(output, verb, options, *w).wait(timeout=MAX_SECONDS)
@@ -191,10 +199,9 @@ def check_kills(run: Run, flink: Flink) -> None:
     for what, kill in kills.items():
         output = f"killed-{what}"
         process = run.start(output, "clean", flink.options())
-        deadline = time.monotonic() + MAX_SECONDS
-        while not _workers(second) and process.poll() is None and time.monotonic() < deadline:
+        # Flink waits without end for a worker that dies before it has connected
+        while not run.works_on(second) and process.poll() is None:
             time.sleep(0.5)
-        time.sleep(2)
         if process.poll() is not None or not kill():
             run.faults.append(f"{output}: there was nothing to kill")
         status = process.wait(timeout=MAX_SECONDS)
@@ -207,11 +214,6 @@ def check_kills(run: Run, flink: Flink) -> None:
             run.compare(output, "clean")
         if status and not (said and said[-1].startswith("error: ")):
             run.faults.append(f"{output}: no line says how to go on")
-
-
-def _workers(host: Host) -> int:
-    lines = [Path(f"/proc/{pid}/cmdline") for pid in host.pids()]
-    return sum("SdkHarness" in path.read_text() for path in lines if path.exists())
 
 
 def check_refusals(run: Run, flink: Flink) -> None:

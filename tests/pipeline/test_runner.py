@@ -12,6 +12,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from pipeline import runner
@@ -108,6 +109,40 @@ def test_what_the_system_refused_a_worker_keeps_its_number(path):
         run_pipeline(pipeline)
     assert raised.value.errno == errno.ENOSPC
     assert raised.value.filename == path
+
+
+_TRACE = """Pipeline job-1 failed in state FAILED: java.lang.RuntimeException: Traceback
+  File "worker.py", line 1, in process
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            "pipeline.runner.WorkerError: the worker on b has no rights [while running 'a']",
+            "^the .*s$",
+        ),
+        ("ModuleNotFoundError: No module named 'pipeline'", "has no electrify.*install the wheel"),
+        ("AttributeError: Can't get attribute 'x' on <module 'pipeline.a'", "has no electrify"),
+        (
+            "KeyError: 7 [while running 'a']",
+            "FlinkRunner has given the job up: KeyError: 7.* again$",
+        ),
+        ("", "FlinkRunner has given the job up: Pipeline job-1 failed"),
+    ],
+)
+def test_what_a_cluster_says_becomes_a_line(said, message):
+    class Failing:
+        runner = FlinkRunner()
+
+        def run(self):
+            raise RuntimeError(_TRACE.format(said))
+
+    with pytest.raises(ValueError, match=message) as raised:
+        run_pipeline(Failing())
+    assert "\n" not in str(raised.value)
 
 
 def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, monkeypatch):
