@@ -26,9 +26,11 @@ class Clusters:
     size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
 
 
-SHARD_BYTES = 32_000_000  # of records; sorting them takes about six times as much memory
-# of text; of 10^7 documents that are all in components, one worker holds 112 bytes each
+SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
+# of text; of 10^7 documents that are all in components, one worker holds 120 bytes each
 ONE_WORKER_BYTES = 10_000_000_000
+# Here shards send to shards. At 10 TB one gets 150 MB, and 17 million elements go from all to all.
+MAX_STARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def num_shards(num_bytes: int) -> NumShards:
         lines=shards(0.1),
         bands=shards(0.012),
         sketches=shards(1.0),
-        components=shards(0.1) if num_bytes > ONE_WORKER_BYTES else 1,
+        components=min(shards(0.1), MAX_STARS) if num_bytes > ONE_WORKER_BYTES else 1,
     )
 
 
