@@ -116,13 +116,17 @@ def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> tu
     parent = multiprocessing.parent_process()
     num_reported = 0
 
+    def leave_if_asked() -> None:
+        if _stop.is_set() or parent is None or not parent.is_alive():
+            raise Stopped("asked to by the parent process")
+
     def report(num_rows: int) -> None:
         nonlocal num_reported
         num_reported += 1
         _steps.put((index, num_rows))
-        if _stop.is_set() or parent is None or not parent.is_alive():
-            raise Stopped("asked to by the parent process")
+        leave_if_asked()
 
+    leave_if_asked()  # a few calls wait in a queue that nothing cancels
     result = function(*call, report)
     return_freed_memory()
     return result, num_reported

@@ -40,6 +40,11 @@ def last_for_ever(report):
         time.sleep(0.01)
 
 
+def begin(folder, number, report):
+    (folder / str(number)).touch()
+    last_for_ever(report)
+
+
 def die(report):
     os._exit(1)
 
@@ -108,6 +113,20 @@ def test_a_stop_ends_every_process():
 
     with pytest.raises(Stopped, match="now"):
         list(run_jobs(last_for_ever, [(), ()], 2, on_step))
+
+
+@pytest.mark.slow
+def test_a_stop_begins_no_call_that_waits(tmp_path):
+    def stop_when_both_run(index, num_rows):
+        if len(list(tmp_path.iterdir())) == 2:
+            raise Stopped("enough")
+
+    calls = [(tmp_path, number) for number in range(6)]
+    with pytest.raises(Stopped):
+        list(run_jobs(begin, calls, 2, stop_when_both_run))
+    while multiprocessing.active_children():
+        time.sleep(0.05)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.slow
