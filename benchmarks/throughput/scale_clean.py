@@ -15,9 +15,10 @@ from typing import Any
 
 import pipeline.clean
 import pipeline.shuffle
-from electrify.cli import main
+from electrify.config.load import load_config
 from electrify.stage.folder import write_json
 from electrify.system.memory import peak_since_restart_mb, restart_peak
+from electrify.system.progress import setup_logging
 
 PASSES = {"clean": "_clean", "compare": "_compare", "sketch": "_sketch", "write": "_write"}
 
@@ -72,16 +73,17 @@ def _metered_find(
     return meter.run(lambda: find(pairs))
 
 
-def run(config: str, output: str) -> int:
-    """The exit status of the command; the meters are in a file."""
+def run(config: str, output: str) -> None:
+    """Clean by a config; the meters into a file."""
+    setup_logging()
     for name, function in PASSES.items():
         metered = _metered_pass(name, getattr(pipeline.clean, function))
         setattr(pipeline.clean, function, metered)
     pipeline.shuffle._find = _metered_find
-    status = main(["clean", config, "--", "--direct_running_mode=in_memory"])
+    options = ["--direct_running_mode=in_memory"]
+    pipeline.clean.clean(load_config(Path(config)), options, overwrite=False)
     write_json(Path(output), {name: asdict(meter) for name, meter in meters.items()})
-    return status
 
 
 if __name__ == "__main__":  # Beam finds the functions by the module's name, which is not this one
-    sys.exit(importlib.import_module("benchmarks.throughput.scale_clean").run(*sys.argv[1:]))
+    importlib.import_module("benchmarks.throughput.scale_clean").run(*sys.argv[1:])

@@ -53,7 +53,7 @@ def run_here(monkeypatch):
 
     def run(command, log, cwd) -> Cost:
         assert command[1:3] == ["-m", scale_clean.__name__]
-        assert scale_clean.run(*command[3:]) == 0
+        scale_clean.run(*command[3:])
         return Cost(2.0, 100.0, 50.0)
 
     monkeypatch.setattr(scale, "run_measured", run)
