@@ -18,6 +18,7 @@ import pipeline.shuffle
 from electrify.config.load import load_config
 from electrify.stage.folder import write_json
 from electrify.system.memory import peak_since_restart_mb, restart_peak
+from electrify.system.progress import setup_logging
 
 PASSES = {"clean": "_clean", "compare": "_compare", "sketch": "_sketch", "write": "_write"}
 
@@ -74,11 +75,13 @@ def _metered_find(
 
 def run(config: str, output: str) -> None:
     """Clean, and write the meters into a file."""
+    setup_logging()
     for name, function in PASSES.items():
         metered = _metered_pass(name, getattr(pipeline.clean, function))
         setattr(pipeline.clean, function, metered)
     pipeline.shuffle._find = _metered_find
-    pipeline.clean.clean(load_config(config), ["--direct_running_mode=in_memory"], overwrite=False)
+    options = ["--direct_running_mode=in_memory"]
+    pipeline.clean.clean(load_config(Path(config)), options, overwrite=False)
     write_json(Path(output), {name: asdict(meter) for name, meter in meters.items()})
 
 
