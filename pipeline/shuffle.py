@@ -4,8 +4,9 @@ Where the work folder is local, the arrays lie there in files and only their pla
 Beam's local runner holds in memory, twice, what it shuffles. Elsewhere the arrays travel.
 """
 
-import pickle
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from pipeline.dedup.components import (
     unpack_edges,
     whole_components,
 )
-from pipeline.sources.input_file import InputGroup
+from pipeline.sources.input_file import InputFile, InputGroup
 
 _GROUPS_A_FILE = 64
 # pairs of large and small star; the smallest documents reach twice as far with each
@@ -70,7 +71,8 @@ class Groups(beam.PTransform[Any, Any]):
         names = []
         for start in range(0, len(self.groups), _GROUPS_A_FILE):
             names.append(f"groups-{start:06d}")
-            self.work.write(names[-1], pickle.dumps(self.groups[start : start + _GROUPS_A_FILE]))
+            listed = [asdict(group) for group in self.groups[start : start + _GROUPS_A_FILE]]
+            self.work.write(names[-1], json.dumps(listed).encode())
         return (
             input_or_inputs
             | "lists" >> beam.Create(names)
@@ -80,8 +82,10 @@ class Groups(beam.PTransform[Any, Any]):
 
 
 def _read_groups(name: str, work: Folder) -> list[InputGroup]:
-    groups: list[InputGroup] = pickle.loads(work.read(name))
-    return groups
+    return [
+        InputGroup(group["index"], tuple(InputFile(**file) for file in group["files"]))
+        for group in json.loads(work.read(name))
+    ]
 
 
 class Shards(beam.PTransform[Any, Any]):

@@ -18,7 +18,7 @@ from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import rescore
 from benchmarks.results.results import MEASURED, current_results, largest_part, read_results
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.registry import TASKS, resolve_tasks
+from benchmarks.tasks.registry import resolve_tasks
 from electrify.cli import main
 from electrify.config.load import evaluation_of
 from electrify.config.run import RunConfig
@@ -400,8 +400,6 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     make_config, model_folder, started, tmp_path, monkeypatch
 ):
     """The searched rates are its own; other data of the same name are other jobs."""
-    monkeypatch.setattr("benchmarks.tasks.registry.TASKS", registry := dict(TASKS))
-    monkeypatch.setattr("benchmarks.pages.errors.TASKS", registry)
     rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
     file = tmp_path / "topics.csv"
     file.write_text("\n".join(["headline,topic", *rows]), encoding="utf-8")

@@ -59,7 +59,7 @@ def test_a_tokenizer_without_padding_or_without_cls_in_front_is_refused(tokenize
     other.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A", pair="$A $B"
     )
-    with pytest.raises(ValueError, match=r"no \[CLS\] in front"):
+    with pytest.raises(ValueError, match=r"does not put \[CLS\] before a text"):
         check_tokenizer(other)
 
 

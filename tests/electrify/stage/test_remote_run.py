@@ -273,7 +273,7 @@ def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypat
         with pytest.raises(ValueError, match="give this machine's account the right"):
             make(clean(run))
     make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"))
-    with pytest.raises(ValueError, match=r"clean was made here .* and otherwise at memory://"):
+    with pytest.raises(ValueError, match=r"clean differs here .* and at memory://"):
         machine("one", tmp_path, memory, monkeypatch)
 
 
