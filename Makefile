@@ -31,13 +31,13 @@ check: setup  ## style, types, import fences
 
 setup: .venv/ready
 
-# torch first and pinned to a build without CUDA: a plain `torch` pulls gigabytes of it.
+# torch first: on Linux it brings CUDA's libraries, some GB, and runs without a GPU all the same.
 # On a CUDA machine install the torch you want into .venv beforehand: a fitting one is kept.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	@echo "setup 1/3: an environment of its own, .venv"
 	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	@echo "setup 2/3: torch, unless .venv has one; hundreds of MB, so it may take minutes"
+	@echo "setup 2/3: torch, unless .venv has one; with CUDA's libraries some GB, so it may take minutes"
 	@$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install $(shell grep '^torch==' constraints.txt) -c constraints.txt
 	@echo "setup 3/3: electrify and the other libraries, hundreds of MB again"
 	@$(BIN)/python -m pip install -e '.[dev]' -c constraints.txt
