@@ -73,8 +73,9 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
 
 
 def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
-    """The first of the folders, or the hub, that has the task; the first of all where none has."""
-    return next((place for place in data_dirs if has_data(task, place)), data_dirs[0])
+    """The first of the folders, or the hub, that has the task. The last is not looked through: what
+    none has is looked for there, and its lack named."""
+    return next((place for place in data_dirs[:-1] if has_data(task, place)), data_dirs[-1])
 
 
 class UnreadableError(ValueError):
