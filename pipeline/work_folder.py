@@ -77,15 +77,14 @@ def work_folder(
     the same code and for the same place, goes on in it. So what is written there under a name has
     to be the same each time. What other plans have left for that place is removed.
     """
-    parent, name, left = work_dir or str(otherwise.absolute()), f"electrify-{verb}-", ""
     if plan is None:
-        work = new_work_folder(f"{parent}/{name}{uuid4().hex}")
+        work = new_work_folder(f"{work_dir or otherwise.absolute()}/electrify-{verb}-{uuid4().hex}")
     else:
         parent = work_dir or str(otherwise.absolute().parent / _BESIDE)
-        name += digest_of([socket.gethostname(), str(otherwise.absolute())])[:8] + "-"
-        left = name + digest_of([plan, code_versions()])[:16]
-        _remove_others(parent, name, left)
-        work = new_work_folder(f"{parent}/{left}")
+        place = digest_of([socket.gethostname(), str(otherwise.absolute())])[:8]
+        name = f"electrify-{verb}-{place}-{digest_of([plan, code_versions()])[:16]}"
+        _remove_others(parent, f"electrify-{verb}-{place}-", name)
+        work = new_work_folder(f"{parent}/{name}")
         if len(work.names()) > 1:
             log(f"{verb}: goes on with what an earlier attempt left in {work.address}")
     is_done = plan is None
