@@ -28,6 +28,8 @@ STAGES = {
     "export": "export",
     "evaluate": "evaluate",
 }
+# folders of figures about a network beside its scores, each with a JSON file of that name
+PROOFREADING, KNOWLEDGE = "proofreading", "knowledge"
 Json = Mapping[str, Any]
 
 
@@ -55,6 +57,8 @@ class RunFolder:
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
     leakage: LeakageReport | None = None  # None: not looked for
+    proofreading: Json = field(default_factory=dict)
+    knowledge: Json = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -119,7 +123,18 @@ def read_run(folder: Path) -> RunFolder:
         checkpoint_evaluations=dict(sorted(on_the_way.items())),
         low_shot=low_shot,
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
+        proofreading=_figures(folder, PROOFREADING),
+        knowledge=_figures(folder, KNOWLEDGE),
     )
+
+
+def _figures(folder: Path, name: str) -> Json:
+    """What `python -m benchmarks.<name>` left in the run; empty if it did not run."""
+    path = folder / name / f"{name}.json"
+    if not path.is_file():
+        return {}
+    record: Json = read_json(path)
+    return record
 
 
 def _place(folder: Path, stage: str) -> Path | None:

@@ -63,7 +63,7 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
     ids, num_examples = digests.pop(), len(next(iter(runs.values())))
     scorers = {seed: _scorer(task, lines) for seed, lines in ordered.items()}
     scores: dict[int, list[Floats]] = {seed: [] for seed in scorers}
-    for counts in _counts(num_examples, ids):
+    for counts in resampled_counts(num_examples, ids):
         for seed, score in scorers.items():
             scores[seed].append(score(counts))
     return Draws(ids, num_examples, {seed: np.concatenate(of) for seed, of in scores.items()})
@@ -76,7 +76,7 @@ def _scorer(task: Task, lines: Sequence[Line]) -> Weighted:
     return task.weighted_score(lines)
 
 
-def _counts(num_examples: int, ids: str) -> Iterator[Floats]:
+def resampled_counts(num_examples: int, ids: str) -> Iterator[Floats]:
     """How often each example is in each resample, (resamples, examples), some at a time."""
     seed = int.from_bytes(hashlib.sha256(ids.encode()).digest()[:16], "big")
     generator = np.random.default_rng(seed)
