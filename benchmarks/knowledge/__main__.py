@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.encoder import ModelSource, Variant, load_encoder
+from benchmarks.finetune.finetune import choose_device
 from benchmarks.knowledge.certainty import certainty, corrupt
 from benchmarks.knowledge.checkpoints import earlier
 from benchmarks.knowledge.probing import Probe, probe_layers, states_of
@@ -50,6 +51,8 @@ def measure(options: argparse.Namespace) -> Json:
     examples = examples_of(sentences, pieces, options.num_examples, options.seed)
     pieces |= _cut(source, [e.text for of in examples.values() for e in of if e.text not in pieces])
     generator = models.get("generator")
+    if generator:
+        _check_same_pieces(source, generator)
     corrupted = corrupt(sentences, pieces, generator, options.num_sentences, options.seed)
     seeds = range(options.num_seeds)
     probes: list[Json] = []
@@ -62,6 +65,7 @@ def measure(options: argparse.Namespace) -> Json:
         ]
         for stage, network, variant in stages:
             log(f"knowledge: {stage}")
+            _check_same_pieces(source, network)
             found = _probe(network, variant, pieces, examples, seeds)
             probes += [{"network": stage, **_plain(asdict(probe))} for probe in found]
             if has_detection_head(network) and variant == "pretrained":
@@ -79,6 +83,13 @@ def measure(options: argparse.Namespace) -> Json:
     }
 
 
+def _check_same_pieces(source: ModelSource, other: ModelSource) -> None:
+    if other.tokenizer.get_vocab() != source.tokenizer.get_vocab():
+        raise ValueError(
+            f"{other.name} has another vocabulary than {source.name}: give networks with the same"
+        )
+
+
 def _cut(source: ModelSource, texts: Sequence[str]) -> dict[str, Pieces]:
     return dict(zip(texts, cut(source.tokenizer, texts), strict=True)) if texts else {}
 
@@ -92,7 +103,7 @@ def _probe(
 ) -> list[Probe]:
     """Every property in every layer."""
     everything = [example for found in examples.values() for example in found]
-    encoder = load_encoder(source, variant, seed=0).eval()
+    encoder = load_encoder(source, variant, seed=0).eval().to(choose_device("auto"))
     states = states_of(encoder, source.tokenizer.pad_token_id, pieces, everything)
     probes: list[Probe] = []
     start = 0

@@ -103,12 +103,13 @@ def _sampled(
     randomness = torch.Generator().manual_seed(seed)
     found: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(cuts)
     for batch in batches([len(cut.ids) for cut in cuts]):
-        ids, mask = padded([cuts[i].ids for i in batch], source.tokenizer.pad_token_id)
+        rows = [cuts[i].ids for i in batch]
+        ids, mask = padded(rows, source.tokenizer.pad_token_id, network.device)
         for row, i in enumerate(batch):
             ids[row, places[i]] = source.tokenizer.mask_token_id
         logits = network(input_ids=ids, attention_mask=mask).logits
         for row, i in enumerate(batch):
-            chances = logits[row, places[i]].softmax(dim=-1)
+            chances = logits[row, places[i]].softmax(dim=-1).cpu()
             found[i] = torch.multinomial(chances, 1, generator=randomness)[:, 0].numpy()
     return found
 

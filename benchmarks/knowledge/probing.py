@@ -4,6 +4,7 @@ Selectivity is the accuracy of a probe less that on the control task. A probe th
 examples by heart is as good at both.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,9 +51,9 @@ def states_of(
     found: list[Any] = [None] * len(examples)
     with Progress("states", len(texts), "sentences") as progress:
         for batch in batches([len(pieces[text].ids) for text in texts]):
-            ids, mask = padded([pieces[texts[i]].ids for i in batch], pad)
+            ids, mask = padded([pieces[texts[i]].ids for i in batch], pad, encoder.device)
             output = encoder(input_ids=ids, attention_mask=mask, output_hidden_states=True)
-            hidden = torch.stack(output.hidden_states).numpy()  # (layers + 1, B, T, H)
+            hidden = torch.stack(output.hidden_states).cpu().numpy()  # (layers + 1, B, T, H)
             for row, i in enumerate(batch):
                 is_word = np.flatnonzero(pieces[texts[i]].word_of >= 0)
                 for number in by_text[texts[i]]:
@@ -93,11 +94,20 @@ def _probe(
 
 
 def control_labels(examples: Sequence[Example], seed: int) -> Any:
-    """A label for each type, drawn from the labels of the examples: (examples,)."""
+    """A label for each type, whatever its examples have: (examples,).
+
+    Types come in random order. Each gets the label that has the fewest examples so far: labels
+    stay about as frequent as in the task, so that no control task is easier by its most frequent
+    label.
+    """
     draw = np.random.default_rng(seed)
-    labels = np.array([example.label for example in examples])
-    types = {kind: draw.choice(labels) for kind in sorted({e.type for e in examples})}
-    return np.array([types[example.type] for example in examples])
+    counts = Counter(example.type for example in examples)
+    filled = {str(label): 0 for label in draw.permutation(sorted({e.label for e in examples}))}
+    labels = {}
+    for kind in draw.permutation(sorted(counts)):
+        labels[kind] = min(filled, key=filled.__getitem__)
+        filled[labels[kind]] += counts[kind]
+    return np.array([labels[example.type] for example in examples])
 
 
 def _test_part(examples: Sequence[Example], seed: int) -> Any:

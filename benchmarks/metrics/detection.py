@@ -45,7 +45,7 @@ def paired_wins(positives: Floats, twins: Floats) -> Weighted:
 
 
 def threshold_at(negatives: Floats, false_alarm_fraction: float) -> float:
-    """The lowest score above which stands no more than this share of the negative items."""
+    """A score above which stands this share of the negative items; less where they are tied."""
     return float(np.quantile(negatives, 1 - false_alarm_fraction, method="higher"))
 
 

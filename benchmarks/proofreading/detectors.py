@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 
 from benchmarks.encoder import ModelSource, open_model, quiet_transformers
+from benchmarks.finetune.finetune import choose_device
 from benchmarks.korean.morphemes import word_spans
 from benchmarks.metrics.weighted import Floats
 from benchmarks.proofreading.bigram import Bigrams, Ids
@@ -90,17 +91,20 @@ def read_models(model: str, generator: str | None) -> Mapping[str, ModelSource]:
     sources = [open_model(path) for path in (*paths, *([generator] if generator else []))]
     found = {"encoder": sources[0]}
     for source in sources:
-        for architecture in getattr(source.config, "architectures", None) or ():
-            if architecture == "ElectraForPreTraining":
-                found.setdefault("discriminator", source)
-            elif architecture.endswith("ForMaskedLM"):
-                found["generator"] = source
+        if has_detection_head(source):
+            found.setdefault("discriminator", source)
+        elif any(name.endswith("ForMaskedLM") for name in _architectures(source)):
+            found["generator"] = source
     return found
 
 
 def has_detection_head(source: ModelSource) -> bool:
     """Whether the network is a discriminator."""
-    return "ElectraForPreTraining" in (getattr(source.config, "architectures", None) or ())
+    return "ElectraForPreTraining" in _architectures(source)
+
+
+def _architectures(source: ModelSource) -> Sequence[str]:
+    return getattr(source.config, "architectures", None) or ()
 
 
 def check_heads(models: Mapping[str, ModelSource]) -> None:
@@ -121,8 +125,8 @@ def discriminator(source: ModelSource) -> Detector:
     def score(texts: Sequence[Pieces]) -> list[Floats]:
         scores: list[Floats] = [np.empty(0)] * len(texts)
         for batch in batches([len(pieces.ids) for pieces in texts]):
-            ids, mask = padded([texts[i].ids for i in batch], pad)
-            logits = network(input_ids=ids, attention_mask=mask).logits.double().numpy()
+            ids, mask = padded([texts[i].ids for i in batch], pad, network.device)
+            logits = network(input_ids=ids, attention_mask=mask).logits.cpu().double().numpy()
             for row, i in enumerate(batch):
                 scores[i] = logits[row, : len(texts[i].ids)]
         return scores
@@ -144,8 +148,10 @@ def pseudo_likelihood(source: ModelSource) -> Detector:
         with Progress("pseudo-likelihood", len(masked), "pieces") as progress:
             for batch in batches([len(texts[i].ids) for i, _ in masked]):
                 chosen = [masked[number] for number in batch]
-                ids, mask = padded([texts[i].ids for i, _ in chosen], tokenizer.pad_token_id)
-                rows, places = torch.arange(len(chosen)), torch.tensor([t for _, t in chosen])
+                of_texts = [texts[i].ids for i, _ in chosen]
+                ids, mask = padded(of_texts, tokenizer.pad_token_id, network.device)
+                rows = torch.arange(len(chosen), device=ids.device)
+                places = torch.tensor([t for _, t in chosen], device=ids.device)
                 true = ids[rows, places]
                 ids[rows, places] = tokenizer.mask_token_id
                 logits = logits_at(network, ids, mask, places)
@@ -165,7 +171,7 @@ def logits_at(network: Any, ids: Tensor, mask: Tensor, places: Tensor) -> Tensor
     """
 
     def keep(_module: object, _inputs: object, output: Any) -> Any:
-        rows = torch.arange(len(places))
+        rows = torch.arange(len(places), device=places.device)
         output.last_hidden_state = output.last_hidden_state[rows, places].unsqueeze(1)
         return output
 
@@ -195,11 +201,11 @@ def load(source: ModelSource, kind: Any) -> Any:
         )
     if missing := sorted(loading["missing_keys"]):
         raise ValueError(f"{source.path} lacks weights of its head, such as {missing[0]}")
-    return network.eval()
+    return network.eval().to(choose_device("auto"))
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions of rows of about the same length, some thousand tokens at a time."""
+    """Positions of rows of about the same length, 4,096 tokens at most or one row at a time."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     batch: list[int] = []
     for here, after in pairwise([*order, None]):
@@ -210,11 +216,11 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
             batch = []
 
 
-def padded(rows: Sequence[Ids], pad: int) -> tuple[Tensor, Tensor]:
+def padded(rows: Sequence[Ids], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Ids (B, T) and attention mask (B, T)."""
     length = max(map(len, rows))
     ids, mask = torch.full((len(rows), length), pad), torch.zeros(len(rows), length).long()
     for number, row in enumerate(rows):
         ids[number, : len(row)] = torch.from_numpy(row)
         mask[number, : len(row)] = 1
-    return ids, mask
+    return ids.to(device), mask.to(device)

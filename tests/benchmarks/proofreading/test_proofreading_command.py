@@ -1,0 +1,54 @@
+"""The command from a model folder to tables, and its place in a run's report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.proofreading.__main__ import main
+from tests.benchmarks.conftest import text_of
+
+LINES = [
+    "오늘 학생은 학교에서 새 책을 읽었다.",
+    "내일 국회에서 큰 회의가 다시 있다.",
+    "여행을 가서 친구와 사진을 찍었다.",
+    "첫 경찰은 집으로 가지 않고 기다렸다.",
+]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "held-out.txt"
+    path.write_text("\n".join(LINES), encoding="utf-8")
+    return str(path)
+
+
+def test_figures_of_a_discriminator_and_counts(model_folder: Path, text: str, tmp_path: Path):
+    out = tmp_path / "out"
+    words = [str(model_folder), "--text", text, "--corpus", text, "--output", str(out)]
+    assert main(words) == 0
+    record = json.loads((out / "proofreading.json").read_text(encoding="utf-8"))
+    assert record["detectors"] == ["discriminator", "bigram", "rarity"]
+    assert {row["kind"] for row in record["rows"]} >= {"particle-form", "homophone", "keyboard"}
+    assert all(
+        row["value"] is None or 0 <= row["value"] <= 1 or "-" in row["detector"]
+        for row in record["rows"]
+    )
+    page = text_of((out / "proofreading.html").read_text(encoding="utf-8"))
+    lines = (out / "proofreading.md").read_text(encoding="utf-8")
+    for place in (page, lines):
+        assert "wrong form of a particle" in place
+        assert "Differences in AUC" in place
+
+
+def test_what_is_refused(model_folder: Path, text: str, tmp_path: Path, capsys):
+    assert main([str(model_folder), "--text", text]) == 1
+    assert "--output" in capsys.readouterr().err
+    english = tmp_path / "english.txt"
+    english.write_text("this is no Korean text at all\n")
+    out = ["--output", str(tmp_path / "out")]
+    assert main([str(model_folder), "--text", str(english), *out]) == 1
+    assert "no Korean sentence" in capsys.readouterr().err
+    assert main([str(model_folder), "--text", text, "--corpus", "none.parquet", *out]) == 1
+    assert "no corpus file none.parquet" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
