@@ -106,15 +106,13 @@ def _add_sections(
         "What it gets wrong": partial(add_errors, data_dirs=data_dirs, with_texts=with_texts),
         "Leakage": partial(add_leakage, with_texts=with_texts),
     }
-    of_network: dict[str, Callable[[Page, RunFolder], None]] = {
-        "Which planted mistakes it finds": lambda page, run: add_proofreading(
+    of_network: dict[str, Callable[[Page, RunFolder], None]] = {}
+    if run.proofreading:
+        of_network["Which planted mistakes it finds"] = lambda page, run: add_proofreading(
             page, run.proofreading
-        ),
-        "What the network knows": lambda page, run: add_knowledge(page, run.knowledge),
-    }
-    for title, figures in zip(list(of_network), (run.proofreading, run.knowledge), strict=True):
-        if not figures:
-            del of_network[title]
+        )
+    if run.knowledge:
+        of_network["What the network knows"] = lambda page, run: add_knowledge(page, run.knowledge)
     of_stages: dict[str, Callable[[Page, RunFolder], None]] = {
         "The model": add_model,
         "Pretraining": add_pretraining,

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,14 @@ def examples_of(
     return {name: found for name, found in balanced.items() if found}
 
 
-def part_of_speech(morpheme: Morpheme) -> str | None:
+@cache
+def part_of_speech(tag: str) -> str | None:
     """Its name in `labels.toml`."""
     names = {
-        tag: name
-        for name, tags in _LABELS["part-of-speech"].items()
-        for tag in tags
-        if morpheme.tag.startswith(tag)
+        beginning: name
+        for name, beginnings in _LABELS["part-of-speech"].items()
+        for beginning in beginnings
+        if tag.startswith(beginning)
     }
     return names[max(names, key=len)] if names else None
 
@@ -73,7 +75,7 @@ def parts_of_pieces(sentence: Sentence, pieces: Pieces) -> list[str | None]:
     """The part of speech of the morpheme in which each piece begins; None of special pieces."""
     at: list[str | None] = [None] * len(sentence.text)
     for morpheme in reversed(sentence.morphemes):  # of two in one syllable the first counts
-        name = part_of_speech(morpheme)
+        name = part_of_speech(morpheme.tag)
         at[morpheme.start : morpheme.end] = [name] * (morpheme.end - morpheme.start)
     text = sentence.text
     return [

@@ -130,11 +130,7 @@ def read_run(folder: Path) -> RunFolder:
 
 def _figures(folder: Path, name: str) -> Json:
     """What `python -m benchmarks.<name>` left in the run; empty if it did not run."""
-    path = folder / name / f"{name}.json"
-    if not path.is_file():
-        return {}
-    record: Json = read_json(path)
-    return record
+    return _object(folder / name / f"{name}.json", folder / name)
 
 
 def _place(folder: Path, stage: str) -> Path | None:
@@ -159,8 +155,11 @@ def _sound(place: Path, name: str) -> Path:
 
 
 def _read_json(place: Path | None, name: str) -> Json:
-    path = None if place is None else _sound(place, name)
-    if path is None or not path.is_file():
+    return {} if place is None else _object(_sound(place, name), place)
+
+
+def _object(path: Path, place: Path) -> Json:
+    if not path.is_file():
         return {}
     try:
         value = read_json(path)

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.knowledge.properties import MEAN, examples_of, part_of_speech, parts_of_pieces
-from benchmarks.korean.morphemes import Morpheme, analyse
+from benchmarks.korean.morphemes import analyse
 from benchmarks.proofreading.detectors import cut
 from tests.benchmarks.conftest import build_tokenizer
 
@@ -80,6 +80,6 @@ def test_a_piece_has_the_part_of_speech_of_its_first_character():
         "verb",
         None,
     ]
-    assert part_of_speech(Morpheme("집", "NNG", 0, 1)) == "common noun"
-    assert part_of_speech(Morpheme("그", "NP", 0, 1)) == "pronoun, numeral"
-    assert part_of_speech(Morpheme("abc", "W_URL", 0, 3)) is None
+    assert part_of_speech("NNG") == "common noun"
+    assert part_of_speech("NP") == "pronoun, numeral"
+    assert part_of_speech("W_URL") is None

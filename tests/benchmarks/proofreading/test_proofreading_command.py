@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.knowledge import __main__ as knowledge
+from benchmarks.proofreading import __main__ as proofreading
 from benchmarks.proofreading.__main__ import main
+from benchmarks.report import report
 from tests.benchmarks.conftest import text_of
 
 LINES = [
@@ -39,6 +42,34 @@ def test_figures_of_a_discriminator_and_counts(model_folder: Path, text: str, tm
     for place in (page, lines):
         assert "wrong form of a particle" in place
         assert "Differences in AUC" in place
+
+
+def test_the_report_of_a_run_has_both_folds(model_folder: Path, text: str, tmp_path: Path):
+    run = tmp_path / "run"
+    (run / "export").mkdir(parents=True)
+    (run / "pretrain.partial").mkdir()
+    (run / "export" / "discriminator").symlink_to(model_folder)
+    assert "Which planted mistakes" not in text_of(report([run]).read_text(encoding="utf-8"))
+    assert main([str(run), "--text", text]) == 0
+    assert (run / "proofreading" / "proofreading.json").is_file()
+    page = text_of(report([run]).read_text(encoding="utf-8"))
+    assert "Which planted mistakes it finds" in page
+    assert "What the network knows" not in page
+    (run / "proofreading" / "proofreading.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"proofreading\.json holds a list"):
+        report([run])
+
+
+def test_the_commands_of_the_docs_parse():
+    docs = Path("docs/knowledge.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = [line.split(" #")[0] for line in docs.splitlines() if "python -m bench" in line]
+    parsers = {"proofreading": proofreading._parser(), "knowledge": knowledge._parser()}
+    found = set()
+    for command in commands:
+        _, _, room, *words = command.split()
+        parsers[room.removeprefix("benchmarks.")].parse_args(words)
+        found.add(room)
+    assert found == {"benchmarks.proofreading", "benchmarks.knowledge"}
 
 
 def test_what_is_refused(model_folder: Path, text: str, tmp_path: Path, capsys):
