@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchmarks.metrics.statistics import holm
 from benchmarks.pages.markdown import Record, record_lines
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json
 from electrify.page.page import Page
 
 _ALL = "all"
+_LEVEL = 0.05
 _KINDS = {
     "particle-form": "wrong form of a particle",
     "particle-choice": "에 for 에서 and back",
@@ -54,19 +56,26 @@ def proofreading_lines(record: Json) -> list[str]:
 
 
 def _verdict(record: Json) -> str:
+    """On which kinds the first detector is better than each other one, corrected by Holm."""
     first, *others = record["detectors"]
+    if not others:
+        return f"Only {first} was measured."
+    gaps = [row for other in others for row in _rows(record, f"{first} - {other}", "auc")]
+    p_values = [1.0 if row["p"] is None else float(row["p"]) for row in gaps]
+    sure = [row for row, p in zip(gaps, holm(p_values), strict=True) if p <= _LEVEL]
     sentences = []
     for other in others:
-        gaps = {row["kind"]: row for row in _rows(record, f"{first} - {other}", "auc")}
-        better = [_KINDS[kind] for kind, row in gaps.items() if (row["low"] or 0) > 0]
-        worse = [_KINDS[kind] for kind, row in gaps.items() if (row["high"] or 0) < 0]
-        sentences.append(
-            f"Against {other}, {first} has a higher AUC on {len(better)} of {len(gaps)} kinds"
-            + (f" ({', '.join(better)})" if better else "")
-            + (f", and a lower one on {', '.join(worse)}" if worse else "")
-            + "; the others cannot be told apart."
+        of_other = [row for row in sure if row["detector"] == f"{first} - {other}"]
+        better, worse = (
+            [_KINDS[row["kind"]] for row in of_other if (row["value"] > 0) == is_better]
+            for is_better in (True, False)
         )
-    return " ".join(sentences) or f"Only {first} was measured."
+        sentences.append(
+            f"Beside {other}, {first} has a higher AUC on {len(better)} of {len(_kinds(record))} "
+            f"kinds ({', '.join(better) or 'none'}) and a lower one on {len(worse)} "
+            f"({', '.join(worse) or 'none'})."
+        )
+    return " ".join([*sentences, "The rest cannot be told apart (corrected by Holm)."])
 
 
 def _tables(record: Json) -> Iterator[tuple[str, list[Record]]]:

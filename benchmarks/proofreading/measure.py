@@ -5,6 +5,7 @@ of the same sentence that it does not touch. All detectors have the same thresho
 the share of words of right sentences above it.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -31,7 +32,10 @@ ALL = "all"  # rules of a kind together
 
 @dataclass(frozen=True)
 class Row:
-    """One figure with its 95 % interval over sentences; nan where there is none."""
+    """One figure with its 95 % interval over sentences; nan where there is none.
+
+    `p` is that of a difference, two-sided, for itself alone.
+    """
 
     kind: str
     rule: str
@@ -41,6 +45,7 @@ class Row:
     value: float
     low: float
     high: float
+    p: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ def _figures(
             of_first, first_draws = drawn[first]
             gap = difference({0: of_first}, first_draws, {0: value}, draws)
             name = f"{first} - {detector}"
-            yield Row(kind, rule, num_sentences, name, "auc", gap.value, gap.low, gap.high)
+            yield Row(kind, rule, num_sentences, name, "auc", gap.value, gap.low, gap.high, gap.p)
 
 
 def _metrics(scores: Scores, thresholds: Mapping[float, float]) -> dict[str, Weighted]:
@@ -174,6 +179,6 @@ def _metrics(scores: Scores, thresholds: Mapping[float, float]) -> dict[str, Wei
 def as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     """Rows for a file; what is not a number is null."""
     return [
-        {k: None if isinstance(v, float) and v != v else v for k, v in asdict(row).items()}
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(row).items()}
         for row in rows
     ]
