@@ -19,6 +19,7 @@ from benchmarks.probes.robustness import Condition
 from benchmarks.probes.tables import read_csv
 from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import RunFolder
+from electrify.config.tasks import PROBE_SUITES
 from electrify.page.page import Page
 
 _OWN = "pretrained"
@@ -334,5 +335,9 @@ def probe_lines(probed: Probed) -> list[str]:
 
 
 def card_lines(run: RunFolder) -> list[str]:
-    """For the model card of the run's own encoder."""
+    """For the model card of the run's own encoder; none where it was exported anew since."""
+    export = run.manifests.get("export", {}).get("digest")
+    made = [run.manifests[stage]["inputs"] for stage in PROBE_SUITES if stage in run.probes]
+    if any(inputs.get("export") != export for inputs in made):
+        return []
     return next((probe_lines(probed) for probed in probed_of(run) if not probed.label), [])

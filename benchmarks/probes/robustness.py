@@ -126,7 +126,7 @@ def write_conditions(
         for task in tasks:
             of_task = [r for r in results if (r.model, r.task) == (encoder, task.name)]
             if of_task:
-                pieces = _pieces(data[task.name], source.tokenizer)
+                pieces = count_pieces(data[task.name], source.tokenizer)
                 of_encoder += _conditions(place, task, data[task.name], of_task, pieces)
         found += corrected(of_encoder)
     write_csv(place / TABLE, found)
@@ -221,7 +221,7 @@ def _flips(
     return of_variances(float(flipped.mean()), variances, "rows and seeds")
 
 
-def _pieces(data: TaskData, tokenizer: Any) -> dict[Key, tuple[float, float]]:
+def count_pieces(data: TaskData, tokenizer: Any) -> dict[Key, tuple[float, float]]:
     """By kind and strength, of the changed rows: pieces after by before, and the share of the
     pieces before that are still there."""
     clean = {row.id: _bag(row, tokenizer) for row in data.reported}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks.probes.robustness import (
-    NUM_ROWS,
     SPLIT,
     TABLE,
     Condition,
@@ -24,6 +23,7 @@ from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.klue import DP, NER, NLI, RE, STS, YNAT
 from tests.benchmarks.conftest import FILLERS, TOPICS, make_result
 
+NUM = 140
 WORDS = (*FILLERS, "사람들", "이야기", "소식", "전망", "발표", "계획")
 
 
@@ -71,9 +71,14 @@ def errs_at_random(text: str, gold: int) -> int:
     return (gold + 1) % len(TOPICS) if is_wrong else gold
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 300)
+
+
 def conditions_of(place: Path, read: Reader) -> list[Condition]:
     """The table of a model that reads so, with two seeds."""
-    data = add_perturbed(YNAT, TaskData((), rows(300), "dev", {}))
+    data = add_perturbed(YNAT, TaskData((), rows(NUM), "dev", {}))
     results = [make_result(seed=seed, data_sha256=data.sha256) for seed in (0, 1)]
     for result in results:
         about = {"variant": result.model, "data_sha256": result.data_sha256}
@@ -117,6 +122,11 @@ def test_a_model_that_does_not_need_them_is_not(tmp_path):
     spacing = [c for c in conditions if c.kind.startswith("spacing")]
     assert {(c.drop, c.flips) for c in spacing} == {(0.0, 0.0)}
     assert "coda-dropped" in found(conditions)  # it cannot read those, and that is seen
+    (condition,) = (c for c in spacing if (c.kind, c.strength) == ("spacing-removed", 1.0))
+    texts = [row.texts[0] for row in rows(NUM)]
+    share = len("".join(texts).replace(" ", "")) / len("".join(texts))
+    assert condition.pieces_factor == pytest.approx(share, abs=1e-6)
+    assert condition.kept_pieces == pytest.approx(share, abs=1e-6)
 
 
 def test_errors_that_do_not_come_from_the_perturbation_are_not_found(tmp_path):
@@ -126,26 +136,15 @@ def test_errors_that_do_not_come_from_the_perturbation_are_not_found(tmp_path):
     assert np.mean([c.flips for c in conditions]) > 0.1  # predictions do change
 
 
-def test_the_same_rows_are_perturbed_whatever_their_order():
-    many = rows(NUM_ROWS + 200)
+def test_the_same_rows_are_perturbed_whatever_their_order(monkeypatch):
+    monkeypatch.setattr("benchmarks.probes.robustness.NUM_ROWS", 20)
+    many = rows(30)
     first = add_perturbed(YNAT, TaskData((), many, "dev", {}))
     second = add_perturbed(YNAT, TaskData((), many[::-1], "dev", {}))
     assert first.sha256 == second.sha256
     assert first.split == "dev-sample"
-    assert first.parts["dev"] == (NUM_ROWS, NUM_ROWS + 200)
+    assert first.parts["dev"] == (20, 30)
     assert all(text.texts for text in first.further[SPLIT])
-
-
-def test_pieces_are_counted(tmp_path):
-    (condition,) = (
-        c
-        for c in conditions_of(tmp_path, reads_letters)
-        if (c.kind, c.strength) == ("spacing-removed", 1.0)
-    )
-    texts = [row.texts[0] for row in rows(300)]
-    share = len("".join(texts).replace(" ", "")) / len("".join(texts))
-    assert condition.pieces_factor == pytest.approx(share, abs=1e-6)
-    assert condition.kept_pieces == pytest.approx(share, abs=1e-6)
 
 
 def test_only_tasks_whose_gold_value_no_place_in_the_text_carries():
