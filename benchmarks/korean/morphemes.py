@@ -65,12 +65,13 @@ def analyse(texts: Sequence[str]) -> list[Sentence]:
                 for token in tokens
             ),
         )
-        for text, tokens in zip(texts, _kiwi().tokenize(list(texts)), strict=True)
+        for text, tokens in zip(texts, kiwi().tokenize(list(texts)), strict=True)
     ]
 
 
 @cache
-def _kiwi() -> Any:
+def kiwi() -> Any:
+    """kiwipiepy's analyser; `ValueError` where it is not installed."""
     try:
         from kiwipiepy import Kiwi
     except ModuleNotFoundError as error:
