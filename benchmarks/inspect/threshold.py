@@ -1,0 +1,95 @@
+"""From which probability on a word is marked, and how often that is right.
+
+The probability alone does not say it: replaced tokens are few in training, so a small discriminator
+stays below one half even where it is right, and rare words are suspicious wherever they stand. The
+threshold is therefore set on sentences of which no word was replaced: 5 % of their words are above.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.inspect.verdict import Detector
+
+FALSE_ALARMS = 0.05
+MASK_FRACTION = 0.15  # of ELECTRA's training
+MIN_WORDS = 100
+_SENTENCES = Path(__file__).with_name("sentences.toml")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Words above `probability` are marked."""
+
+    probability: float
+    source: str  # where the sentences come from, or who gave the number
+    num_words: int = 0  # that it was set on
+    found_fraction: float | None = None  # of words that the generator replaced; None: not measured
+
+    def marks(self, probability: float) -> bool:
+        return probability > self.probability
+
+    def __str__(self) -> str:
+        if not self.num_words:
+            return f"{self.probability:.2f} ({self.source})"
+        text = f"{self.probability:.3f}, which {FALSE_ALARMS:.0%} of the words of {self.source} exceed"
+        if self.found_fraction is None:
+            return text
+        return f"{text}, and {self.found_fraction:.0%} of those that its generator replaced there"
+
+
+def threshold_on(detector: Detector, sentences: Sequence[str], source: str) -> Threshold:
+    """The probability that `FALSE_ALARMS` of the words of clean sentences exceed.
+
+    Raises `ValueError` for fewer than `MIN_WORDS` words.
+    """
+    clean = [word.probability for text in sentences for word in detector.read(text).words]
+    if len(clean) < MIN_WORDS:
+        raise ValueError(
+            f"{source} has {len(clean)} words, {MIN_WORDS} are needed to set a threshold: give "
+            "more text"
+        )
+    probability = float(np.quantile(clean, 1 - FALSE_ALARMS, method="higher"))
+    found = None
+    if detector.generator is not None:
+        replaced = [p for text in sentences for p in replaced_probabilities(detector, text)]
+        found = float(np.mean(np.array(replaced) > probability))
+    return Threshold(probability, source, len(clean), found)
+
+
+@torch.no_grad()
+def replaced_probabilities(detector: Detector, text: str) -> list[float]:
+    """Probabilities of the words that the generator replaced in a text, as in training: 15 % of the
+    tokens are hidden, and it samples others. The same text has the same draws."""
+    draws = torch.Generator().manual_seed(0)
+    probabilities = []
+    for window in detector.read(text).windows:
+        ids = window.ids.clone()
+        words = [-1 if word is None else word for word in window.words]
+        hidden = (torch.rand(len(words), generator=draws) < MASK_FRACTION) & (
+            torch.tensor(words) >= 0
+        )
+        ids[0, hidden] = detector.source.tokenizer.mask_token_id
+        chances = detector.generator(input_ids=ids).logits[0, hidden].softmax(-1)
+        ids[0, hidden] = torch.multinomial(chances, 1, generator=draws)[:, 0]
+        logits = detector.logits(ids)[0]
+        for word in {words[i] for i in (ids != window.ids)[0].nonzero()[:, 0].tolist()}:
+            probabilities.append(float(logits[torch.tensor(words) == word].max().sigmoid()))
+    return probabilities
+
+
+def bundled_sentences() -> dict[str, list[str]]:
+    """Sentences by the script that they are written in."""
+    sentences: dict[str, list[str]] = tomllib.loads(_SENTENCES.read_text(encoding="utf-8"))
+    return sentences
+
+
+def script_of(text: str) -> str:
+    """Hangul where the text has a syllable of it, else Latin where it has an ASCII letter."""
+    if any("가" <= character <= "힣" for character in text):
+        return "Hangul"
+    return "Latin" if any(character.isascii() and character.isalpha() for character in text) else ""
