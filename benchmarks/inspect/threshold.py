@@ -27,23 +27,27 @@ class Threshold:
 
     probability: float
     source: str  # where the sentences come from, or who gave the number
-    num_words: int = 0  # that it was set on
+    false_alarms: float | None = None  # fraction of their words above; None: the number was given
     found_fraction: float | None = None  # of words that the generator replaced; None: not measured
 
     def marks(self, probability: float) -> bool:
         return probability > self.probability
 
     def __str__(self) -> str:
-        if not self.num_words:
-            return f"{self.probability:.2f} ({self.source})"
-        text = f"{self.probability:.3f}, which {FALSE_ALARMS:.0%} of the words of {self.source} exceed"
+        if self.false_alarms is None:
+            return f"{self.probability:.3g} ({self.source})"
+        text = f"{self.probability:.3f}, as {self.false_alarms:.1%} of the words of {self.source}"
         if self.found_fraction is None:
-            return text
-        return f"{text}, and {self.found_fraction:.0%} of those that its generator replaced there"
+            return f"{text} are"
+        return (
+            f"{text} are, and {self.found_fraction:.0%} of those that the generator replaced there"
+        )
 
 
-def threshold_on(detector: Detector, sentences: Sequence[str], source: str) -> Threshold:
-    """The probability that `FALSE_ALARMS` of the words of clean sentences exceed.
+def threshold_on(
+    detector: Detector, sentences: Sequence[str], source: str, false_alarms: float = FALSE_ALARMS
+) -> Threshold:
+    """The probability that a fraction `false_alarms` of the words of clean sentences exceed.
 
     Raises `ValueError` for fewer than `MIN_WORDS` words.
     """
@@ -53,12 +57,12 @@ def threshold_on(detector: Detector, sentences: Sequence[str], source: str) -> T
             f"{source} has {len(clean)} words, {MIN_WORDS} are needed to set a threshold: give "
             "more text"
         )
-    probability = float(np.quantile(clean, 1 - FALSE_ALARMS, method="higher"))
+    probability = float(np.quantile(clean, 1 - false_alarms, method="higher"))
     found = None
     if detector.generator is not None:
         replaced = [p for text in sentences for p in replaced_probabilities(detector, text)]
         found = float(np.mean(np.array(replaced) > probability))
-    return Threshold(probability, source, len(clean), found)
+    return Threshold(probability, source, float(np.mean(np.array(clean) > probability)), found)
 
 
 @torch.no_grad()
@@ -77,8 +81,9 @@ def replaced_probabilities(detector: Detector, text: str) -> list[float]:
         chances = detector.generator(input_ids=ids).logits[0, hidden].softmax(-1)
         ids[0, hidden] = torch.multinomial(chances, 1, generator=draws)[:, 0]
         logits = detector.logits(ids)[0]
-        for word in {words[i] for i in (ids != window.ids)[0].nonzero()[:, 0].tolist()}:
-            probabilities.append(float(logits[torch.tensor(words) == word].max().sigmoid()))
+        changed = {words[i] for i in (ids != window.ids)[0].nonzero()[:, 0].tolist()}
+        of_word = torch.tensor(words)
+        probabilities += [float(logits[of_word == word].max().sigmoid()) for word in changed]
     return probabilities
 
 

@@ -160,9 +160,7 @@ class Detector:
                 for other in around
             ]
             others.append(
-                Proposal(
-                    tokenizer.convert_ids_to_tokens(token), tokenizer.decode(spelled), chance
-                )
+                Proposal(tokenizer.convert_ids_to_tokens(token), tokenizer.decode(spelled), chance)
             )
         return Proposals(own_probability, tuple(others))
 
