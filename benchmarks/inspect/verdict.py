@@ -205,14 +205,19 @@ def open_detector(path: str, generator: str | None = None) -> Detector:
     if source.tokenizer.mask_token_id is None:
         raise ValueError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
     discriminator = _load(_DISCRIMINATOR, path, "a discriminator")
-    if generator is None and (beside := Path(path).absolute().parent / "generator").is_dir():
-        generator = str(beside)
+    generator = generator_of(path, generator)
     if generator is None:
         return Detector(source, discriminator)
     theirs = open_model(generator).tokenizer
     if theirs.get_vocab() != source.tokenizer.get_vocab():
         raise ValueError(f"the generator {generator} has another vocabulary than {path}")
     return Detector(source, discriminator, _load(_GENERATOR, generator, "a generator"))
+
+
+def generator_of(path: str, given: str | None) -> str | None:
+    """The generator's name: the given one, else of the folder `generator` beside `path`, if any."""
+    beside = Path(path).absolute().parent / "generator"
+    return given or (str(beside) if Path(path).is_dir() and beside.is_dir() else None)
 
 
 def _load(kind: Any, path: str, what: str) -> Any:

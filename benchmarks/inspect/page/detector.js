@@ -3,7 +3,7 @@
 
 const GAPS = /[^\t\n\r\p{Z}]+/gu; // what stands between them is a chunk
 const NUM_PROPOSALS = 5;
-const ROWS_AT_ONCE = 16;
+const MAX_LEFT_OUT = 40; // words nearest to the marked one
 
 class Detector {
   // sessions are of onnxruntime; the generator may be null
@@ -54,7 +54,7 @@ class Detector {
       };
     });
     const logits = [];
-    for (const row of rows) logits.push((await this.#logits([row.ids]))[0]);
+    for (const row of rows) logits.push(await this.#logits(row.ids));
     for (const word of words) word.pieces = [];
     pieces.forEach((piece, index) => {
       const window = windowOf(index, windows);
@@ -75,7 +75,7 @@ class Detector {
   async propose({ rows }, word) {
     const { window, position } = word.worst;
     const ids = rows[window].ids.with(position, this.settings.mask);
-    const { vocabulary_logits: found } = await this.generator.run(this.#feeds([ids]));
+    const { vocabulary_logits: found } = await this.generator.run(this.#feeds(ids));
     const size = found.dims[2];
     const logits = found.data.subarray(position * size, (position + 1) * size);
     const top = logits.reduce((a, b) => Math.max(a, b));
@@ -95,44 +95,39 @@ class Detector {
     return { own: probability(own), others };
   }
 
-  // By how much each other word of the window raises the logit of a word's worst piece: the logit
-  // of the text less that of the text with the word hidden. Pairs of a word's number and a logit.
+  // By how much each other word raises the logit of a word's worst piece: the logit of the text less
+  // that of the text without the other word. Pairs of a word's number and a logit, the largest first.
   async effects({ words, rows }, word) {
     const { window, position, logit } = word.worst;
-    const row = rows[window];
+    const { ids, words: numbers } = rows[window];
     const own = words.indexOf(word);
-    const others = [...new Set(row.words)].filter((number) => number >= 0 && number !== own);
+    const near = [...new Set(numbers)]
+      .filter((number) => number >= 0 && number !== own)
+      .sort((a, b) => Math.abs(a - own) - Math.abs(b - own))
+      .slice(0, MAX_LEFT_OUT);
     const effects = [];
-    for (let start = 0; start < others.length; start += ROWS_AT_ONCE) {
-      const some = others.slice(start, start + ROWS_AT_ONCE);
-      const hidden = some.map((number) =>
-        row.ids.map((id, i) => (row.words[i] === number ? this.settings.mask : id)),
-      );
-      const logits = await this.#logits(hidden);
-      some.forEach((number, i) => effects.push([number, logit - logits[i][position]]));
+    for (const number of near) {
+      const kept = ids.filter((_, i) => numbers[i] !== number);
+      const place = position - numbers.slice(0, position).filter((n) => n === number).length;
+      effects.push([number, logit - (await this.#logits(kept))[place]]);
     }
     return effects.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
   }
 
-  // Of rows of equal length; a list of logits each.
-  async #logits(rows) {
-    const { replaced_logits: found } = await this.discriminator.run(this.#feeds(rows), [
-      "replaced_logits",
-    ]);
-    const length = rows[0].length;
-    return rows.map((_, i) => found.data.subarray(i * length, (i + 1) * length));
+  // One row at a time: int8 scales what stands in a batch together, so rows would change each other.
+  async #logits(ids) {
+    return (await this.discriminator.run(this.#feeds(ids), ["replaced_logits"])).replaced_logits.data;
   }
 
-  #feeds(rows) {
-    const shape = [rows.length, rows[0].length];
-    const filled = (value) => new BigInt64Array(shape[0] * shape[1]).fill(value);
+  #feeds(ids) {
+    const filled = (value) => new BigInt64Array(ids.length).fill(value);
     const all = {
-      input_ids: BigInt64Array.from(rows.flat(), BigInt),
+      input_ids: BigInt64Array.from(ids, BigInt),
       attention_mask: filled(1n),
       token_type_ids: filled(0n),
     };
-    const inputs = this.settings.inputs.map((name) => [name, new ort.Tensor("int64", all[name], shape)]);
-    return Object.fromEntries(inputs);
+    const tensor = (name) => new ort.Tensor("int64", all[name], [1, ids.length]);
+    return Object.fromEntries(this.settings.inputs.map((name) => [name, tensor(name)]));
   }
 }
 
