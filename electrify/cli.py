@@ -168,6 +168,8 @@ def _report(verb: argparse.ArgumentParser) -> None:
 
 
 def _inspect(verb: argparse.ArgumentParser) -> None:
+    assert isinstance(verb, _Parser)
+    verb.is_mixed = True
     _discriminator(verb)
     verb.add_argument(
         "texts", nargs="*", metavar="TEXT", help="texts (default: each line of the standard input)"
@@ -301,10 +303,23 @@ VERBS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options are written in full, in verbs too: `--over` is a mistake, not `--overwrite`."""
+    """Options are written in full, in verbs too: `--over` is a mistake, not `--overwrite`.
+
+    Where `is_mixed` is set, options may stand between words of a list, as before a TEXT.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        self.is_mixed = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if not self.is_mixed:
+            return super().parse_known_args(args, namespace)
+        self.is_mixed = False  # argparse itself comes here again, twice
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.is_mixed = True
 
 
 class _Version(argparse.Action):

@@ -18,7 +18,7 @@ from benchmarks.inspect.threshold import (
     Threshold,
     bundled_sentences,
     script_of,
-    threshold_on,
+    thresholds_on,
 )
 from benchmarks.inspect.verdict import Detector, open_detector
 from electrify.system.progress import log
@@ -95,8 +95,11 @@ def threshold_chooser(
     if given is not None:
         return lambda text: Threshold(given, "given")
     if clean is not None:
-        lines = Path(clean).read_text(encoding="utf-8").splitlines()
-        own = threshold_on(detector, list(filter(str.strip, lines)), clean, false_alarms)
+        try:
+            lines = Path(clean).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--clean {clean} cannot be read: {error}") from error
+        (own,) = thresholds_on(detector, lines, clean, [false_alarms])
         return lambda text: own
 
     @lru_cache
@@ -104,6 +107,7 @@ def threshold_chooser(
         sentences = bundled_sentences().get(script)
         if sentences is None:
             return Threshold(0.5, "no sentences of this script are bundled: give --clean FILE")
-        return threshold_on(detector, sentences, f"{len(sentences)} plain sentences", false_alarms)
+        source = f"{len(sentences)} plain sentences"
+        return thresholds_on(detector, sentences, source, [false_alarms])[0]
 
     return lambda text: of_script(script_of(text))

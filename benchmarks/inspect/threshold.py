@@ -2,7 +2,7 @@
 
 The probability alone does not say it: replaced tokens are few in training, so a small discriminator
 stays below one half even where it is right, and rare words are suspicious wherever they stand. The
-threshold is therefore set on sentences of which no word was replaced: 5 % of their words are above.
+threshold is therefore set on sentences of which no word was replaced, so that few words are above.
 """
 
 import tomllib
@@ -44,25 +44,31 @@ class Threshold:
         )
 
 
-def threshold_on(
-    detector: Detector, sentences: Sequence[str], source: str, false_alarms: float = FALSE_ALARMS
-) -> Threshold:
-    """The probability that a fraction `false_alarms` of the words of clean sentences exceed.
+def thresholds_on(
+    detector: Detector, sentences: Sequence[str], source: str, levels: Sequence[float]
+) -> list[Threshold]:
+    """For each fraction of `levels` the probability that so many words of clean sentences exceed.
 
     Raises `ValueError` for fewer than `MIN_WORDS` words.
     """
-    clean = [word.probability for text in sentences for word in detector.read(text).words]
-    if len(clean) < MIN_WORDS:
+    words = [word.probability for text in sentences for word in detector.read(text).words]
+    if len(words) < MIN_WORDS:
         raise ValueError(
-            f"{source} has {len(clean)} words, {MIN_WORDS} are needed to set a threshold: give "
+            f"{source} has {len(words)} words, {MIN_WORDS} are needed to set a threshold: give "
             "more text"
         )
-    probability = float(np.quantile(clean, 1 - false_alarms, method="higher"))
-    found = None
+    clean = np.array(words)
+    replaced = None
     if detector.generator is not None:
-        replaced = [p for text in sentences for p in replaced_probabilities(detector, text)]
-        found = float(np.mean(np.array(replaced) > probability))
-    return Threshold(probability, source, float(np.mean(np.array(clean) > probability)), found)
+        replaced = np.array(
+            [p for text in sentences for p in replaced_probabilities(detector, text)]
+        )
+    thresholds = []
+    for level in levels:
+        limit = float(np.quantile(clean, 1 - level, method="higher"))
+        found = None if replaced is None else float(np.mean(replaced > limit))
+        thresholds.append(Threshold(limit, source, float(np.mean(clean > limit)), found))
+    return thresholds
 
 
 @torch.no_grad()

@@ -119,17 +119,12 @@ class Detector:
             for ids, words in zip(encoded["input_ids"], rows, strict=True)
         )
         logits = [self.logits(window.ids)[0].tolist() for window in windows]
-        pieces = [
-            Piece(
-                encoded.tokens(window)[position],
-                *encoded["offset_mapping"][window][position],
-                rows[window][position],
-                logits[window][position],
-                window,
-                position,
-            )
-            for window, position in self._places(windows)
-        ]
+        pieces = []
+        for window, position in self._places(windows):
+            token, word = encoded.tokens(window)[position], rows[window][position]
+            start, stop = encoded["offset_mapping"][window][position]
+            logit = logits[window][position]
+            pieces.append(Piece(token, start, stop, word, logit, window, position))
         words = []
         for _, group in groupby(pieces, key=lambda piece: piece.word):
             together = tuple(group)

@@ -49,15 +49,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Node modules with what drives a browser."""
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Node modules with what drives a browser; half a gigabyte that does not stay."""
     folder = tmp_path_factory.mktemp("modules")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(Path("benchmarks/inspect/page", name), folder)
     words = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     if subprocess.run(words, cwd=folder, capture_output=True).returncode:
         pytest.skip("npm ci failed, as it does without a network")
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -108,7 +109,8 @@ def served(page: Path) -> Iterator[str]:
 def session(modules: Path) -> Callable[[str], dict[str, Any]]:
     def run(url: str) -> dict[str, Any]:
         words = ["node", str(HERE / "session.mjs"), str(modules), url, SENTENCE]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        here = os.environ | {"TMPDIR": str(modules)}  # where the browser is unpacked
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=here)
         if "Failed to launch the browser" in done.stderr:
             pytest.skip(f"no browser runs here: {done.stderr.strip().splitlines()[-1]}")
         assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.inspect.threshold import bundled_sentences, threshold_on
+from benchmarks.inspect.threshold import bundled_sentences, thresholds_on
 from benchmarks.inspect.verdict import Detector, generator_of, open_detector
 from benchmarks.onnx.export import export_onnx, require_onnx
 from benchmarks.onnx.networks import REPLACED, VOCABULARY
@@ -159,14 +159,13 @@ def _write(folder: Path, detector: Detector, networks: Mapping[str, _Int8], modu
 
 def page_settings(detector: Detector, inputs: Sequence[str]) -> dict[str, Any]:
     """What the page must know of its networks; thresholds are those of these very networks."""
-    thresholds = {
-        script: {
-            level: asdict(threshold_on(detector, sentences, script, level))
-            | {"num_sentences": len(sentences)}
-            for level in FALSE_ALARMS
+    thresholds: dict[str, dict[float, dict[str, Any]]] = {}
+    for script, sentences in bundled_sentences().items():
+        every = thresholds_on(detector, sentences, script, FALSE_ALARMS)
+        num = {"num_sentences": len(sentences)}
+        thresholds[script] = {
+            level: asdict(each) | num for level, each in zip(FALSE_ALARMS, every, strict=True)
         }
-        for script, sentences in bundled_sentences().items()
-    }
     # where the generator's words are found best, the network knows the language
     best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
     tokenizer = detector.source.tokenizer
