@@ -12,6 +12,7 @@ _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "min_steps": None,
     "seeds": None,
     "own_tasks": [],
+    "keep_models": False,
 }
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
