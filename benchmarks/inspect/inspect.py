@@ -107,7 +107,7 @@ def threshold_chooser(
         sentences = bundled_sentences().get(script)
         if sentences is None:
             return Threshold(0.5, "no sentences of this script are bundled: give --clean FILE")
-        source = f"{len(sentences)} plain sentences"
+        source = f"{len(sentences)} plain sentences in {script}"
         return thresholds_on(detector, sentences, source, [false_alarms])[0]
 
     return lambda text: of_script(script_of(text))

@@ -7,8 +7,10 @@ from benchmarks.inspect.attribution import Attribution
 from benchmarks.inspect.threshold import Threshold
 from benchmarks.inspect.verdict import Proposals, Verdict, Word
 from electrify.page.page import Page
+from electrify.page.plots import shorten
 
 _NUM_WORDS_SHOWN = 4  # that a verdict rests on
+_MAX_COLUMNS = 160  # of a heading
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def new_page(model: str, has_attributions: bool) -> Page:
 
 def add_finding(page: Page, finding: Finding) -> None:
     """A section for a text."""
-    page.heading(_bracketed(finding))
+    page.heading(shorten(_bracketed(finding), _MAX_COLUMNS))
     page.tokens(
         f"{_count(finding)} (framed): above {finding.threshold}",
         [

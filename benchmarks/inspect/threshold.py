@@ -36,12 +36,11 @@ class Threshold:
     def __str__(self) -> str:
         if self.false_alarms is None:
             return f"{self.probability:.3g} ({self.source})"
-        text = f"{self.probability:.3f}, as {self.false_alarms:.1%} of the words of {self.source}"
+        text = f"{self.probability:.3f}, as {100 * self.false_alarms:.1f} % of the words of "
+        text += f"{self.source} are"
         if self.found_fraction is None:
-            return f"{text} are"
-        return (
-            f"{text} are, and {self.found_fraction:.0%} of those that the generator replaced there"
-        )
+            return text
+        return f"{text}, and {100 * self.found_fraction:.0f} % of those that the generator replaced"
 
 
 def thresholds_on(

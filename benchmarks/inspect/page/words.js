@@ -35,7 +35,7 @@ const WORDS = {
       "Leave-one-out: each other word, at most the 40 nearest, is left out in turn. A positive number: with this word in the text the token looks more replaced (difference of the logit). Words that matter only together are not seen this way.",
     word: "Word",
     effect: "Effect on the logit",
-    probability: "P(replaced)",
+    probability: "Probability",
     tokens: "Tokens",
     close: "Close",
     all: "All words and their probabilities",

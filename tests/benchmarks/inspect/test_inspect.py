@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -81,7 +83,7 @@ def test_the_threshold_is_given_or_set_on_clean_text(detector: Detector, tmp_pat
     assert own("가").source == str(clean)
     assert own("가") == own("b")
     bundled = threshold_chooser(detector, None, None, 0.05)
-    assert bundled("가").source == "40 plain sentences"
+    assert bundled("가").source == "40 plain sentences in Hangul"
     assert "--clean FILE" in bundled("漢字").source
     assert bundled("漢字").probability == 0.5
 
@@ -98,3 +100,18 @@ def test_the_threshold_is_given_or_set_on_clean_text(detector: Detector, tmp_pat
 def test_what_makes_no_sense_is_refused(options, says, words, capsys):
     assert main([*words, *options]) == 1
     assert says in capsys.readouterr().err
+
+
+def test_the_docs_show_what_is_printed(capsys):
+    """The sentence of docs/inspect.md, read by the shipped encoder; the last digits of
+    probabilities are those of a CPU."""
+    page = Path("docs/inspect.md").read_text(encoding="utf-8")
+    command, shown = re.search(
+        r"```\n(electrify inspect .*)\n```\n\n```text\n(.*?)```", page, re.S
+    ).groups()
+    assert main(shlex.split(command)[1:]) == 0
+    digits = re.compile(r"\d+(\.\d+)?(e-\d+)?")
+    shown_words, printed = (
+        digits.sub("0", text).split() for text in (shown, capsys.readouterr().out)
+    )
+    assert shown_words[:42] == printed[:42]
