@@ -113,7 +113,8 @@ class Detector:
     def read(self, text: str) -> Verdict:
         """The verdict on each piece of a text of any length."""
         encoded = self._encode(text)
-        rows = [encoded.word_ids(number) for number in range(len(encoded["input_ids"]))]
+        numbers = range(len(encoded["input_ids"]))
+        rows, tokens = map(encoded.word_ids, numbers), list(map(encoded.tokens, numbers))
         windows = tuple(
             Window(torch.tensor([ids]), tuple(words))
             for ids, words in zip(encoded["input_ids"], rows, strict=True)
@@ -121,7 +122,8 @@ class Detector:
         logits = [self.logits(window.ids)[0].tolist() for window in windows]
         pieces = []
         for window, position in self._places(windows):
-            token, word = encoded.tokens(window)[position], rows[window][position]
+            token, word = tokens[window][position], windows[window].words[position]
+            assert word is not None
             start, stop = encoded["offset_mapping"][window][position]
             logit = logits[window][position]
             pieces.append(Piece(token, start, stop, word, logit, window, position))

@@ -41,14 +41,6 @@ pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="npm is not inst
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("page") / "page"
-    if main(["page", MODEL, "--output", str(folder)]):
-        pytest.skip("electrify page failed, as it does without a network")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Node modules with what drives a browser; half a gigabyte that does not stay."""
     folder = tmp_path_factory.mktemp("modules")
@@ -59,6 +51,13 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip("npm ci failed, as it does without a network")
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def page(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page") / "page"
+    assert main(["page", MODEL, "--output", str(folder)]) == 0
+    return folder
 
 
 def lines_of(path: Path) -> Iterator[str]:
