@@ -9,13 +9,15 @@ same bytes.
 """
 
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from electrify.storage.folder import Folder
 from pipeline.documents import (
@@ -109,24 +111,26 @@ def parts_of(work: Folder, kind: Kind, group: int) -> Iterator[ParquetParts]:
         yield parts
 
 
-def cleaned_rows(
-    work: Folder, group: int, of_pass: Pass, columns: Sequence[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows as the first pass left them, in order, for a later pass, whose progress they are."""
+def cleaned_rows(work: Folder, group: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Rows as the first pass left them, in order, for the second pass, whose progress they are."""
     progress: PassProgress | None = None
     for path in _paths(work, "cleaned", group):
         if progress is None:
-            progress = PassProgress(work, of_pass, group, _num_rows(work, group))
+            progress = PassProgress(work, "compared", group, _num_rows(work, group))
         for row in read_rows([path], columns):
             yield row
             progress.add(1)
 
 
-def current_rows(work: Folder, group: int) -> Iterator[dict[str, Any]]:
-    """Rows as the second pass left them, in the same order."""
+def current_batches(work: Folder, group: int) -> Iterator[pa.RecordBatch]:
+    """Rows as the second pass left them, in the same order, for the last pass."""
     changes = _Changes(work, group)
-    for row in cleaned_rows(work, group, "written"):
-        yield changes.apply(row)
+    progress = PassProgress(work, "written", group, _num_rows(work, group))
+    for path in _paths(work, "cleaned", group):
+        for row_group in list_row_groups([path]):
+            for batch in read_columns(row_group, None):
+                yield changes.apply_all(batch)
+                progress.add(len(batch))
 
 
 def chosen_texts(
@@ -163,6 +167,29 @@ class _Changes:
         if self._next is not None and self._next["rank"] == row["rank"]:
             row |= {name: value for name, value in self._next.items() if value is not None}
         return row
+
+    def apply_all(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next rows with their changes."""
+        ranks = batch.column("rank").to_numpy()
+        of_batch = []
+        while self._next is not None and self._next["rank"] <= ranks[-1]:
+            of_batch.append(self._next)
+            self._next = next(self._changes, None)
+        places = np.searchsorted(ranks, np.array([row["rank"] for row in of_batch], dtype="u8"))
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        for name in ("text", "reason", "detail"):
+            values = {
+                p: r[name] for p, r in zip(places, of_batch, strict=True) if r[name] is not None
+            }
+            columns[name] = replace_at(columns[name], values)
+        return pa.RecordBatch.from_arrays([*columns.values()], schema=batch.schema)
+
+
+def replace_at(column: pa.Array, values: Mapping[int, str]) -> pa.Array:
+    """The column with other values at these places, which ascend."""
+    mask = np.zeros(len(column), dtype=bool)
+    mask[[*values]] = True
+    return pc.replace_with_mask(column, mask, pa.array(values.values(), pa.string()))
 
 
 def _num_rows(work: Folder, group: int) -> int:

@@ -15,24 +15,27 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from electrify.config.clean import CleanConfig, NearDedupConfig, Source
 from electrify.storage.folder import Folder
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
-from pipeline.dedup.exact import pack_hashes, text_hash
+from pipeline.dedup.exact import pack_hashes, text_hash, without_case
 from pipeline.dedup.groups import Clusters, NumShards, unpack_clusters
 from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
 from pipeline.dedup.minhash import BATCH_CHARACTERS, Keys, Shingles, band_keys, shingle
 from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
-from pipeline.documents import ParquetParts, in_batches
+from pipeline.documents import DOCUMENT_SCHEMA, in_batches
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
     PassProgress,
     chosen_texts,
     cleaned_rows,
-    current_rows,
+    current_batches,
     parts_of,
+    replace_at,
     write_tally,
 )
 from pipeline.report.counts import RULE, Tally
@@ -66,10 +69,13 @@ def clean_group(
         for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
             rows.write(row)
             if row["reason"] is None:
-                hashes += (of_text := text_hash(row["text"]))
+                folded = without_case(row["text"])
+                hashes += (of_text := text_hash(folded))
                 ranks.append(row["rank"])
                 if config.line_dedup.enabled:
-                    lines.add(row["text"], _number(of_text, row["rank"], config.exact_dedup))
+                    lines.add(
+                        row["text"], folded, _number(of_text, row["rank"], config.exact_dedup)
+                    )
     write_tally(work, "read", group.index, tally)
     texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
     return {"texts": texts, "lines": lines.pack(shards.lines)}
@@ -135,7 +141,7 @@ def _clean_row(
         "detail": None,
     }
     where = (source.language, name)
-    tally.count_document("in", raw.text, *where)
+    tally.count_document("in", len(raw.text), *where)
     outcome = rules.clean(raw.text)
     for rule, count in outcome.altered.items():
         _count_altered(row, rule, count, tally)
@@ -185,7 +191,7 @@ def compare_group(
     bands: list[tuple[Any, Any, Any]] = []
     num_waiting = 0
     with parts_of(work, "changed", group) as changes:
-        for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
+        for batch in _batches(enumerate(cleaned_rows(work, group, _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
             rows = [row for _, row in live]
             texts = [row["text"] for row in rows]
@@ -357,23 +363,44 @@ def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folde
         parts_of(work, "documents", group) as documents,
         parts_of(work, "removed", group) as removed,
     ):
-        for row in current_rows(work, group):
-            row["id"] = document_id(row["rank"])
-            if found := clusters.kept_of.get(row["rank"]):
-                row["reason"] = "near_duplicate"
-                row["detail"] = f"of {document_id(found[0])}, similarity {found[1]:.2f}"
-                count_removed(row, tally)
-            if row["reason"] is None:
-                documents.write(_columns(row, documents))
-                where = (row["language"], row["source"])
-                tally.count_document("kept", row["text"], *where)
-                tally.add_sample("kept", row["id"], row["text"], *where)
-            else:
-                removed.write(_columns(row, removed))
+        for batch in current_batches(work, group):
+            batch = _without_near_duplicates(batch, clusters, tally)
+            ids = pa.array(map(document_id, batch.column("rank").to_pylist()))
+            batch = batch.append_column(DOCUMENT_SCHEMA.field("id"), ids)
+            is_kept = pc.is_null(batch.column("reason"))
+            _count_kept(kept := batch.filter(is_kept), tally)
+            documents.write_batch(kept)
+            removed.write_batch(batch.filter(pc.invert(is_kept)))
     for size in clusters.size_of.values():
         tally.count("clusters", kind="near", documents=size, clusters=1)
     write_tally(work, "written", group, tally)
 
 
-def _columns(row: dict[str, Any], parts: ParquetParts) -> dict[str, Any]:
-    return {name: row[name] for name in parts.schema.names}
+def _without_near_duplicates(
+    batch: pa.RecordBatch, clusters: Clusters, tally: Tally
+) -> pa.RecordBatch:
+    """The batch with the reason of those that it has; they are counted."""
+    ranks = batch.column("rank").to_pylist()
+    details = {
+        place: f"of {document_id(found[0])}, similarity {found[1]:.2f}"
+        for place, rank in enumerate(ranks)
+        if (found := clusters.kept_of.get(rank))
+    }
+    reasons = dict.fromkeys(details, "near_duplicate")
+    for name, values in (("reason", reasons), ("detail", details)):
+        column = replace_at(batch.column(name), values)
+        batch = batch.set_column(
+            batch.schema.get_field_index(name), batch.schema.field(name), column
+        )
+    for row in batch.take([*details]).to_pylist() if details else ():
+        count_removed(row, tally)
+    return batch
+
+
+def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
+    lengths = pc.utf8_length(kept.column("text")).to_pylist()
+    columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
+    for place, (label, *where) in enumerate(zip(*columns, strict=True)):
+        tally.count_document("kept", lengths[place], *where)
+        if tally.wants("kept", label, *where):
+            tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)

@@ -177,7 +177,7 @@ def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, mo
 
 def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
     """The bar follows the packed bytes of a file, and the rows of its documents afterwards."""
-    texts = [random.Random(number).randbytes(400).hex() for number in range(1500)]
+    texts = [random.Random(number).randbytes(2000).hex() for number in range(1500)]
     rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(rows.encode()))

@@ -82,7 +82,7 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
         work_folder("clean", None, tmp_path) as work,
         pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"),
     ):
-        list(cleaned_rows(work, 0, "written"))
+        list(cleaned_rows(work, 0, ["rank"]))
     with pytest.raises(WorkerError, match=r"worker on .* does not see .*set clean\.work_dir"):
         pickle.loads(pickle.dumps(work))
 
