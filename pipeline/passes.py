@@ -1,17 +1,17 @@
-"""The passes over a group of files: what a worker does with its texts.
+"""The passes over a group of files and its units: what a worker does with its texts.
 
 - `clean_group` reads, cleans and filters, and hashes what can be told only beside all documents;
-- `compare_group` removes exact duplicates, repeated lines and benchmark texts, and hashes what is
+- `compare_unit` removes exact duplicates, repeated lines and benchmark texts, and hashes what is
   left for near duplicates;
-- `sketch_group` sends the shingles of documents that may be near duplicates;
-- `write_group` writes documents and removed rows into files of the corpus.
+- `sketch_unit` sends the shingles of documents that may be near duplicates;
+- `write_file` writes documents and removed rows of some units into files of the corpus.
 """
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,11 @@ from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
 from pipeline.documents import DOCUMENT_SCHEMA, in_batches
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
-    PassProgress,
+    ReadingProgress,
     chosen_texts,
     cleaned_rows,
     current_batches,
+    num_units,
     parts_of,
     replace_at,
     write_tally,
@@ -42,7 +43,15 @@ from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import DocumentRules, document_rules, excerpt, show_change
 from pipeline.rules.quality import Drop, too_short
-from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
+from pipeline.sources.input_file import (
+    ROW_BITS,
+    InputFile,
+    InputGroup,
+    document_id,
+    group_of_file,
+    unit_number,
+    units_of_file,
+)
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 
@@ -54,31 +63,46 @@ _WAITING_DOCUMENTS = 1 << 20
 
 def clean_group(
     group: InputGroup, config: CleanConfig, work: Folder, shards: NumShards
-) -> dict[str, dict[int, bytes]]:
-    """Rows of a group of files into the work folder; packed hashes of "texts" and "lines" by shard.
+) -> Iterator[dict[int, bytes]]:
+    """Rows of a group of files into the work folder, by unit.
 
-    Raises `ValueError` with file and row for a file or, if the config is strict, a row that
-    cannot be read.
+    Of each unit come packed hashes of texts by shard, then of lines. Raises `ValueError` with file
+    and row for a file or, if the config is strict, a row that cannot be read.
     """
     tally = Tally()
+    progress = ReadingProgress(work, group.index, sum(file.num_bytes for file in group.files))
+    files = (replace(file, on_read=progress.add) for file in group.files)
+    rows = chain.from_iterable(_clean_file(file, config, tally) for file in files)
+    num_characters = 0
+
+    def place(row: Row) -> int:
+        nonlocal num_characters
+        number = num_characters // group.unit_characters
+        num_characters += len(row["text"])
+        return number
+
+    for number, (_, of_unit) in enumerate(groupby(rows, place)):
+        yield from _clean_unit(unit_number(group.index, number), of_unit, config, work, shards)
+    write_tally(work, "read", group.index, tally)
+
+
+def _clean_unit(
+    unit: int, rows: Iterable[Row], config: CleanConfig, work: Folder, shards: NumShards
+) -> tuple[dict[int, bytes], dict[int, bytes]]:
     hashes, ranks = bytearray(), array("Q")
     lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
-    progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
-    files = (replace(file, on_read=progress.add) for file in group.files)
-    with parts_of(work, "cleaned", group.index) as rows:
-        for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
-            rows.write(row)
+    with parts_of(work, "cleaned", unit) as parts:
+        for row in rows:
+            parts.write(row)
             if row["reason"] is None:
                 folded = without_case(row["text"])
                 hashes += (of_text := text_hash(folded))
                 ranks.append(row["rank"])
                 if config.line_dedup.enabled:
-                    lines.add(
-                        row["text"], folded, _number(of_text, row["rank"], config.exact_dedup)
-                    )
-    write_tally(work, "read", group.index, tally)
+                    number = _number(of_text, row["rank"], config.exact_dedup)
+                    lines.add(row["text"], folded, number)
     texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
-    return {"texts": texts, "lines": lines.pack(shards.lines)}
+    return texts, lines.pack(shards.lines)
 
 
 def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[Row]:
@@ -176,8 +200,8 @@ def _storable(text: str) -> str:
 _COMPARED = ("rank", "text", "language", "source", "reason")  # columns the second pass needs
 
 
-def compare_group(
-    group: int,
+def compare_unit(
+    unit: int,
     packed_duplicates: Iterable[bytes],
     packed_quotas: Iterable[bytes],
     config: CleanConfig,
@@ -190,8 +214,8 @@ def compare_group(
     quotas = unpack_quotas(packed_quotas)
     bands: list[tuple[Any, Any, Any]] = []
     num_waiting = 0
-    with parts_of(work, "changed", group) as changes:
-        for batch in _batches(enumerate(cleaned_rows(work, group, _COMPARED))):
+    with parts_of(work, "changed", unit) as changes:
+        for batch in _batches(enumerate(cleaned_rows(work, unit, _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
             rows = [row for _, row in live]
             texts = [row["text"] for row in rows]
@@ -211,13 +235,13 @@ def compare_group(
                 bands, num_waiting = [], 0
     for size in clusters.size_of.values():
         tally.count("clusters", kind="exact", documents=size, clusters=1)
-    write_tally(work, "compared", group, tally)
+    write_tally(work, "compared", unit, tally)
     if bands:
         yield _pack_bands(bands, shards)
 
 
-def sketch_group(
-    group: int,
+def sketch_unit(
+    unit: int,
     packed_members: Iterable[bytes],
     config: CleanConfig,
     work: Folder,
@@ -227,7 +251,7 @@ def sketch_group(
     members = unpack_members(packed_members)
     candidates: list[Candidate] = []
     num_hashes = 0
-    for batch in _batches(chosen_texts(work, group, members)):
+    for batch in _batches(chosen_texts(work, unit, members)):
         shingles, keys = _shingles_and_keys([row["text"] for _, row in batch], config.near_dedup)
         for place, (number, row) in enumerate(batch):
             component, component_size = part_of(*members[number], row["rank"])
@@ -355,15 +379,16 @@ def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]
     return in_batches(rows, lambda numbered: len(numbered[1]["text"]), BATCH_CHARACTERS)
 
 
-def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
-    """The work files of a group into documents and removed, both in order."""
+def write_file(file: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
+    """The work files of consecutive units into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally = Tally()
     with (
-        parts_of(work, "documents", group) as documents,
-        parts_of(work, "removed", group) as removed,
+        parts_of(work, "documents", file) as documents,
+        parts_of(work, "removed", file) as removed,
     ):
-        for batch in current_batches(work, group):
+        units = units_of_file(file, num_units(work, group_of_file(file)))
+        for batch in chain.from_iterable(current_batches(work, unit) for unit in units):
             batch = _without_near_duplicates(batch, clusters, tally)
             ids = pa.array(map(document_id, batch.column("rank").to_pylist()))
             batch = batch.append_column(DOCUMENT_SCHEMA.field("id"), ids)
@@ -373,7 +398,7 @@ def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folde
             removed.write_batch(batch.filter(pc.invert(is_kept)))
     for size in clusters.size_of.values():
         tally.count("clusters", kind="near", documents=size, clusters=1)
-    write_tally(work, "written", group, tally)
+    write_tally(work, "written", file, tally)
 
 
 def _without_near_duplicates(

@@ -27,11 +27,13 @@ from pipeline.sources.input_file import (
 from pipeline.sources.lines import is_utf8
 
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
-# element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
-GROUP_BYTES = 32_000_000
-# Each group sends to each shard. Shards follow the size of the corpus; so that the number of
-# elements does, too, and not its square, groups grow where there would be more.
+# element, so small that workers end together. It decides file boundaries, so it must not follow
+# worker counts.
+GROUP_BYTES = 8_000_000
+# Each unit sends to each shard. Shards follow the size of the corpus; so that the number of
+# elements does, too, and not its square, groups and units grow where there would be more.
 MAX_GROUPS = 8192
+UNIT_CHARACTERS = 8_000_000
 _MAX_SOURCES = 512
 _AT_ONCE = 16  # files that are hashed, or of which a storage is asked
 _TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
@@ -96,18 +98,19 @@ def check_inputs(config: CleanConfig) -> int:
 def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
     """Deal files out in order, a group being full at about `GROUP_BYTES` of text, or at so much
     that there are about `MAX_GROUPS`."""
-    full = max(GROUP_BYTES, sum(file.text_bytes for file in files) // MAX_GROUPS)
+    share = sum(file.text_bytes for file in files) // MAX_GROUPS
+    full, unit_characters = max(GROUP_BYTES, share), max(UNIT_CHARACTERS, share)
     groups: list[InputGroup] = []
     waiting: list[InputFile] = []
     num_bytes = 0
     for file in files:
         if waiting and num_bytes + file.text_bytes > full:
-            groups.append(InputGroup(len(groups), tuple(waiting)))
+            groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
             waiting, num_bytes = [], 0
         waiting.append(file)
         num_bytes += file.text_bytes
     if waiting:
-        groups.append(InputGroup(len(groups), tuple(waiting)))
+        groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
     return groups
 
 
