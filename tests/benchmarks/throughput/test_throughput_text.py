@@ -180,8 +180,7 @@ def test_plain_copies_are_found_and_others_are_left(cleaned) -> None:
     assert near["mb_per_second"] == pytest.approx(cleaned.prepared.num_bytes / 1e6 / 2)
     whole, web = cleaned.tables["whole"]
     assert (whole["wall_seconds"], whole["megabytes"]) == (3.0, near["megabytes"])
-    assert 0 <= web["kept"] <= whole["kept"] < 1
-    assert whole["kept"] > 0
+    assert "as web pages" in web["name"]
 
 
 def test_chains_of_removals_end_at_what_is_left() -> None:
