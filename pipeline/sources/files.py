@@ -16,8 +16,10 @@ from electrify.stage.folder import digest_of, fingerprint
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
+    MAX_PART_BYTES,
+    MIN_PART_BYTES,
     PACKED_ENDINGS,
-    PART_BYTES,
+    USUAL_PARTS,
     InputFile,
     InputGroup,
     open_source,
@@ -190,12 +192,18 @@ def _local(name: str, pattern: str) -> str:
 # Big files in parts, so that several workers read one: the parts are the same on every run.
 
 
-def split_file(file: InputFile, source: Source, part_bytes: int = PART_BYTES) -> list[InputFile]:
+def part_size(text_bytes: int) -> int:
+    """Of text, of a part of a file that has so much."""
+    return min(max(text_bytes // USUAL_PARTS, MIN_PART_BYTES), MAX_PART_BYTES)
+
+
+def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -> list[InputFile]:
     """The file in parts of about `part_bytes`, or whole where it cannot be divided.
 
     Packed files are read from their start. `max_documents` and threads need the rows before, so
     they keep a file whole.
     """
+    part_bytes = part_bytes or part_size(file.text_bytes)
     if source.max_documents or source.thread_field or file.text_bytes <= part_bytes:
         return [file]
     if source.kind == "parquet":

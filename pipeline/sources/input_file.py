@@ -20,8 +20,10 @@ PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
 FILE_BITS, ROW_BITS = 22, 32
-# of text, of a part: large beside the cost of opening a file, so small that workers end together
-PART_BYTES = 8_000_000
+# Of text, of a part: large beside the cost of opening a file, so small that workers end together.
+# A big file has larger ones, for the process that starts the run knows them all.
+MIN_PART_BYTES, MAX_PART_BYTES = 8_000_000, 32_000_000
+USUAL_PARTS = 32
 _BUFFER_BYTES = 1 << 16
 
 
