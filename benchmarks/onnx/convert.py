@@ -116,7 +116,7 @@ def _convert(
         if one and two:
             families[name].subjects.insert(0, Subject.of(name, folder / name / FP32, one, two))
     judged = {
-        name: [_judge(family, each, options.force, folder) for each in options.variants]
+        name: [_judge(family, each, options.force) for each in options.variants]
         for name, family in families.items()
     }
     report = {name: [asdict(each) for each in of] for name, of in judged.items()}
@@ -175,7 +175,7 @@ def _token_benchmark(
     return replaced_tokens(network.source, texts, generate)
 
 
-def _judge(family: Family, name: str, force: bool, folder: Path) -> Judged:
+def _judge(family: Family, name: str, force: bool) -> Judged:
     """Measure a variant, keep layers in fp32 if it loses, and put its files in place if it may."""
     variant = variants()[name]
     with tempfile.TemporaryDirectory() as temporary:
@@ -187,9 +187,9 @@ def _judge(family: Family, name: str, force: bool, folder: Path) -> Judged:
             kept = choose_kept(family.subjects, variant, scratch)
             losses, reasons = _measured(family, variant, kept, scratch)
         errors = _errors(family, scratch)
-        if variant.is_safe_on_avx2 and errors.get("avx2", 0) > _MAX_EMULATED_ERROR * errors["here"]:
-            here = f"here {errors['here']:.2g}"
-            reasons.append(f"on AVX2 alone the outputs' error is {errors['avx2']:.2g}, {here}")
+        here, emulated = errors.get("here", 0.0), errors.get("avx2", 0.0)
+        if variant.is_safe_on_avx2 and emulated > _MAX_EMULATED_ERROR * here:
+            reasons.append(f"the outputs' error with AVX2 alone is {emulated:.2g}, here {here:.2g}")
         is_written = force or not reasons
         sizes = {n: (scratch / f"{n}.onnx").stat().st_size for n in family.files}
         if is_written:

@@ -100,16 +100,18 @@ def problems(losses: Sequence[Loss]) -> list[str]:
 def choose_kept(subjects: Sequence[Subject], variant: Variant, scratch: Path) -> list[str]:
     """The modules that stay in fp32, so that predictions on the choice rows agree.
 
-    Each module is left out alone; those whose absence takes most of the error away are kept first:
-    one, two, four... until all subjects agree. All modules if nothing less does.
+    Each module is left out alone. Those whose absence takes most of the error away are kept: one,
+    two, four... until all subjects agree. None if half of the modules do not suffice.
     """
     names = dict.fromkeys(name for subject in subjects for name in modules(subject.file))
     errors = {name: _mean_error(subjects, variant, [name], scratch) for name in names}
     ranked = sorted(names, key=lambda name: errors[name])
     count = 1
-    while count < len(ranked) and not _agrees(subjects, variant, ranked[:count], scratch):
+    while count <= len(ranked) / 2:
+        if _agrees(subjects, variant, ranked[:count], scratch):
+            return ranked[:count]
         count *= 2
-    return ranked[:count]
+    return []
 
 
 def _mean_error(
