@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
+from benchmarks.finetune.finetune import build_network
+from benchmarks.finetune.kept import keep
+from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.onnx import convert, gate
 from benchmarks.onnx.card import write_card
 from benchmarks.onnx.convert import Family
@@ -20,6 +24,7 @@ from benchmarks.onnx.gate import Loss, Subject, problems
 from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens
 from benchmarks.onnx.quantize import DEFAULT, Variant
 from benchmarks.statistics.uncertainty import Estimate
+from benchmarks.tasks.klue import YNAT
 from electrify.cli import main
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
@@ -177,21 +182,35 @@ def perfect_guess(rows: Sequence[Any], truth: Sequence[list[int]], size: int) ->
 
 
 def test_the_command_writes_a_folder_with_a_card(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model_folder: Path,
+    ynat_folder: Path,
+    make_settings: Callable[..., HyperParameters],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("benchmarks.onnx.text.sample", lambda: TEXTS)
-    output = f"output_dir={tmp_path / 'out'}"
+    source, settings = open_model(str(model_folder)), make_settings(pooling="parts")
+    network = build_network(YNAT, source, "pretrained", 0, settings, torch.device("cpu"))
+    scored = tmp_path / "out" / "evaluate" / "models" / "klue-ynat" / "pretrained-0"
+    keep(scored, network, YNAT, source, settings)
+    output, data = f"output_dir={tmp_path / 'out'}", f"evaluate.data_dir={ynat_folder}"
     arguments = ["export", "--model", str(model_folder), "--onnx", "--force", "--set", output]
-    assert main(arguments) == 0
+    assert main([*arguments, "--set", data]) == 0
     folder = tmp_path / "out" / "onnx"
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     (judged,) = report["networks"]["discriminator"]
     assert judged["is_written"]
-    assert judged["problems"][0] == "it is scored on 0 tasks, 4 are needed"
+    assert judged["problems"][0] == "it is scored on 1 tasks, 4 are needed"
+    assert [each["benchmark"] for each in judged["losses"]] == ["replaced tokens", "klue-ynat"]
+    assert {path.name for path in (folder / "tasks" / "klue-ynat").iterdir()} >= {
+        "model.onnx",
+        "model.int8.onnx",
+        "head.json",
+    }
     names = {path.name for path in (folder / "discriminator").iterdir()}
     assert {"model.onnx", "model.int8.onnx", "README.md", "tokenizer.json"} <= names
     assert (folder / "manifest.json").exists()
-    assert main(arguments) == 0  # done already
+    assert main([*arguments, "--set", data]) == 0  # done already
 
 
 def test_what_does_not_fit_is_refused(
