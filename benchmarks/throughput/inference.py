@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ PEER, FP32 = "torch, eager", "ONNX, fp32"
 PACKAGES = ("torch", "transformers", "onnx", "onnxruntime", "numpy")
 _PIECES = 32_000  # of random weights: the paper's vocabulary has about as many
 _WARM_UPS = 3
+_ANY_MODEL: Any = AutoModel
 _MEANING = """
 Milliseconds of one forward pass of the encoder, its states alone, in the median of the rounds; all
 systems in turn in each round, in one process. torch is `AutoModel` with the attention that
@@ -57,10 +59,9 @@ def measure(settings: Settings) -> Report:
         scratch = Path(temporary)
         folder = Path(settings.model) if settings.model else _random_folder(settings.size, scratch)
         source = open_model(str(folder))
-        if (longest := source.max_positions) and max(settings.lengths) > longest:
-            raise ValueError(
-                f"--lengths {max(settings.lengths)}: the model has {longest} positions"
-            )
+        longest, most = source.max_positions, max(settings.lengths)
+        if longest and most > longest:
+            raise ValueError(f"--lengths {most}: the model has {longest} positions")
         conditions = {
             "model": settings.model or f"ELECTRA {settings.size}, random weights",
             "num_hidden_layers": source.config.num_hidden_layers,
@@ -85,7 +86,7 @@ def _random_folder(size: str, scratch: Path) -> Path:
     folder = scratch / "encoder"
     torch.manual_seed(0)
     with quiet_transformers():
-        AutoModel.from_config(model.config).save_pretrained(folder)
+        _ANY_MODEL.from_config(model.config).save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
     return folder
 
@@ -108,7 +109,7 @@ def _measure_threads(
     torch.set_num_threads(num_threads)
     try:
         with quiet_transformers():
-            model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+            model = _ANY_MODEL.from_pretrained(folder, dtype=torch.float32).eval()
         sessions = {name: open_session(file, num_threads) for name, file in files.items()}
         sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
         sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6
@@ -141,7 +142,7 @@ def _rows(
         works[PEER] = lambda: model(**tensors)
     for name, session in sessions.items():
         feed = {each.name: given[each.name] for each in session.get_inputs()}
-        works[name] = lambda session=session, feed=feed: session.run(["states"], feed)
+        works[name] = partial(session.run, ["states"], feed)
     seconds: dict[str, list[float]] = {name: [] for name in works}
     with torch.inference_mode():
         for _ in range(_WARM_UPS + settings.num_rounds):
