@@ -68,6 +68,17 @@ def _ablate(verb: argparse.ArgumentParser) -> None:
     )
 
 
+def _export(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
+    onnx = "also as ONNX, fp32 and int8, int8 only where it loses next to nothing (docs/onnx.md)"
+    verb.add_argument("--onnx", action="store_true", help=onnx)
+    model = "with --onnx, a `transformers` folder in place of a run's export"
+    verb.add_argument("--model", metavar="FOLDER", help=model)
+    force = "write int8 that loses more, too; its card says so"
+    verb.add_argument("--force", action="store_true", help=force)
+    _data_dir(verb, "with --onnx, folder with the files of the tasks that int8 is scored on")
+
+
 def _evaluate(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
     for option, text in (
@@ -249,7 +260,7 @@ VERBS = {
         "documents to token shards", f"{_DEMO} -- --direct_num_workers=2", has_beam=True
     ),
     "pretrain": Verb("token shards to checkpoints", f"{_DEMO} --set pretrain.keep_every_steps=200"),
-    "export": Verb("the last checkpoint to transformers folders", _DEMO),
+    "export": Verb("the last checkpoint to transformers folders, and ONNX", _DEMO, _export),
     "validate": Verb(
         "check a config, its files and the disk; print its cost",
         _DEMO,

@@ -10,9 +10,13 @@ import transformers
 from torch import Tensor, nn
 
 from benchmarks.encoder import ModelSource, accepted_inputs, open_model, quiet_transformers
+from benchmarks.finetune.kept import ABOUT, Kept, read_kept
+from benchmarks.tasks.heads.linear import LinearHead
+from benchmarks.tasks.heads.spans import SpanHead
 
 STATES, REPLACED, VOCABULARY = "states", "replaced_logits", "vocabulary_logits"
 _DETECTOR, _LANGUAGE_MODEL, _ENCODER = "ElectraForPreTraining", "AutoModelForMaskedLM", "AutoModel"
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _ANY: Any = transformers
 Outputs = dict[str, Tensor]
 Compute = Callable[[Mapping[str, Tensor]], Outputs]  # inputs by name to outputs by name
@@ -36,9 +40,11 @@ def open_network(folder: Path) -> Network:
     """The network of a folder, by the class that its config names.
 
     `ElectraForPreTraining` gives `states` (B, L, H) and `replaced_logits` (B, L), a masked language
-    model `vocabulary_logits` (B, L, V), every other class `states`. Raises `ValueError` for a
-    folder that is no model.
+    model `vocabulary_logits` (B, L, V), a fine-tuned network (`kept.keep`) the outputs of its head,
+    every other class `states`. Raises `ValueError` for a folder that is no model.
     """
+    if (folder / ABOUT).is_file():
+        return task_network(read_kept(folder))
     source = open_model(str(folder))
     name = (source.config.architectures or [_ENCODER])[0]
     if name != _DETECTOR:
@@ -60,6 +66,15 @@ def open_network(folder: Path) -> Network:
     return make_network(
         source, model, tuple(each for each in inputs if each != "position_ids"), compute
     )
+
+
+def task_network(kept: Kept) -> Network:
+    """A fine-tuned network; `ValueError` for a head that reads more than its row of pieces."""
+    if not isinstance(kept.network.head, LinearHead | SpanHead):
+        raise ValueError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
+    encoder: Any = kept.network.encoder
+    encoder.set_attn_implementation("eager")
+    return make_network(kept.source, kept.network, _INPUTS, kept.network)
 
 
 def make_network(

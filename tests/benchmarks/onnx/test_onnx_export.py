@@ -12,14 +12,8 @@ from transformers import AutoTokenizer, ElectraConfig, ElectraForMaskedLM, Elect
 from benchmarks.onnx import export
 from benchmarks.onnx.export import Exported, checked_lengths, export_onnx, real_rows
 from benchmarks.onnx.networks import open_network
-from benchmarks.onnx.quantize import quantize
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
-
-
-@pytest.fixture(scope="module")
-def exported(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    return export_onnx(model_folder, tmp_path_factory.mktemp("onnx") / "model.onnx", TEXTS)
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
@@ -97,21 +91,3 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(export, "find_spec", lambda name: None if name == "onnxscript" else name)
     with pytest.raises(ValueError, match=r"onnxscript not installed: pip install -e '\.\[onnx\]'"):
         export_onnx(tmp_path, tmp_path / "model.onnx", TEXTS)
-
-
-def test_int8_is_near_and_kept_layers_are_exact(exported: Exported, tmp_path: Path) -> None:
-    quantize(exported.file, tmp_path / "all.onnx")
-    quantize(exported.file, tmp_path / "kept.onnx", kept=["*"])
-    quantize(exported.file, tmp_path / "part.onnx", kept=["electra.encoder.layer.0.*"])
-    names = {node.name for node in onnx.load(tmp_path / "part.onnx").graph.node}
-    assert any(name.startswith("electra.encoder.layer.0.output.dense/MatMul.") for name in names)
-    rows = {
-        name: np.array([[2, 5, 6, 7, 3]] if name == "input_ids" else [[int("mask" in name)] * 5])
-        for name in exported.inputs
-    }
-    fp32, int8, kept = (
-        session(path).run(None, rows)[0]
-        for path in (exported.file, tmp_path / "all.onnx", tmp_path / "kept.onnx")
-    )
-    np.testing.assert_array_equal(kept, fp32)
-    assert 0 < np.abs(int8 - fp32).max() < 0.1
