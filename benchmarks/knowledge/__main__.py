@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace) -> Json:
     """Probe the model, the same network with random weights, and the networks at earlier steps."""
     models = read_models(options.model, options.generator)
     source = models["encoder"]
-    sentences = held_out(options.text, options.data_dir)
+    sentences = held_out(options.text, options.data_dir, source.max_positions)
     pieces = _cut(source, [sentence.text for sentence in sentences])
     examples = examples_of(sentences, pieces, options.num_examples, options.seed)
     pieces |= _cut(source, [e.text for of in examples.values() for e in of if e.text not in pieces])

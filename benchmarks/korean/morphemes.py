@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 _WORD = re.compile(r"\S+")
 _HANGUL = re.compile(r"[가-힣]")
+_MIN_WORDS, _MIN_HANGUL = 4, 0.8  # words; share of the letters
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -39,18 +40,13 @@ def word_spans(text: str) -> list[Span]:
     return [match.span() for match in _WORD.finditer(text)]
 
 
-def korean_sentences(
-    texts: Iterable[str], min_words: int = 4, max_characters: int = 120
-) -> list[str]:
-    """The different texts of this size whose letters are mostly Hangul, with single spaces.
-
-    A piece has at least a character, so that any text of 120 fits into 128 positions.
-    """
+def korean_sentences(texts: Iterable[str], max_characters: int) -> list[str]:
+    """The different texts of four words or more, mostly of Hangul, with single spaces."""
     found: dict[str, None] = {}
     for text in texts:
         line = " ".join(text.split())
-        is_korean = len(_HANGUL.findall(line)) >= 0.8 * max(1, len(_LETTER.findall(line)))
-        if is_korean and len(line) <= max_characters and line.count(" ") + 1 >= min_words:
+        is_korean = len(_HANGUL.findall(line)) >= _MIN_HANGUL * max(1, len(_LETTER.findall(line)))
+        if is_korean and len(line) <= max_characters and line.count(" ") + 1 >= _MIN_WORDS:
             found[line] = None
     return list(found)
 

@@ -48,7 +48,7 @@ def measure(options: argparse.Namespace) -> Json:
     """Plant mistakes, ask every detector, and compare them."""
     models = read_models(options.model, options.generator)
     check_heads(models)
-    sentences = held_out(options.text, options.data_dir)
+    sentences = held_out(options.text, options.data_dir, models["encoder"].max_positions)
     words = words_by_form(sentences)
     planted = {
         kind: plant_evenly(kind, sentences, words, options.num_sentences, options.seed)

@@ -43,7 +43,12 @@ Detector = Callable[[Sequence[Pieces]], list[Floats]]
 
 
 def cut(tokenizer: Any, texts: Sequence[str]) -> list[Pieces]:
-    """The pieces of each text."""
+    """The pieces of each text; `ValueError` for a tokenizer that does not say where they stand."""
+    if not tokenizer.is_fast:
+        raise ValueError(
+            f"{tokenizer.name_or_path} has a tokenizer in Python: it does not say where a piece "
+            "stands in the text; give a model with tokenizer.json"
+        )
     encoded = tokenizer(list(texts), return_offsets_mapping=True, return_special_tokens_mask=True)
     return [
         _pieces(text, *columns)

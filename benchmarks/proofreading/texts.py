@@ -13,23 +13,26 @@ from benchmarks.tasks.texts import texts_of_name
 from electrify.system.progress import Progress
 
 _DOCUMENTS = 1000  # tokenised at once
+_MAX_CHARACTERS, _MARGIN = 120, 8
 
 
-def held_out(names: Sequence[str], data_dir: Path) -> list[Sentence]:
+def held_out(names: Sequence[str], data_dir: Path, max_positions: int | None) -> list[Sentence]:
     """The Korean sentences of tasks' evaluation rows, or of files; `ValueError` if there is none.
 
-    Every text of a row, and every line of a file, counts as a sentence.
+    Every text of a row, and every line of a file, counts as a sentence. A piece has at least one
+    character: what is `_MARGIN` shorter than the model's positions fits, even with a mistake.
     """
+    max_characters = min(_MAX_CHARACTERS, (max_positions or _MAX_CHARACTERS + _MARGIN) - _MARGIN)
     texts = [
         text
         for name in names
         for found in texts_of_name(name, [data_dir]).values()
         for _, text in found
     ]
-    if not (sentences := korean_sentences(texts)):
+    if not (sentences := korean_sentences(texts, max_characters)):
         raise ValueError(
-            f"no Korean sentence of 4 words to 120 characters in {', '.join(names)}: name a task "
-            "such as klue-dp, or a file with one sentence a line"
+            f"no Korean sentence of 4 words to {max_characters} characters in {', '.join(names)}: "
+            "name a task such as klue-dp, or a file with one sentence a line"
         )
     return analyse(sentences)
 

@@ -134,4 +134,4 @@ def test_rules_take_turns_and_the_seed_decides(sentences: list[Sentence]):
 
 def test_sentences_are_korean_and_of_some_length():
     texts = ["짧은 글", "이것은  한국어로 쓴\n문장이다.", "this is no Korean text", "가 " * 100]
-    assert korean_sentences(texts) == ["이것은 한국어로 쓴 문장이다."]
+    assert korean_sentences(texts, 100) == ["이것은 한국어로 쓴 문장이다."]
