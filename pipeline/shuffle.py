@@ -83,7 +83,7 @@ class Groups(beam.PTransform[Any, Any]):
 
 def _read_groups(name: str, work: Folder) -> list[InputGroup]:
     return [
-        InputGroup(group["index"], tuple(InputFile(**file) for file in group["files"]))
+        InputGroup(**group | {"files": tuple(InputFile(**file) for file in group["files"])})
         for group in json.loads(work.read(name))
     ]
 
