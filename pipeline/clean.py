@@ -37,10 +37,10 @@ from pipeline.passes import clean_group, compare_unit, sketch_unit, write_file
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
-from pipeline.shuffle import Components, Groups, Shards, pack_for_shards
+from pipeline.shuffle import Components, Groups, Shards, once, pack_for_shards
 from pipeline.sources.files import expand_sources, fingerprints, group_files
 from pipeline.sources.input_file import InputGroup, file_of_unit, unit_number
-from pipeline.work_folder import WorkFolder, once, work_folder
+from pipeline.work_folder import WorkFolder, work_folder
 
 
 def build(
@@ -121,8 +121,8 @@ def _clean(
     try:
         for place, of_unit in enumerate(zip(hashes, hashes, strict=True)):
             unit = unit_number(group.index, place)
-            for tag, by_shard in zip(("texts", "lines"), of_unit, strict=True):
-                for shard, packed in pack_for_shards(by_shard, work):
+            for tag, for_shards in zip(("texts", "lines"), of_unit, strict=True):
+                for shard, packed in for_shards:
                     yield beam.pvalue.TaggedOutput(tag, (shard, (unit, packed)))
             yield unit, b""
     except ValueError as error:  # a runner may not hand the error's type back
@@ -136,7 +136,7 @@ def _compare(found: Found, config: CleanConfig, work: Folder, shards: NumShards)
     duplicates, quotas = of_unit["duplicates"], of_unit["quotas"]
     compare = partial(compare_unit, unit, duplicates, quotas, config, work, shards)
     for bands in once(work, f"bands-{unit:010d}", compare):
-        for shard, packed in pack_for_shards(bands, work):
+        for shard, packed in bands:
             yield beam.pvalue.TaggedOutput("bands", (shard, (unit, packed)))
     yield file_of_unit(unit), b""
 

@@ -8,6 +8,7 @@ second pass changed or removed. A runner may repeat a pass, or run it twice at o
 has the same bytes.
 """
 
+import json
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -82,7 +83,7 @@ def hashes_name(group: int) -> str:
 
 def num_units(work: Folder, group: int) -> int:
     """Of a group that has been read."""
-    return int(work.read(hashes_name(group))) // 2
+    return len(json.loads(work.read(hashes_name(group)))) // 2
 
 
 def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:
