@@ -111,10 +111,10 @@ def _robustness_sentence(own: Sequence[Condition]) -> str:
 
 
 def _fairness_sentence(gaps: Sequence[Gap]) -> str:
-    found = [gap for gap in gaps if gap.is_found]
+    found = sorted((gap for gap in gaps if gap.is_found), key=lambda gap: gap.p_corrected)
     text = f"{len(found)} of {len(gaps)} gaps between groups are beyond chance"
-    named = dict.fromkeys(f"{gap.measure}: {gap.group}" for gap in found)
-    return f"{text} ({', '.join(list(named)[:3])}{', ...' * (len(named) > 3)})" if named else text
+    named = [f"{gap.measure}, {gap.axis}: {gap.group}" for gap in found]
+    return f"{text} ({'; '.join(named[:3])}{'; ...' * (len(named) > 3)})" if named else text
 
 
 def _name(condition: Condition) -> str:
@@ -329,7 +329,7 @@ def probe_lines(probed: Probed) -> list[str]:
         lines += [markdown_text(_FAIRNESS.format(tests=len(gaps)))]
         for measure in dict.fromkeys(gap.measure for gap in found):
             of = _MEASURES[measure]
-            text = f"{measure} shows {of['shows']}. It does not show everything: {of['not_shows']}"
+            text = f"{measure} shows {of['shows']}. What it does not show: {of['not_shows']}"
             lines += ["", markdown_text(text)]
     return lines
 

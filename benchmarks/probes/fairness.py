@@ -137,26 +137,19 @@ def _row_gaps(
 ) -> list[tuple[Gap, float]]:
     """False alarms and misses on rows that name a group against rows that name none, and on rows of
     an annotated label against its other rows."""
-    rows = {
-        row.id: row.texts[0] for split in (data.reported, data.further[HELD_OUT]) for row in split
-    }
+    rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
     runs = [_by_id(place, result, (result.split, HELD_OUT)) for result in results]
+    if any(line["prediction"] is None for run in runs for line in run.values()):
+        return []  # a training that failed
     bad = set(_TASKS[task.name]["unfavourable"])
     named = {
-        identity: {group for group, pattern in _named(task).items() if pattern.search(text)}
-        for identity, text in rows.items()
+        group: {identity for identity, text in rows.items() if pattern.search(text)}
+        for group, pattern in _named(task).items()
     }
-    parts = [
-        (
-            "named in the row",
-            group,
-            "rows that name no group",
-            {i for i in rows if group in named[i]},
-        )
-        for group in _named(task)
+    none = rows.keys() - set().union(*named.values())
+    sides = [
+        (NAMED, group, "rows that name no group", inside, none) for group, inside in named.items()
     ]
-    none = {identity for identity in rows if not named[identity]}
-    sides = [(*part, none) for part in parts]
     for column, labels in annotated.items():
         for label in dict.fromkeys(labels.values()):
             inside = {i for i in rows if labels.get(i) == label}

@@ -19,8 +19,9 @@ from benchmarks.probes.tables import Tested, corrected, write_csv
 from benchmarks.results.predictions import lines_of_result, score_lines
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import (
+    Draws,
     Estimate,
-    difference,
+    estimate,
     of_variances,
     resample,
     variance_of_mean,
@@ -147,8 +148,7 @@ def _conditions(
     for key in pieces:
         mixed = {seed: _mixed(clean[seed], changed[seed][key]) for seed in clean}
         now = _scores(task, mixed)
-        sides = (values, draws, now, resample(task, mixed))
-        drop = difference(*sides, shares_seeds=True)
+        drop = _drop(values, draws, now, resample(task, mixed))
         flips = _flips(task, clean, {seed: of[key] for seed, of in changed.items()})
         first = results[0]
         num_changed = len(next(iter(changed.values()))[key])
@@ -199,6 +199,16 @@ def _mixed(clean: Sequence[Line], changed: Sequence[Line]) -> list[Line]:
 
 def _scores(task: Task, runs: Mapping[int, Sequence[Line]]) -> dict[int, float]:
     return {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
+
+
+def _drop(
+    clean: Mapping[int, float], draws: Draws, now: Mapping[int, float], draws_now: Draws
+) -> Estimate:
+    """The mean over seeds of what is lost, paired by seed (one fine-tuning has predicted both) and
+    by row."""
+    lost = {seed: clean[seed] - now[seed] for seed in clean}
+    scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
+    return estimate(lost, replace(draws, scores=scores))
 
 
 def _flips(

@@ -120,7 +120,8 @@ def test_a_model_that_does_not_need_them_is_not(tmp_path):
     conditions = conditions_of(tmp_path, reads_letters)
     assert not found(conditions) & {"spacing-removed", "spacing-added", "laughter", "emoji"}
     spacing = [c for c in conditions if c.kind.startswith("spacing")]
-    assert {(c.drop, c.flips) for c in spacing} == {(0.0, 0.0)}
+    assert {(c.drop, c.drop_low, c.drop_high, c.p_corrected) for c in spacing} == {(0, 0, 0, 1)}
+    assert {c.flips for c in spacing} == {0}
     assert "coda-dropped" in found(conditions)  # it cannot read those, and that is seen
     (condition,) = (c for c in spacing if (c.kind, c.strength) == ("spacing-removed", 1.0))
     texts = [row.texts[0] for row in rows(NUM)]

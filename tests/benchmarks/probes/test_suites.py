@@ -2,6 +2,7 @@
 of words, beside the same computed row by row."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,11 @@ def test_robustness_from_the_command_to_the_page(evaluated):
         assert "perturbations lower the score (klue-ynat)" in text
         assert "spacing-removed" in text
     assert "Probes" in page
+    other = folder.with_name("other")
+    shutil.copytree(folder, other)
+    beside = text_of(report([folder, other]).read_text(encoding="utf-8"))
+    assert "Probes side by side" in beside
+    assert "| kind | strength | out | out, pieces | other | other, pieces |" in beside
     assert "spacing-removed" in "\n".join(
         card_sections(folder)["Robustness and differences between groups"]
     )
