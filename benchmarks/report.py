@@ -11,9 +11,11 @@ from benchmarks.pages.curves import (
     add_score_cost,
 )
 from benchmarks.pages.errors import add_errors
+from benchmarks.pages.knowledge import add_knowledge
 from benchmarks.pages.leakage import add_leakage
 from benchmarks.pages.markdown import markdown_text
 from benchmarks.pages.probes import add_probes, add_side_by_side, probe_blocks
+from benchmarks.pages.proofreading import add_proofreading
 from benchmarks.pages.references import add_references
 from benchmarks.pages.scores import add_comparison, add_scores
 from benchmarks.pages.summary import top_of
@@ -107,13 +109,20 @@ def _add_sections(
         "Probes": add_probes,
         "Leakage": partial(add_leakage, with_texts=with_texts),
     }
+    of_network: dict[str, Callable[[Page, RunFolder], None]] = {}
+    if run.proofreading:
+        of_network["Which planted mistakes it finds"] = lambda page, run: add_proofreading(
+            page, run.proofreading
+        )
+    if run.knowledge:
+        of_network["What the network knows"] = lambda page, run: add_knowledge(page, run.knowledge)
     of_stages: dict[str, Callable[[Page, RunFolder], None]] = {
         "The model": add_model,
         "Pretraining": add_pretraining,
         "Vocabulary": add_vocabulary,
         "Corpus": add_corpus,
     }
-    sections = of_scores | (of_stages if has_stages(run) else {})
+    sections = of_scores | of_network | (of_stages if has_stages(run) else {})
     for title, add in {**sections, "Cost, versions and config": add_stages}.items():
         with page.fold(f"{prefix}{title}", is_section=True):
             add(page, run)

@@ -22,7 +22,7 @@ _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 _EXTRAS = {
     "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),
     "model": ("torch", "transformers", "safetensors"),
-    "benchmarks": ("torch", "transformers", "sklearn", "matplotlib"),
+    "benchmarks": ("torch", "transformers", "sklearn", "matplotlib", "kiwipiepy"),
 }
 
 

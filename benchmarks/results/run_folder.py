@@ -29,6 +29,8 @@ STAGES = {
     "export": "export",
     "evaluate": "evaluate",
 }
+# folders of figures about a network beside its scores, each with a JSON file of that name
+PROOFREADING, KNOWLEDGE = "proofreading", "knowledge"
 Json = Mapping[str, Any]
 
 
@@ -56,6 +58,8 @@ class RunFolder:
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
     leakage: LeakageReport | None = None  # None: not looked for
+    proofreading: Json = field(default_factory=dict)
+    knowledge: Json = field(default_factory=dict)
     # folders of finished probes by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
     probes: Mapping[str, Path] = field(default_factory=dict)
@@ -124,12 +128,19 @@ def read_run(folder: Path) -> RunFolder:
         checkpoint_evaluations=dict(sorted(on_the_way.items())),
         low_shot=low_shot,
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
+        proofreading=_figures(folder, PROOFREADING),
+        knowledge=_figures(folder, KNOWLEDGE),
         probes={
             stage: _sound(place, f"{stage.partition('-')[0]}.csv").parent
             for stage, place in present.items()
             if stage.startswith(PROBE_SUITES) and stage not in unfinished
         },
     )
+
+
+def _figures(folder: Path, name: str) -> Json:
+    """What `python -m benchmarks.<name>` left in the run; empty if it did not run."""
+    return _object(folder / name / f"{name}.json", folder / name)
 
 
 def _place(folder: Path, stage: str) -> Path | None:
@@ -154,8 +165,11 @@ def _sound(place: Path, name: str) -> Path:
 
 
 def _read_json(place: Path | None, name: str) -> Json:
-    path = None if place is None else _sound(place, name)
-    if path is None or not path.is_file():
+    return {} if place is None else _object(_sound(place, name), place)
+
+
+def _object(path: Path, place: Path) -> Json:
+    if not path.is_file():
         return {}
     try:
         value = read_json(path)

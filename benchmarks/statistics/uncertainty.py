@@ -68,7 +68,7 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
 def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Weighted]) -> Draws:
     """`resample` of anything that `scorers` score; `ids` is a digest of the examples."""
     scores: dict[int, list[Floats]] = {seed: [] for seed in scorers}
-    for counts in _counts(num_examples, ids):
+    for counts in resampled_counts(num_examples, ids):
         for seed, score in scorers.items():
             scores[seed].append(score(counts))
     return Draws(ids, num_examples, {seed: np.concatenate(of) for seed, of in scores.items()})
@@ -81,7 +81,7 @@ def _scorer(task: Task, lines: Sequence[Line]) -> Weighted:
     return task.weighted_score(lines)
 
 
-def _counts(num_examples: int, ids: str) -> Iterator[Floats]:
+def resampled_counts(num_examples: int, ids: str) -> Iterator[Floats]:
     """How often each example is in each resample, (resamples, examples), some at a time."""
     seed = int.from_bytes(hashlib.sha256(ids.encode()).digest()[:16], "big")
     generator = np.random.default_rng(seed)

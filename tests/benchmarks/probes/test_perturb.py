@@ -5,9 +5,8 @@ import unicodedata
 import numpy as np
 import pytest
 
+from benchmarks.korean.hangul import letters_of, neighbours
 from benchmarks.probes.perturb.kinds import KINDS, language_of
-from benchmarks.probes.perturb.korean import join_syllable, split_syllable
-from benchmarks.probes.perturb.places import neighbours
 
 TEXTS = {
     "ko": '강릉에서 열린 "디지털" 콘퍼런스는 많은 사람이 좋아한다. 나는 메시지를 보냈습니다!',
@@ -63,26 +62,15 @@ def test_mojibake_is_utf8_read_as_windows_1252():
     assert perturbed("mojibake", "don't") == "don’t".encode().decode("cp1252")
 
 
-def test_syllables_are_split_and_joined_as_unicode_does():
-    for number in range(0xAC00, 0xD7A4, 7):
-        syllable = chr(number)
-        assert join_syllable(*split_syllable(syllable)) == syllable
-        assert len(unicodedata.normalize("NFD", syllable)) == len(
-            [part for part in split_syllable(syllable) if part]
-        )
-
-
 def test_a_typo_is_one_key_beside_the_right_one():
-    beside = neighbours(["ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔ", "ㅁㄴㅇㄹㅎㅗㅓㅏㅣ", "ㅋㅌㅊㅍㅠㅜㅡ"])
-    assert set(beside["ㄴ"]) == set("ㅈㄷㅁㅇㅋㅌ")
     for identity in map(str, range(50)):
         (before, after) = (
-            split_syllable("간"),
-            split_syllable(perturbed("keyboard-typo", "간", 1.0, identity)),
+            letters_of("간"),
+            letters_of(perturbed("keyboard-typo", "간", 1.0, identity)),
         )
         changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
         assert len(changed) <= 1
-        assert all(b in beside[a] for a, b in changed)
+        assert all(b in neighbours(a) for a, b in changed)
 
 
 @pytest.mark.parametrize(

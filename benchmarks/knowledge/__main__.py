@@ -1,0 +1,147 @@
+"""What an encoder knows: probes by layer, and where its discriminator is sure.
+
+python -m benchmarks.knowledge MODEL --text NAME ... [--checkpoints [STEP=DIR ...]] ...
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.encoder import ModelSource, Variant, load_encoder
+from benchmarks.finetune.finetune import choose_device
+from benchmarks.knowledge.certainty import certainty, corrupt
+from benchmarks.knowledge.checkpoints import earlier
+from benchmarks.knowledge.probing import Probe, probe_layers, states_of
+from benchmarks.knowledge.properties import Example, examples_of
+from benchmarks.pages.knowledge import MODEL, UNTRAINED, add_knowledge, knowledge_lines
+from benchmarks.pages.standalone import output_folder, write_figures
+from benchmarks.proofreading.detectors import Pieces, cut, has_detection_head, read_models
+from benchmarks.proofreading.texts import held_out
+from benchmarks.results.run_folder import KNOWLEDGE, Json
+from electrify.stage.provenance import versions
+from electrify.system.machine import prepare_threads
+from electrify.system.progress import log, setup_logging
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write JSON, Markdown and HTML; the exit status: 0 done, 1 refused."""
+    options = _parser().parse_args(arguments)
+    setup_logging()
+    prepare_threads()
+    try:
+        folder = output_folder(options.model, options.output, KNOWLEDGE)
+        record = measure(options)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    title = f"What the network knows: {record['model']}"
+    write_figures(folder, KNOWLEDGE, title, record, add_knowledge, knowledge_lines)
+    return 0
+
+
+def measure(options: argparse.Namespace) -> Json:
+    """Probe the model, the same network with random weights, and the networks at earlier steps."""
+    models = read_models(options.model, options.generator)
+    source = models["encoder"]
+    sentences = held_out(options.text, options.data_dir, source.max_positions)
+    pieces = _cut(source, [sentence.text for sentence in sentences])
+    examples = examples_of(sentences, pieces, options.num_examples, options.seed)
+    pieces |= _cut(source, [e.text for of in examples.values() for e in of if e.text not in pieces])
+    generator = models.get("generator")
+    if generator:
+        _check_same_pieces(source, generator)
+    corrupted = corrupt(sentences, pieces, generator, options.num_sentences, options.seed)
+    seeds = range(options.num_seeds)
+    probes: list[Json] = []
+    sure: list[Json] = []
+    with earlier(options.model, options.checkpoints) as networks:
+        stages: list[tuple[str, ModelSource, Variant]] = [
+            (MODEL, source, "pretrained"),
+            (UNTRAINED, source, "random-init"),
+            *((str(step), network, "pretrained") for step, network in networks.items()),
+        ]
+        for stage, network, variant in stages:
+            log(f"knowledge: {stage}")
+            _check_same_pieces(source, network)
+            found = _probe(network, variant, pieces, examples, seeds)
+            probes += [{"network": stage, **_plain(asdict(probe))} for probe in found]
+            if has_detection_head(network) and variant == "pretrained":
+                groups = certainty(network, corrupted)
+                sure += [{"network": stage, **_plain(asdict(group))} for group in groups]
+    return {
+        "model": options.model,
+        "text": options.text,
+        "num_sentences": len(sentences),
+        "num_seeds": options.num_seeds,
+        "sampled_by": "generator" if generator else "the text's own pieces",
+        "versions": versions(),
+        "probes": probes,
+        "certainty": sure,
+    }
+
+
+def _check_same_pieces(source: ModelSource, other: ModelSource) -> None:
+    if other.tokenizer.get_vocab() != source.tokenizer.get_vocab():
+        raise ValueError(
+            f"{other.name} has another vocabulary than {source.name}: give networks with the same"
+        )
+
+
+def _cut(source: ModelSource, texts: Sequence[str]) -> dict[str, Pieces]:
+    return dict(zip(texts, cut(source.tokenizer, texts), strict=True)) if texts else {}
+
+
+def _probe(
+    source: ModelSource,
+    variant: Variant,
+    pieces: Mapping[str, Pieces],
+    examples: Mapping[str, Sequence[Example]],
+    seeds: Sequence[int],
+) -> list[Probe]:
+    """Every property in every layer."""
+    everything = [example for found in examples.values() for example in found]
+    encoder = load_encoder(source, variant, seed=0).eval().to(choose_device("auto"))
+    states = states_of(encoder, source.tokenizer.pad_token_id, pieces, everything)
+    probes: list[Probe] = []
+    start = 0
+    for name, found in examples.items():
+        of_property = states[:, start : start + len(found)]
+        start += len(found)
+        probes += probe_layers(name, of_property, found, seeds)
+    return probes
+
+
+def _plain(value: Any) -> Any:
+    """Nested values for a file; what is not a number is null."""
+    if isinstance(value, dict):
+        return {key: _plain(of) for key, of in value.items()}
+    return None if isinstance(value, float) and value != value else value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.knowledge", allow_abbrev=False)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="run, export folder, or model of transformers")
+    generator = "masked language model that replaces pieces, where MODEL has none beside it"
+    add("--generator", metavar="MODEL", help=generator)
+    text = "tasks, or files with a sentence a line, that the model was not trained on"
+    add("--text", metavar="NAME", nargs="+", required=True, help=text)
+    add("--data-dir", metavar="DIR", type=Path, default=Path(), help="folder of the tasks' files")
+    steps = "networks at earlier steps; with no name, those that the run kept"
+    add("--checkpoints", metavar="STEP=DIR", nargs="*", help=steps)
+    add("--output", metavar="DIR", type=Path, help="for the figures; else in the run folder")
+    examples = "of each property, at most"
+    add("--examples", metavar="N", type=int, default=2000, dest="num_examples", help=examples)
+    sentences = "in which pieces are replaced, at most"
+    add("--sentences", metavar="N", type=int, default=1000, dest="num_sentences", help=sentences)
+    seeds = "of probes: other training examples and control labels"
+    add("--seeds", metavar="N", type=int, default=5, dest="num_seeds", help=seeds)
+    add("--seed", type=int, default=0, help="of examples and replacements")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
