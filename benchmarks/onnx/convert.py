@@ -182,7 +182,7 @@ def _judge(family: Family, name: str, force: bool) -> Judged:
         scratch = Path(temporary)
         kept: Sequence[str] = ()
         losses, reasons = _measured(family, variant, kept, scratch)
-        if too_much := problems(losses):
+        if too_much := problems([loss for loss in losses if not loss.is_constant]):
             log(f"{family.name}, {name}: {'; '.join(too_much)}: looks for layers to keep in fp32")
             kept = choose_kept(family.subjects, variant, scratch)
             losses, reasons = _measured(family, variant, kept, scratch)

@@ -157,6 +157,8 @@ def test_the_gate_counts_points_and_agreement() -> None:
     (agreement,) = problems([loss(agreement=0.9899)])
     assert agreement.startswith("klue-ynat agrees with fp32 on 98.99 % of 1,000 examples")
     assert len(problems([loss(lost=float("nan"), agreement=float("nan"))])) == 2
+    (constant,) = problems([loss(is_constant=True)])
+    assert constant == "klue-ynat says nothing: fp32 predicts the same everywhere"
 
 
 def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
