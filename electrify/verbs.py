@@ -5,6 +5,7 @@ A verb imports its stage when it is run, so that each needs its own extra alone.
 
 import os
 import shutil
+import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -315,6 +316,32 @@ def ablate(parsed: Namespace) -> None:
         print(show(Path(parsed.config), parsed.set))
     else:
         print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
+
+
+def inspect(parsed: Namespace) -> None:
+    """Which words of a text are taken for replaced."""
+    from benchmarks.inspect.inspect import inspect
+
+    if not parsed.texts and sys.stdin.isatty():
+        log("a text a line; end with Ctrl-D")
+    inspect(
+        parsed.model,
+        parsed.texts or sys.stdin,
+        parsed.generator,
+        parsed.threshold,
+        parsed.clean,
+        parsed.false_alarms,
+        not parsed.no_attributions,
+        parsed.json,
+        parsed.html,
+    )
+
+
+def page(parsed: Namespace) -> None:
+    """A web page around a discriminator."""
+    from benchmarks.inspect.page.build import build_page
+
+    build_page(parsed.model, parsed.generator, Path(parsed.output))
 
 
 def validate(parsed: Namespace) -> None:
