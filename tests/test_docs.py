@@ -158,7 +158,7 @@ def test_the_python_examples_name_real_classes():
     import transformers
 
     blocks = [block for name, kind, block in BLOCKS if kind == "python"]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         compile(block, "docs", "exec")
         names = re.search(r"from transformers import (.*)", block)

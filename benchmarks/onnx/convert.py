@@ -25,7 +25,7 @@ from benchmarks.onnx.quantize import Variant, quantize, variants
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.export import OnnxConfig
-from electrify.stage.folder import Stage, write_json
+from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
 from electrify.system.outcome import nearest
@@ -39,7 +39,6 @@ _CHOICE_EXAMPLES = 200  # training rows of a task that choose the layers to keep
 _EMULATED_ROWS = 3  # an emulator takes a hundred times as long
 _EMULATOR = ("qemu-x86_64", "-cpu", "Haswell")  # AVX2 without VNNI
 _MAX_EMULATED_ERROR = 1.5  # times that of this machine
-Check = Mapping[str, float]
 
 
 @dataclass
@@ -81,9 +80,10 @@ def convert(
 
     `networks` are `transformers` folders by name, the encoder first; `scored` is the folder of
     results with the fine-tuned networks. Raises `ValueError` for a missing package, an unknown
-    variant, missing data and a network that differs from torch's.
+    variant, results of another encoder, missing data and a network that differs from torch's.
     """
     require_onnx()
+    _check_encoder(stage, scored)
     for name in options.variants:
         if name not in variants():
             raise ValueError(f"export.onnx.variants: {name!r}{nearest(name, variants())}")
@@ -92,6 +92,18 @@ def convert(
         lambda folder: _convert(folder, networks, scored, options, evaluation, texts),
         overwrite,
     )
+
+
+def _check_encoder(stage: Stage, scored: Path) -> None:
+    """`ValueError` where the fine-tuned networks are not of the weights that are converted."""
+    if (scored / MANIFEST).exists():
+        theirs = read_manifest(scored)["inputs"]
+        for name in ("export", "model"):
+            if theirs.get(name) != stage.inputs.get(name):
+                raise ValueError(
+                    f"{scored} scores other weights than those to convert: electrify evaluate "
+                    "them with --set evaluate.keep_models=true, or give another output_dir"
+                )
 
 
 def _convert(
@@ -107,7 +119,8 @@ def _convert(
     encoder = next(iter(networks))
     for name, network in opened.items():
         _export(folder / name, name, network, networks[name], families[name], texts)
-    _add_tasks(folder, families[encoder], kept_folders(scored), evaluation, texts)
+    if (scored / MANIFEST).exists():
+        _add_tasks(folder, families[encoder], kept_folders(scored), evaluation, texts)
     families[encoder].num_tasks_needed = MIN_TASKS
     for name, network in opened.items():
         one, two = (
@@ -182,7 +195,7 @@ def _judge(family: Family, name: str, force: bool) -> Judged:
         scratch = Path(temporary)
         kept: Sequence[str] = ()
         losses, reasons = _measured(family, variant, kept, scratch)
-        if too_much := problems(losses):
+        if too_much := problems([loss for loss in losses if not loss.is_constant]):
             log(f"{family.name}, {name}: {'; '.join(too_much)}: looks for layers to keep in fp32")
             kept = choose_kept(family.subjects, variant, scratch)
             losses, reasons = _measured(family, variant, kept, scratch)

@@ -16,6 +16,7 @@ from benchmarks.statistics.uncertainty import Estimate, difference
 MAX_LOST = 0.01  # of a score
 MIN_AGREEMENT = 0.99
 MIN_TASKS = 4  # that an encoder is scored on
+_RANKING_ROWS = 30  # of each subject, on which modules are left out one by one
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Loss:
     int8: float
     lost: Estimate  # in the score, above 0 where int8 is worse
     agreement: float  # share of units with the same prediction
+    is_constant: bool = False  # fp32 predicts one thing everywhere, and int8 cannot differ
 
 
 def measure(subjects: Sequence[Subject], files: Mapping[str, Path]) -> list[Loss]:
@@ -72,6 +74,7 @@ def loss_of(subject: Subject, found: Outcome) -> Loss:
         found.score,
         lost,
         agreement(expected.predictions, found.predictions),
+        all(each == expected.predictions[0] for each in expected.predictions),
     )
 
 
@@ -81,9 +84,11 @@ def agreement(one: Sequence[object], two: Sequence[object]) -> float:
 
 
 def problems(losses: Sequence[Loss]) -> list[str]:
-    """Where a variant loses too much, in words. What is undefined is too much."""
+    """Where a variant loses too much or what it loses is not known, in words."""
     found = []
     for loss in losses:
+        if loss.is_constant:
+            found.append(f"{loss.benchmark} says nothing: fp32 predicts the same everywhere")
         if not loss.lost.value <= MAX_LOST:
             found.append(
                 f"{loss.benchmark} loses {percent(loss.lost.value)} points of {loss.metric} "
@@ -101,25 +106,38 @@ def choose_kept(subjects: Sequence[Subject], variant: Variant, scratch: Path) ->
     """The modules that stay in fp32, so that predictions on the choice rows agree.
 
     Each module is left out alone. Those whose absence takes most of the error away are kept: one,
-    two, four... until all subjects agree. None if half of the modules do not suffice.
+    two, four... until all subjects agree, on half as many other predictions as the gate allows.
+    None if half of the modules do not suffice.
     """
     names = dict.fromkeys(name for subject in subjects for name in modules(subject.file))
-    errors = {name: _mean_error(subjects, variant, [name], scratch) for name in names}
+    errors = {
+        name: np.mean([_error(each, variant, [name], scratch) for each in subjects])
+        for name in names
+    }
     ranked = sorted(names, key=lambda name: errors[name])
     count = 1
     while count <= len(ranked) / 2:
-        if _agrees(subjects, variant, ranked[:count], scratch):
+        if all(_agrees(each, variant, ranked[:count], scratch) for each in subjects):
             return ranked[:count]
         count *= 2
     return []
 
 
-def _mean_error(
-    subjects: Sequence[Subject], variant: Variant, kept: Sequence[str], scratch: Path
-) -> float:
-    """Mean over subjects of the squared error of the outputs, relative to their size."""
-    of_subjects = [error(s.expected_choice, _chosen(s, variant, kept, scratch)) for s in subjects]
-    return float(np.mean(of_subjects))
+def _error(subject: Subject, variant: Variant, kept: Sequence[str], scratch: Path) -> float:
+    file = scratch / "choice.onnx"
+    quantize(subject.file, file, variant, kept)
+    found = predict(file, subject.choice.rows[:_RANKING_ROWS])
+    return error(subject.expected_choice[:_RANKING_ROWS], found)
+
+
+def _agrees(subject: Subject, variant: Variant, kept: Sequence[str], scratch: Path) -> bool:
+    file = scratch / "choice.onnx"
+    quantize(subject.file, file, variant, kept)
+    one, two = (
+        subject.choice.outcome(outputs).predictions
+        for outputs in (subject.expected_choice, predict(file, subject.choice.rows))
+    )
+    return agreement(one, two) >= (1 + MIN_AGREEMENT) / 2
 
 
 def error(expected: Sequence[Row], found: Sequence[Row]) -> float:
@@ -127,24 +145,3 @@ def error(expected: Sequence[Row], found: Sequence[Row]) -> float:
     pairs = [(a[name], b[name]) for a, b in zip(expected, found, strict=True) for name in a]
     squares = sum(float(((a - b) ** 2).sum()) for a, b in pairs)
     return math.sqrt(squares / sum(float((a**2).sum()) for a, _ in pairs))
-
-
-def _agrees(
-    subjects: Sequence[Subject], variant: Variant, kept: Sequence[str], scratch: Path
-) -> bool:
-    for subject in subjects:
-        one, two = (
-            subject.choice.outcome(outputs).predictions
-            for outputs in (subject.expected_choice, _chosen(subject, variant, kept, scratch))
-        )
-        if agreement(one, two) < MIN_AGREEMENT:
-            return False
-    return True
-
-
-def _chosen(
-    subject: Subject, variant: Variant, kept: Sequence[str], scratch: Path
-) -> list[dict[str, np.ndarray]]:
-    file = scratch / "choice.onnx"
-    quantize(subject.file, file, variant, kept)
-    return predict(file, subject.choice.rows)

@@ -21,8 +21,8 @@ class EvaluationRun(Section):
     """Seed of everything random in the run. The same seed gives the same result."""
     output_dir: Annotated[str, Field(min_length=1)]
     """Folder of the run, local or an address such as `gs://bucket/run`. By custom `out/<name>`."""
-    evaluate: EvaluateConfig = EvaluateConfig()
     export: ExportConfig = ExportConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:

@@ -70,7 +70,7 @@ def status_of(verb: Callable[[], int]) -> int:
     except ModuleNotFoundError as error:
         return _refused(
             f"{error}; install what this verb needs: pip install -e '.[all]' "
-            "(or one of [pipeline], [model], [benchmarks])"
+            "(or one of [pipeline], [model], [benchmarks], [onnx])"
         )
     except Exception:
         if came:  # Beam raises a RuntimeError in place of what interrupts its workers

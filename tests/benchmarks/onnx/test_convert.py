@@ -1,6 +1,7 @@
 """A variant that loses is not written, unless it is forced; its card says what happened."""
 
 import json
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune.finetune import build_network
-from benchmarks.finetune.kept import keep
-from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.onnx import convert, gate
 from benchmarks.onnx.card import write_card
 from benchmarks.onnx.convert import Family
@@ -24,7 +21,6 @@ from benchmarks.onnx.gate import Loss, Subject, problems
 from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens
 from benchmarks.onnx.quantize import DEFAULT, Variant
 from benchmarks.statistics.uncertainty import Estimate
-from benchmarks.tasks.klue import YNAT
 from electrify.cli import main
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
@@ -157,6 +153,8 @@ def test_the_gate_counts_points_and_agreement() -> None:
     (agreement,) = problems([loss(agreement=0.9899)])
     assert agreement.startswith("klue-ynat agrees with fp32 on 98.99 % of 1,000 examples")
     assert len(problems([loss(lost=float("nan"), agreement=float("nan"))])) == 2
+    (constant,) = problems([loss(is_constant=True)])
+    assert constant == "klue-ynat says nothing: fp32 predicts the same everywhere"
 
 
 def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
@@ -181,21 +179,21 @@ def perfect_guess(rows: Sequence[Any], truth: Sequence[list[int]], size: int) ->
     return [{"vocabulary_logits": 1e3 * np.eye(size)[ids]} for ids in truth]
 
 
-def test_the_command_writes_a_folder_with_a_card(
+def test_the_commands_write_a_folder_with_a_card(
     model_folder: Path,
     ynat_folder: Path,
-    make_settings: Callable[..., HyperParameters],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("benchmarks.onnx.text.sample", lambda: TEXTS)
-    source, settings = open_model(str(model_folder)), make_settings(pooling="parts")
-    network = build_network(YNAT, source, "pretrained", 0, settings, torch.device("cpu"))
-    scored = tmp_path / "out" / "evaluate" / "models" / "klue-ynat" / "pretrained-0"
-    keep(scored, network, YNAT, source, settings)
-    output, data = f"output_dir={tmp_path / 'out'}", f"evaluate.data_dir={ynat_folder}"
-    arguments = ["export", "--model", str(model_folder), "--onnx", "--force", "--set", output]
-    assert main([*arguments, "--set", data]) == 0
+    output = f"output_dir={tmp_path / 'out'}"
+    given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
+    options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']
+    options = [word for option in options for word in ("--set", f"evaluate.{option}")]
+    assert main(["evaluate", "--task", "klue-ynat", *given, *options]) == 0
+    arguments = ["export", "--onnx", "--force", *given]
+    assert main(arguments) == 0
     folder = tmp_path / "out" / "onnx"
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     (judged,) = report["networks"]["discriminator"]
@@ -210,7 +208,11 @@ def test_the_command_writes_a_folder_with_a_card(
     names = {path.name for path in (folder / "discriminator").iterdir()}
     assert {"model.onnx", "model.int8.onnx", "README.md", "tokenizer.json"} <= names
     assert (folder / "manifest.json").exists()
-    assert main([*arguments, "--set", data]) == 0  # done already
+    assert main(arguments) == 0  # done already
+    shutil.copytree(model_folder, tmp_path / "discriminator")
+    (tmp_path / "discriminator" / "more.txt").touch()
+    assert main([*arguments, "--model", str(tmp_path / "discriminator")]) == 1
+    assert "scores other weights than those to convert" in capsys.readouterr().err
 
 
 def test_what_does_not_fit_is_refused(
