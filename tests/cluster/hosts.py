@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -94,13 +94,16 @@ class Host:
                     killed += 1
         return killed
 
-    def close(self) -> None:
-        with suppress(RuntimeError):
-            for pid in self.pids():
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+    def stop(self) -> None:
+        """Kill all that runs on the host."""
+        self.kill("")
         for process in self.processes.values():
             process.wait()
+        self.processes.clear()
+
+    def close(self) -> None:
+        with suppress(RuntimeError):  # it was never opened
+            self.stop()
         command("ip", "netns", "del", self.namespace, check=False)
 
 
@@ -123,11 +126,13 @@ def network(hosts: Sequence[Host]) -> Iterator[None]:
         command("ip", "link", "del", BRIDGE, check=False)
 
 
-def wait_until(what: str, seconds: float, is_so: object) -> None:
-    """Ask twice a second; `RuntimeError` if it is never so."""
-    assert callable(is_so)
+def wait_until(what: str, seconds: float, is_so: Callable[[], object]) -> None:
+    """Ask twice a second, also one that does not answer yet; `RuntimeError` if it is never so."""
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while True:
+        with suppress(OSError):
+            if is_so():
+                return
         if time.monotonic() > deadline:
             raise RuntimeError(f"{what}: not within {seconds:.0f} s; see {LOGS}")
         time.sleep(0.5)
