@@ -12,6 +12,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -255,7 +256,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--corpora", type=Path, help="folders of *.jsonl.gz, one a language")
     parser.add_argument("--megabytes", type=float, default=4.0, help="of text, of all languages")
-    clusters = {"flink": Flink, "spark": Spark}
+    clusters = {"spark": Spark, "flink": Flink}
     alone = {"prism": check_prism, "dataflow": check_dataflow}
     engines = (*clusters, *alone)
     parser.add_argument("--engines", choices=engines, nargs="+", default=engines)
@@ -264,6 +265,7 @@ def main() -> int:
     parsed = parser.parse_args()
     if os.geteuid():
         parser.error("root is needed: the hosts are network namespaces")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing stays behind
     install()
     driver, storage = Host("driver", 10, has_checkout=True), Host("storage", 11, has_checkout=True)
     head, tasks = Host("head", 12), (Host("task1", 13), Host("task2", 14))
