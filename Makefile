@@ -15,7 +15,7 @@ demo: setup  ## raw text to a scored model on the bundled sample
 test: setup  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
 
-test-slow: setup  ## runs that are killed, damaged, starved of memory and disk: ten minutes
+test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; a page in a browser: fifteen minutes
 	$(BIN)/python -m pytest tests/slow
 	$(BIN)/python -m pytest -m slow
 

@@ -96,7 +96,7 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
     """
     check_place(path)
     try:
-        with _quiet_transformers(), panics_as_errors():
+        with quiet_transformers(), panics_as_errors():
             config = AutoConfig.from_pretrained(path)
             tokenizer = AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers and tokenizers have many sorts for damaged files
@@ -162,7 +162,7 @@ def load_encoder(
     Raises `ValueError` if the folder lacks weights of the encoder: `transformers` would fill them
     at random and the score would be of another model.
     """
-    with _quiet_transformers(), torch.random.fork_rng(devices=[]):
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
         # built on the CPU whatever the device
         torch.manual_seed(seed)
         if variant == "random-init":
@@ -308,7 +308,7 @@ def encode(
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Without its bars and load report (the head of the pre-training task is left out on purpose).
 
     What is missing is checked by `load_encoder` itself.

@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.encoder import ModelSource, check_place, open_model
 from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
+from benchmarks.finetune.kept import MODELS
 from benchmarks.finetune.parallel import num_workers, run_jobs
 from benchmarks.finetune.recipe import seeds_for
 from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
@@ -123,6 +124,8 @@ def _carry_over(finished: Path, partial: Path) -> None:
     pull(finished.parent, finished.name)
     check_files(finished, "evaluate")
     shutil.copytree(finished / PREDICTIONS, partial / PREDICTIONS, dirs_exist_ok=True)
+    if (finished / MODELS).exists():
+        shutil.copytree(finished / MODELS, partial / MODELS, dirs_exist_ok=True)
     if (finished / TRIALS).exists():
         shutil.copyfile(finished / TRIALS, partial / TRIALS)
     copy = partial / f"{RESULTS}.copy"
@@ -190,9 +193,9 @@ def _run_jobs(
         for job in {job.task.name: job for job in waiting}.values()
     }
     total = sum(num_rows(job, features[job.task.name]) for job in waiting)
-    states = partial / STATES
+    folders = partial / STATES, partial / MODELS
     calls = [
-        (job, data[job.task.name], features[job.task.name], source, options.device, states)
+        (job, data[job.task.name], features[job.task.name], source, options.device, *folders)
         for job in waiting
     ]
     del features  # each goes with the last job of its task

@@ -68,6 +68,17 @@ def _ablate(verb: argparse.ArgumentParser) -> None:
     )
 
 
+def _export(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
+    onnx = "also as ONNX, fp32 and int8, int8 only where it loses next to nothing (docs/onnx.md)"
+    verb.add_argument("--onnx", action="store_true", help=onnx)
+    model = "with --onnx, a `transformers` folder in place of a run's export"
+    verb.add_argument("--model", metavar="FOLDER", help=model)
+    force = "write int8 that loses more, too; its card says so"
+    verb.add_argument("--force", action="store_true", help=force)
+    _data_dir(verb, "with --onnx, folder with the files of the tasks that int8 is scored on")
+
+
 def _evaluate(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
     for option, text in (
@@ -167,6 +178,55 @@ def _report(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--no-texts", action="store_true", help="quote no text of the data")
 
 
+def _inspect(verb: argparse.ArgumentParser) -> None:
+    assert isinstance(verb, _Parser)
+    verb.is_mixed = True
+    _discriminator(verb)
+    verb.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="texts (default: each line of the standard input)"
+    )
+    mark = verb.add_mutually_exclusive_group()
+    mark.add_argument(
+        "--threshold", type=float, metavar="P", help="mark words above this probability"
+    )
+    mark.add_argument(
+        "--clean",
+        metavar="FILE",
+        help="lines of text without replaced words: the threshold is set on them (default: on "
+        "bundled sentences, Korean or English as the text is)",
+    )
+    verb.add_argument(
+        "--false-alarms",
+        type=float,
+        default=0.05,
+        metavar="FRACTION",
+        help="of the words of such text that are marked (default: %(default)s)",
+    )
+    verb.add_argument(
+        "--no-attributions",
+        action="store_true",
+        help="leave out which words a verdict rests on, the slowest part",
+    )
+    verb.add_argument("--json", action="store_true", help="print a line of JSON for each text")
+    verb.add_argument("--html", metavar="PAGE", help="write a page, too")
+
+
+def _page(verb: argparse.ArgumentParser) -> None:
+    _discriminator(verb)
+    verb.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder to write; it must not exist yet"
+    )
+
+
+def _discriminator(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("model", metavar="MODEL", help="the discriminator: a folder or hub name")
+    verb.add_argument(
+        "--generator",
+        metavar="MODEL",
+        help="the generator, for proposals (default: the folder generator/ beside MODEL)",
+    )
+
+
 def _ls(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("address", nargs="?", help="gs://bucket/folder: list the runs below it, too")
 
@@ -200,7 +260,7 @@ VERBS = {
         "documents to token shards", f"{_DEMO} -- --direct_num_workers=2", has_beam=True
     ),
     "pretrain": Verb("token shards to checkpoints", f"{_DEMO} --set pretrain.keep_every_steps=200"),
-    "export": Verb("the last checkpoint to transformers folders", _DEMO),
+    "export": Verb("the last checkpoint to transformers folders, and ONNX", _DEMO, _export),
     "validate": Verb(
         "check a config, its files and the disk; print its cost",
         _DEMO,
@@ -226,6 +286,20 @@ VERBS = {
     "report": Verb(
         "a page about one run, or comparing several", "out/demo", _report, has_overwrite=False
     ),
+    "inspect": Verb(
+        "which words of a text a discriminator takes for replaced, and why",
+        'model/shipped/ko-tiny/discriminator "배우들의 세금이 훌륭했어요."',
+        _inspect,
+        has_set=False,
+        has_overwrite=False,
+    ),
+    "page": Verb(
+        "a discriminator as a web page, for any static host or a double click",
+        "model/shipped/ko-tiny/discriminator --output out/page",
+        _page,
+        has_set=False,
+        has_overwrite=False,
+    ),
     "ls": Verb(
         "list configs, tasks and the stages done", "", _ls, has_set=False, has_overwrite=False
     ),
@@ -240,10 +314,23 @@ VERBS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options are written in full, in verbs too: `--over` is a mistake, not `--overwrite`."""
+    """Options are written in full, in verbs too: `--over` is a mistake, not `--overwrite`.
+
+    Where `is_mixed` is set, options may stand between words of a list, as before a TEXT.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        self.is_mixed = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if not self.is_mixed:
+            return super().parse_known_args(args, namespace)
+        self.is_mixed = False  # argparse itself comes here again, twice
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.is_mixed = True
 
 
 class _Version(argparse.Action):

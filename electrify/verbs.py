@@ -5,6 +5,7 @@ A verb imports its stage when it is run, so that each needs its own extra alone.
 
 import os
 import shutil
+import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from electrify.config.run import EvaluationRun, RunConfig
 from electrify.config.tasks import TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST
-from electrify.stage.plan import named_checkpoint
+from electrify.stage.plan import NETWORKS, named_checkpoint, onnx_stage, scored_folder
 from electrify.stage.remote import (
     is_address,
     open_address,
@@ -106,7 +107,49 @@ def _alone(stage: Callable[[RunConfig, Namespace], None]) -> Callable[[Namespace
 
 
 clean, train_vocab, encode = _alone(_clean), _alone(_train_vocab), _alone(_encode)
-pretrain, export = _alone(_pretrain), _alone(_export)
+pretrain = _alone(_pretrain)
+
+
+def export(parsed: Namespace) -> None:
+    """The last checkpoint to `transformers` folders; these, or any folder, to ONNX."""
+    if parsed.model is None:
+        if parsed.config is None:
+            raise ValueError("give a run's config, electrify export configs/NAME.toml, or --model")
+        config = _load(parsed)
+        _export(config, parsed)
+        if parsed.onnx:
+            _to_onnx(config, None, parsed.overwrite)
+    elif parsed.config or not parsed.onnx:
+        raise ValueError(f"--model {parsed.model} goes with --onnx, and without a config")
+    else:
+        run = open_run(evaluation_of(parsed.model, _overrides(parsed)), parsed.break_lock)
+        _check_output(run)
+        _to_onnx(run, parsed.model, parsed.overwrite)
+
+
+def _to_onnx(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
+    from benchmarks.onnx.convert import convert
+    from benchmarks.onnx.text import documents, sample
+
+    if model is None:
+        folder = Path(config.output_dir)
+        names = [name for name in NETWORKS if (folder / "export" / name).is_dir()]
+        networks, texts = {name: folder / "export" / name for name in names}, documents(folder)
+    else:
+        networks, texts = {Path(model).name: Path(model)}, sample()
+        beside = Path(model).with_name("generator")
+        if Path(model).name == "discriminator" and beside.is_dir():
+            networks["generator"] = beside
+    stage = onnx_stage(config, model)
+    convert(
+        stage,
+        networks,
+        scored_folder(config),
+        config.export.onnx,
+        config.evaluate,
+        texts,
+        overwrite,
+    )
 
 
 def evaluate(parsed: Namespace) -> int | None:
@@ -178,6 +221,8 @@ def _overrides(parsed: Namespace) -> list[str]:
     if own_tasks or any(names.values()):  # in place of all that a config names
         overrides += [f"evaluate.{name}s={toml_value(of)}" for name, of in names.items()]
         overrides.append(f"evaluate.own_tasks={toml_value(own_tasks)}")
+    if getattr(parsed, "force", False):
+        overrides.append("export.onnx.force=true")
     if getattr(parsed, "search", False):
         overrides.append(f"evaluate.search={toml_value({'learning_rate': _RATES})}")
     overrides += parsed.set
@@ -271,6 +316,32 @@ def ablate(parsed: Namespace) -> None:
         print(show(Path(parsed.config), parsed.set))
     else:
         print(ablate(Path(parsed.config), parsed.set, parsed.beam_options, parsed.overwrite))
+
+
+def inspect(parsed: Namespace) -> None:
+    """Which words of a text are taken for replaced."""
+    from benchmarks.inspect.inspect import inspect
+
+    if not parsed.texts and sys.stdin.isatty():
+        log("a text a line; end with Ctrl-D")
+    inspect(
+        parsed.model,
+        parsed.texts or sys.stdin,
+        parsed.generator,
+        parsed.threshold,
+        parsed.clean,
+        parsed.false_alarms,
+        not parsed.no_attributions,
+        parsed.json,
+        parsed.html,
+    )
+
+
+def page(parsed: Namespace) -> None:
+    """A web page around a discriminator."""
+    from benchmarks.inspect.page.build import build_page
+
+    build_page(parsed.model, parsed.generator, Path(parsed.output))
 
 
 def validate(parsed: Namespace) -> None:

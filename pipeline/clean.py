@@ -3,6 +3,7 @@
 Only hashes are shuffled; texts wait in the work folder.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,18 +28,19 @@ from pipeline.dedup.near import find_near_duplicates
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
-    PASSES,
     error_name,
+    hashes_name,
+    num_units,
     tally_name,
 )
-from pipeline.passes import clean_group, compare_group, sketch_group, write_group
+from pipeline.passes import clean_group, compare_unit, sketch_unit, write_file
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
-from pipeline.shuffle import Components, Groups, Shards, pack_for_shards
+from pipeline.shuffle import Components, Groups, Shards, once, pack_for_shards
 from pipeline.sources.files import expand_sources, fingerprints, group_files
-from pipeline.sources.input_file import InputGroup
-from pipeline.work_folder import WorkFolder, once, work_folder
+from pipeline.sources.input_file import InputGroup, file_of_unit, unit_number
+from pipeline.work_folder import WorkFolder, work_folder
 
 
 def build(
@@ -46,26 +48,26 @@ def build(
 ) -> None:
     """Wire the passes; all workers share `work`.
 
-    Keys are numbers of groups or of shards. What goes to a shard is (group, packed arrays), so that
-    the shard can answer each group.
+    Keys are numbers of units, of shards or of files to write. What goes to a shard is (unit, packed
+    arrays), so that the shard can answer each unit.
     """
     shards = num_shards(sum(file.text_bytes for group in groups for file in group.files))
 
-    def of_groups(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
-        return beam.ParDo(GroupPass(run, config, work, shards))
+    def of_units(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
+        return beam.ParDo(UnitPass(run, config, work, shards))
 
     cleaned = (
         pipeline
         | "groups of files" >> Groups(groups, work)
-        | "clean" >> of_groups(_clean).with_outputs("texts", "lines", main="done")
+        | "clean" >> of_units(_clean).with_outputs("texts", "lines", main="done")
     )
     duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates, work)
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
     quotas = cleaned.lines | "equal lines" >> Shards(find_lines, work)
     compared = (
         {"done": cleaned.done, "duplicates": duplicates, "quotas": quotas}
-        | "by group" >> beam.CoGroupByKey()
-        | "compare" >> of_groups(_compare).with_outputs("bands", main="done")
+        | "by unit" >> beam.CoGroupByKey()
+        | "compare" >> of_units(_compare).with_outputs("bands", main="done")
     )
     members = (
         compared.bands
@@ -75,19 +77,20 @@ def build(
     find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
     near_duplicates = (
         members
-        | "members of a group" >> beam.GroupByKey()
-        | "sketch" >> of_groups(_sketch)
+        | "members of a unit" >> beam.GroupByKey()
+        | "sketch" >> of_units(_sketch)
         | "similar texts" >> Shards(find_similar, work)
+        | "to its file" >> beam.MapTuple(_to_file)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
-        | "by group again" >> beam.CoGroupByKey()
-        | "write" >> of_groups(_write)
+        | "by file" >> beam.CoGroupByKey()
+        | "write" >> of_units(_write)
     )
 
 
-class GroupPass(beam.DoFn):
-    """A pass over groups of files; the memory of one is free before the next begins."""
+class UnitPass(beam.DoFn):
+    """A pass over groups of files or units; the memory of one is free before the next begins."""
 
     def __init__(
         self,
@@ -106,53 +109,55 @@ class GroupPass(beam.DoFn):
         return self.run(element, self.config, self.work, self.shards)
 
 
-Found = tuple[int, Mapping[str, Iterable[bytes]]]  # a group, and what shards found of it
+Found = tuple[int, Mapping[str, Iterable[bytes]]]  # a unit, and what shards found of it
 
 
 def _clean(
     group: InputGroup, config: CleanConfig, work: Folder, shards: NumShards
 ) -> Iterator[Any]:
-    """(group, b""); "texts" and "lines": (shard, (group, packed hashes))."""
+    """(unit, b""); "texts" and "lines": (shard, (unit, packed hashes))."""
+    clean_once = partial(clean_group, group, config, work, shards)
+    hashes = once(work, hashes_name(group.index), clean_once)
     try:
-        parts = once(
-            work,
-            f"hashes-{group.index:06d}",
-            lambda: clean_group(group, config, work, shards).values(),
-        )
-        hashes = dict(zip(("texts", "lines"), parts, strict=True))
+        for place, of_unit in enumerate(zip(hashes, hashes, strict=True)):
+            unit = unit_number(group.index, place)
+            for tag, for_shards in zip(("texts", "lines"), of_unit, strict=True):
+                for shard, packed in for_shards:
+                    yield beam.pvalue.TaggedOutput(tag, (shard, (unit, packed)))
+            yield unit, b""
     except ValueError as error:  # a runner may not hand the error's type back
         work.write(error_name(group.index), str(error).encode())
         raise
-    for tag, by_shard in hashes.items():
-        for shard, packed in pack_for_shards(by_shard, work):
-            yield beam.pvalue.TaggedOutput(tag, (shard, (group.index, packed)))
-    yield group.index, b""
 
 
 def _compare(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> Iterator[Any]:
-    """(group, b""); "bands": (shard, (group, packed keys))."""
-    group, of_group = found
-    duplicates, quotas = of_group["duplicates"], of_group["quotas"]
-    compare = partial(compare_group, group, duplicates, quotas, config, work, shards)
-    for bands in once(work, f"bands-{group:06d}", compare):
-        for shard, packed in pack_for_shards(bands, work):
-            yield beam.pvalue.TaggedOutput("bands", (shard, (group, packed)))
-    yield group, b""
+    """(file, b""); "bands": (shard, (unit, packed keys))."""
+    unit, of_unit = found
+    duplicates, quotas = of_unit["duplicates"], of_unit["quotas"]
+    compare = partial(compare_unit, unit, duplicates, quotas, config, work, shards)
+    for bands in once(work, f"bands-{unit:010d}", compare):
+        for shard, packed in bands:
+            yield beam.pvalue.TaggedOutput("bands", (shard, (unit, packed)))
+    yield file_of_unit(unit), b""
 
 
 def _sketch(
     members: tuple[int, Iterable[bytes]], config: CleanConfig, work: Folder, shards: NumShards
 ) -> Iterator[Any]:
-    """(shard, (group, packed sketches)) of the members of components."""
-    group, packed = members
-    for sketches in sketch_group(group, packed, config, work, shards):
+    """(shard, (unit, packed sketches)) of the members of components."""
+    unit, packed = members
+    for sketches in sketch_unit(unit, packed, config, work, shards):
         for shard, of_shard in pack_for_shards(sketches, work):
-            yield shard, (group, of_shard)
+            yield shard, (unit, of_shard)
+
+
+def _to_file(unit: int, packed: bytes) -> tuple[int, bytes]:
+    return file_of_unit(unit), packed
 
 
 def _write(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> tuple[()]:
-    """The group's documents and removed rows, on disk."""
-    write_group(found[0], found[1]["near_duplicates"], work)
+    """The documents and removed rows of a file, on disk."""
+    write_file(found[0], found[1]["near_duplicates"], work)
     return ()
 
 
@@ -207,9 +212,10 @@ def _write_index(benchmark_texts: Path, work: Folder) -> None:
 
 def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
     tally = Tally()
-    for of_pass in PASSES:
-        for text in work.read_all([tally_name(of_pass, group.index) for group in groups]):
-            tally.add(tally_from_json(text.decode()))
+    _, compared, written = _markers(work, groups)
+    read = [tally_name("read", group.index) for group in groups]
+    for text in work.read_all([*read, *compared, *written]):
+        tally.add(tally_from_json(text.decode()))
     _refuse_empty(tally)
     if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:
@@ -219,12 +225,26 @@ def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
     return tally
 
 
+def _markers(work: Folder, groups: Sequence[InputGroup]) -> Iterator[dict[str, float]]:
+    """What is there when each pass is done, with the MB of raw files that it is about.
+
+    Those of the first pass have to be there before the others are known.
+    """
+    megabytes = {group.index: sum(f.num_bytes for f in group.files) / 1e6 for group in groups}
+    yield {hashes_name(group): mb for group, mb in megabytes.items()}
+    compared: dict[str, float] = {}
+    written: dict[str, float] = defaultdict(float)
+    for group, mb in megabytes.items():
+        num = num_units(work, group)
+        for unit in (unit_number(group, place) for place in range(num)):
+            compared[tally_name("compared", unit)] = mb / num
+            written[tally_name("written", file_of_unit(unit))] += mb / num
+    yield compared
+    yield written
+
+
 def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder) -> None:
-    sizes = [sum(file.num_bytes for file in group.files) / 1e6 for group in groups]
-    phases = [
-        (label, {tally_name(p, g.index): size for g, size in zip(groups, sizes, strict=True)})
-        for label, p in zip(_LABELS, PASSES, strict=True)
-    ]
+    phases = zip(_LABELS, _markers(work, groups), strict=True)
 
     def list_names() -> list[str]:
         return_freed_memory()  # of what the runner has handed on
@@ -236,7 +256,7 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
     except Exception as error:
         there = set(work.names())
         # a group that a runner tried again may have been read in the end
-        unread = [g.index for g in groups if tally_name("read", g.index) not in there]
+        unread = [g.index for g in groups if hashes_name(g.index) not in there]
         if faults := [name for group in unread if (name := error_name(group)) in there]:
             raise ValueError(work.read(faults[0]).decode()) from error
         raise

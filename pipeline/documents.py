@@ -116,30 +116,47 @@ class ParquetParts:
     def write(self, row: Mapping[str, Any]) -> None:
         self._rows.append(row)
         self._waiting_characters += len(row["text"] or "")
-        num_characters = self._num_characters + self._waiting_characters
-        num_rows = self._num_rows + len(self._rows)
-        if num_characters >= self.row_group_characters or num_rows >= ROW_GROUP_ROWS:
-            self._flush()
-        elif len(self._rows) >= _WAITING_ROWS or self._waiting_characters >= _WAITING_CHARACTERS:
+        if len(self._rows) >= _WAITING_ROWS or self._waiting_characters >= _WAITING_CHARACTERS:
             self._pack()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write rows that are columns already, in any order, perhaps among others."""
+        self._pack()
+        columns = [batch.column(name) for name in self.schema.names]
+        self._add(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def close(self) -> list[Path]:
         """Write what is left; the paths of the finished files, in order."""
+        self._pack()
         self._flush()
         self._finish_file()
         return self.paths
 
     def _pack(self) -> None:
         """Waiting rows into columns."""
-        self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self.schema))
-        self._num_rows += len(self._rows)
-        self._num_characters += self._waiting_characters
-        self._rows, self._waiting_characters = [], 0
+        if self._rows:
+            rows, self._rows, self._waiting_characters = self._rows, [], 0
+            self._add(pa.RecordBatch.from_pylist(rows, schema=self.schema))
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        """A row group ends behind the row that fills it."""
+        lengths = pc.fill_null(pc.utf8_length(batch.column("text")), 0).to_numpy(False)
+        while len(batch):
+            characters = np.cumsum(lengths, dtype=np.int64)
+            full = np.searchsorted(characters, self.row_group_characters - self._num_characters)
+            num_rows = min(int(full) + 1, ROW_GROUP_ROWS - self._num_rows, len(batch))
+            self._batches.append(batch.slice(0, num_rows))
+            self._num_rows += num_rows
+            self._num_characters += int(characters[num_rows - 1])
+            if (
+                self._num_characters >= self.row_group_characters
+                or self._num_rows >= ROW_GROUP_ROWS
+            ):
+                self._flush()
+            batch, lengths = batch.slice(num_rows), lengths[num_rows:]
 
     def _flush(self) -> None:
-        """All rows so far into a row group."""
-        if self._rows:
-            self._pack()
+        """All packed rows into a row group."""
         if not self._batches:
             return
         if self._writer is None:

@@ -3,19 +3,22 @@
 A file is made in a local folder and then published, so it stands under its name whole or not at
 all. It is read from a local copy.
 
-`cleaned-*` holds every row as the first pass left it, `changed-*` the rows that the second pass
-changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
-same bytes.
+`cleaned-*` holds every row of a unit as the first pass left it, `changed-*` the rows that the
+second pass changed or removed. A runner may repeat a pass, or run it twice at once: the second copy
+has the same bytes.
 """
 
+import json
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from electrify.storage.folder import Folder
 from pipeline.documents import (
@@ -26,8 +29,9 @@ from pipeline.documents import (
     read_columns,
     read_rows,
 )
-from pipeline.report.counts import Tally, tally_from_json
+from pipeline.report.counts import Tally
 from pipeline.runner import share_name
+from pipeline.sources.input_file import UNIT_BITS
 
 # rows kept and removed as they were read; `reason` is null where a row is kept so far
 CLEANED_SCHEMA = pa.schema(
@@ -48,9 +52,7 @@ CHANGED_SCHEMA = pa.schema(
     ]
 )
 Pass = Literal["read", "compared", "written"]
-PASSES: tuple[Pass, ...] = ("read", "compared", "written")
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
-_MADE_BY: dict[str, Pass] = {"cleaned": "read", "changed": "compared"}
 _SHARE_SECONDS = 5.0  # between two files that say how far a pass is
 # read once or twice and soon gone: small in memory
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
@@ -63,9 +65,10 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 }
 
 
-def tally_name(of_pass: Pass, group: int) -> str:
-    """The tally of one pass over a group; it is there once the pass is done."""
-    return f"{of_pass}-{group:06d}.json"
+def tally_name(of_pass: Pass, number: int) -> str:
+    """The tally of one pass over a group ("read"), a unit ("compared") or the units of a file of
+    documents ("written"); it is there once the pass is done."""
+    return f"{of_pass}-{number:010d}.json"
 
 
 def error_name(group: int) -> str:
@@ -73,16 +76,26 @@ def error_name(group: int) -> str:
     return f"error-{group:06d}.txt"
 
 
-def write_tally(work: Folder, of_pass: Pass, group: int, tally: Tally) -> None:
+def hashes_name(group: int) -> str:
+    """What a group sends to the shards of "texts" and "lines", for each unit."""
+    return f"hashes-{group:06d}"
+
+
+def num_units(work: Folder, group: int) -> int:
+    """Of a group that has been read."""
+    return len(json.loads(work.read(hashes_name(group)))) // 2
+
+
+def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:
     """Say that the pass is done; its other files are there before."""
-    work.write(tally_name(of_pass, group), tally.to_json().encode())
+    work.write(tally_name(of_pass, number), tally.to_json().encode())
 
 
-class PassProgress:
-    """Says in the work folder how far a pass over a group is, for a group may be one big file."""
+class ReadingProgress:
+    """Says in the work folder how far a group is read, for a group may be one big file."""
 
-    def __init__(self, work: Folder, of_pass: Pass, group: int, total: float) -> None:
-        self._work, self._marker, self._total = work, tally_name(of_pass, group), total
+    def __init__(self, work: Folder, group: int, total: float) -> None:
+        self._work, self._marker, self._total = work, hashes_name(group), total
         self._done = 0.0
         self._next_seconds = time.monotonic() + _SHARE_SECONDS
 
@@ -98,10 +111,10 @@ class PassProgress:
 
 
 @contextmanager
-def parts_of(work: Folder, kind: Kind, group: int) -> Iterator[ParquetParts]:
-    """A writer of rows of a group; documents and removed are files that stay."""
+def parts_of(work: Folder, kind: Kind, number: int) -> Iterator[ParquetParts]:
+    """A writer of rows of a unit, or of documents and removed rows of several, which stay."""
     schema, options = _FILES[kind]
-    prefix = f"{kind}-{group:06d}"
+    prefix = f"{kind}-{number:010d}"
     with (
         work.scratch() as folder,
         ParquetParts(folder, prefix, schema, publish=work.publish, **options) as parts,
@@ -109,33 +122,27 @@ def parts_of(work: Folder, kind: Kind, group: int) -> Iterator[ParquetParts]:
         yield parts
 
 
-def cleaned_rows(
-    work: Folder, group: int, of_pass: Pass, columns: Sequence[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows as the first pass left them, in order, for a later pass, whose progress they are."""
-    progress: PassProgress | None = None
-    for path in _paths(work, "cleaned", group):
-        if progress is None:
-            progress = PassProgress(work, of_pass, group, _num_rows(work, group))
-        for row in read_rows([path], columns):
-            yield row
-            progress.add(1)
+def cleaned_rows(work: Folder, unit: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Rows of a unit as the first pass left them, in order."""
+    for path in _paths(work, "cleaned", unit):
+        yield from read_rows([path], columns)
 
 
-def current_rows(work: Folder, group: int) -> Iterator[dict[str, Any]]:
-    """Rows as the second pass left them, in the same order."""
-    changes = _Changes(work, group)
-    for row in cleaned_rows(work, group, "written"):
-        yield changes.apply(row)
+def current_batches(work: Folder, unit: int) -> Iterator[pa.RecordBatch]:
+    """Rows of a unit as the second pass left them, in the same order."""
+    changes = _Changes(work, unit)
+    for path in _paths(work, "cleaned", unit):
+        for row_group in list_row_groups([path]):
+            yield from map(changes.apply_all, read_columns(row_group, None))
 
 
 def chosen_texts(
-    work: Folder, group: int, numbers: Container[int]
+    work: Folder, unit: int, numbers: Container[int]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number, row with rank, text and reason as the second pass left it) of the rows asked for."""
-    changes = _Changes(work, group)
+    changes = _Changes(work, unit)
     number = 0
-    for path in _paths(work, "cleaned", group):
+    for path in _paths(work, "cleaned", unit):
         for row_group in list_row_groups([path]):
             for batch in read_columns(row_group, ["rank", "text", "reason"]):
                 places = [i for i in range(len(batch)) if number + i in numbers]
@@ -146,12 +153,10 @@ def chosen_texts(
 
 
 class _Changes:
-    """The changes of a group, read beside its rows; both are in the order of ranks."""
+    """The changes of a unit, read beside its rows; both are in the order of ranks."""
 
-    def __init__(self, work: Folder, group: int) -> None:
-        self._changes = (
-            row for path in _paths(work, "changed", group) for row in read_rows([path])
-        )
+    def __init__(self, work: Folder, unit: int) -> None:
+        self._changes = (row for path in _paths(work, "changed", unit) for row in read_rows([path]))
         self._next = next(self._changes, None)
 
     def apply(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -164,24 +169,43 @@ class _Changes:
             row |= {name: value for name, value in self._next.items() if value is not None}
         return row
 
+    def apply_all(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next rows with their changes."""
+        ranks = batch.column("rank").to_numpy()
+        of_batch = []
+        while self._next is not None and self._next["rank"] <= ranks[-1]:
+            of_batch.append(self._next)
+            self._next = next(self._changes, None)
+        places = np.searchsorted(ranks, np.array([row["rank"] for row in of_batch], dtype="u8"))
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        for name in ("text", "reason", "detail"):
+            values = {
+                p: r[name] for p, r in zip(places, of_batch, strict=True) if r[name] is not None
+            }
+            columns[name] = replace_at(columns[name], values)
+        return pa.RecordBatch.from_arrays([*columns.values()], schema=batch.schema)
 
-def _num_rows(work: Folder, group: int) -> int:
-    tally = tally_from_json(work.read(tally_name("read", group)).decode())
-    return tally.total("documents_in") + tally.total("malformed")
+
+def replace_at(column: pa.Array, values: Mapping[int, str]) -> pa.Array:
+    """The column with other values at these places, which ascend."""
+    mask = np.zeros(len(column), dtype=bool)
+    mask[[*values]] = True
+    return pc.replace_with_mask(column, mask, pa.array(values.values(), pa.string()))
 
 
-def _paths(work: Folder, prefix: Literal["cleaned", "changed"], group: int) -> Iterator[Path]:
-    """Local copies of the parts of a pass over a group, one after the other.
+def _paths(work: Folder, prefix: Literal["cleaned", "changed"], unit: int) -> Iterator[Path]:
+    """Local copies of the parts of a pass over a unit, one after the other.
 
     A pass may have made no part, but then it says that it is done.
     """
-    if not work.exists(tally_name(_MADE_BY[prefix], group)):
+    done = hashes_name(unit >> UNIT_BITS) if prefix == "cleaned" else tally_name("compared", unit)
+    if not work.exists(done):
         raise ValueError(
             f"what was written to {work.address} is not there for every worker; set clean.work_dir "
             "to a folder that all workers see, such as gs://bucket/tmp"
         )
     for part in count():
-        name = f"{prefix}-{group:06d}-{part:05d}.parquet"
+        name = f"{prefix}-{unit:010d}-{part:05d}.parquet"
         if not work.exists(name):
             return
         with work.fetch(name) as path:

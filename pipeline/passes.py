@@ -1,45 +1,57 @@
-"""The passes over a group of files: what a worker does with its texts.
+"""The passes over a group of files and its units: what a worker does with its texts.
 
 - `clean_group` reads, cleans and filters, and hashes what can be told only beside all documents;
-- `compare_group` removes exact duplicates, repeated lines and benchmark texts, and hashes what is
+- `compare_unit` removes exact duplicates, repeated lines and benchmark texts, and hashes what is
   left for near duplicates;
-- `sketch_group` sends the shingles of documents that may be near duplicates;
-- `write_group` writes documents and removed rows into files of the corpus.
+- `sketch_unit` sends the shingles of documents that may be near duplicates;
+- `write_file` writes documents and removed rows of some units into files of the corpus.
 """
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from electrify.config.clean import CleanConfig, NearDedupConfig, Source
 from electrify.storage.folder import Folder
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
-from pipeline.dedup.exact import pack_hashes, text_hash
+from pipeline.dedup.exact import pack_hashes, text_hash, without_case
 from pipeline.dedup.groups import Clusters, NumShards, unpack_clusters
 from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
 from pipeline.dedup.minhash import BATCH_CHARACTERS, Keys, Shingles, band_keys, shingle
 from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
-from pipeline.documents import ParquetParts, in_batches
+from pipeline.documents import DOCUMENT_SCHEMA, in_batches
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
-    PassProgress,
+    ReadingProgress,
     chosen_texts,
     cleaned_rows,
-    current_rows,
+    current_batches,
+    num_units,
     parts_of,
+    replace_at,
     write_tally,
 )
 from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import DocumentRules, document_rules, excerpt, show_change
 from pipeline.rules.quality import Drop, too_short
-from pipeline.sources.input_file import ROW_BITS, InputFile, InputGroup, document_id
+from pipeline.sources.input_file import (
+    ROW_BITS,
+    InputFile,
+    InputGroup,
+    document_id,
+    group_of_file,
+    unit_number,
+    units_of_file,
+)
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 
@@ -51,28 +63,46 @@ _WAITING_DOCUMENTS = 1 << 20
 
 def clean_group(
     group: InputGroup, config: CleanConfig, work: Folder, shards: NumShards
-) -> dict[str, dict[int, bytes]]:
-    """Rows of a group of files into the work folder; packed hashes of "texts" and "lines" by shard.
+) -> Iterator[dict[int, bytes]]:
+    """Rows of a group of files into the work folder, by unit.
 
-    Raises `ValueError` with file and row for a file or, if the config is strict, a row that
-    cannot be read.
+    Of each unit come packed hashes of texts by shard, then of lines. Raises `ValueError` with file
+    and row for a file or, if the config is strict, a row that cannot be read.
     """
     tally = Tally()
+    progress = ReadingProgress(work, group.index, sum(file.num_bytes for file in group.files))
+    files = (replace(file, on_read=progress.add) for file in group.files)
+    rows = chain.from_iterable(_clean_file(file, config, tally) for file in files)
+    num_characters = 0
+
+    def place(row: Row) -> int:
+        nonlocal num_characters
+        number = num_characters // group.unit_characters
+        num_characters += len(row["text"])
+        return number
+
+    for number, (_, of_unit) in enumerate(groupby(rows, place)):
+        yield from _clean_unit(unit_number(group.index, number), of_unit, config, work, shards)
+    write_tally(work, "read", group.index, tally)
+
+
+def _clean_unit(
+    unit: int, rows: Iterable[Row], config: CleanConfig, work: Folder, shards: NumShards
+) -> tuple[dict[int, bytes], dict[int, bytes]]:
     hashes, ranks = bytearray(), array("Q")
     lines = LineCounter(config.line_dedup.min_characters, config.line_dedup.max_documents)
-    progress = PassProgress(work, "read", group.index, sum(file.num_bytes for file in group.files))
-    files = (replace(file, on_read=progress.add) for file in group.files)
-    with parts_of(work, "cleaned", group.index) as rows:
-        for row in chain.from_iterable(_clean_file(file, config, tally) for file in files):
-            rows.write(row)
+    with parts_of(work, "cleaned", unit) as parts:
+        for row in rows:
+            parts.write(row)
             if row["reason"] is None:
-                hashes += (of_text := text_hash(row["text"]))
+                folded = without_case(row["text"])
+                hashes += (of_text := text_hash(folded))
                 ranks.append(row["rank"])
                 if config.line_dedup.enabled:
-                    lines.add(row["text"], _number(of_text, row["rank"], config.exact_dedup))
-    write_tally(work, "read", group.index, tally)
+                    number = _number(of_text, row["rank"], config.exact_dedup)
+                    lines.add(row["text"], folded, number)
     texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
-    return {"texts": texts, "lines": lines.pack(shards.lines)}
+    return texts, lines.pack(shards.lines)
 
 
 def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[Row]:
@@ -135,7 +165,7 @@ def _clean_row(
         "detail": None,
     }
     where = (source.language, name)
-    tally.count_document("in", raw.text, *where)
+    tally.count_document("in", len(raw.text), *where)
     outcome = rules.clean(raw.text)
     for rule, count in outcome.altered.items():
         _count_altered(row, rule, count, tally)
@@ -170,8 +200,8 @@ def _storable(text: str) -> str:
 _COMPARED = ("rank", "text", "language", "source", "reason")  # columns the second pass needs
 
 
-def compare_group(
-    group: int,
+def compare_unit(
+    unit: int,
     packed_duplicates: Iterable[bytes],
     packed_quotas: Iterable[bytes],
     config: CleanConfig,
@@ -184,8 +214,8 @@ def compare_group(
     quotas = unpack_quotas(packed_quotas)
     bands: list[tuple[Any, Any, Any]] = []
     num_waiting = 0
-    with parts_of(work, "changed", group) as changes:
-        for batch in _batches(enumerate(cleaned_rows(work, group, "compared", _COMPARED))):
+    with parts_of(work, "changed", unit) as changes:
+        for batch in _batches(enumerate(cleaned_rows(work, unit, _COMPARED))):
             live = [(number, row) for number, row in batch if row["reason"] is None]
             rows = [row for _, row in live]
             texts = [row["text"] for row in rows]
@@ -205,13 +235,13 @@ def compare_group(
                 bands, num_waiting = [], 0
     for size in clusters.size_of.values():
         tally.count("clusters", kind="exact", documents=size, clusters=1)
-    write_tally(work, "compared", group, tally)
+    write_tally(work, "compared", unit, tally)
     if bands:
         yield _pack_bands(bands, shards)
 
 
-def sketch_group(
-    group: int,
+def sketch_unit(
+    unit: int,
     packed_members: Iterable[bytes],
     config: CleanConfig,
     work: Folder,
@@ -221,7 +251,7 @@ def sketch_group(
     members = unpack_members(packed_members)
     candidates: list[Candidate] = []
     num_hashes = 0
-    for batch in _batches(chosen_texts(work, group, members)):
+    for batch in _batches(chosen_texts(work, unit, members)):
         shingles, keys = _shingles_and_keys([row["text"] for _, row in batch], config.near_dedup)
         for place, (number, row) in enumerate(batch):
             component, component_size = part_of(*members[number], row["rank"])
@@ -349,31 +379,53 @@ def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]
     return in_batches(rows, lambda numbered: len(numbered[1]["text"]), BATCH_CHARACTERS)
 
 
-def write_group(group: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
-    """The work files of a group into documents and removed, both in order."""
+def write_file(file: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
+    """The work files of consecutive units into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally = Tally()
     with (
-        parts_of(work, "documents", group) as documents,
-        parts_of(work, "removed", group) as removed,
+        parts_of(work, "documents", file) as documents,
+        parts_of(work, "removed", file) as removed,
     ):
-        for row in current_rows(work, group):
-            row["id"] = document_id(row["rank"])
-            if found := clusters.kept_of.get(row["rank"]):
-                row["reason"] = "near_duplicate"
-                row["detail"] = f"of {document_id(found[0])}, similarity {found[1]:.2f}"
-                count_removed(row, tally)
-            if row["reason"] is None:
-                documents.write(_columns(row, documents))
-                where = (row["language"], row["source"])
-                tally.count_document("kept", row["text"], *where)
-                tally.add_sample("kept", row["id"], row["text"], *where)
-            else:
-                removed.write(_columns(row, removed))
+        units = units_of_file(file, num_units(work, group_of_file(file)))
+        for batch in chain.from_iterable(current_batches(work, unit) for unit in units):
+            batch = _without_near_duplicates(batch, clusters, tally)
+            ids = pa.array(map(document_id, batch.column("rank").to_pylist()))
+            batch = batch.append_column(DOCUMENT_SCHEMA.field("id"), ids)
+            is_kept = pc.is_null(batch.column("reason"))
+            _count_kept(kept := batch.filter(is_kept), tally)
+            documents.write_batch(kept)
+            removed.write_batch(batch.filter(pc.invert(is_kept)))
     for size in clusters.size_of.values():
         tally.count("clusters", kind="near", documents=size, clusters=1)
-    write_tally(work, "written", group, tally)
+    write_tally(work, "written", file, tally)
 
 
-def _columns(row: dict[str, Any], parts: ParquetParts) -> dict[str, Any]:
-    return {name: row[name] for name in parts.schema.names}
+def _without_near_duplicates(
+    batch: pa.RecordBatch, clusters: Clusters, tally: Tally
+) -> pa.RecordBatch:
+    """The batch with the reason of those that it has; they are counted."""
+    ranks = batch.column("rank").to_pylist()
+    details = {
+        place: f"of {document_id(found[0])}, similarity {found[1]:.2f}"
+        for place, rank in enumerate(ranks)
+        if (found := clusters.kept_of.get(rank))
+    }
+    reasons = dict.fromkeys(details, "near_duplicate")
+    for name, values in (("reason", reasons), ("detail", details)):
+        column = replace_at(batch.column(name), values)
+        batch = batch.set_column(
+            batch.schema.get_field_index(name), batch.schema.field(name), column
+        )
+    for row in batch.take([*details]).to_pylist() if details else ():
+        count_removed(row, tally)
+    return batch
+
+
+def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
+    lengths = pc.utf8_length(kept.column("text")).to_pylist()
+    columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
+    for place, (label, *where) in enumerate(zip(*columns, strict=True)):
+        tally.count_document("kept", lengths[place], *where)
+        if tally.wants("kept", label, *where):
+            tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)

@@ -285,9 +285,12 @@ def share_name(marker: str, share: float) -> str:
 
 @contextmanager
 def watch(
-    phases: Sequence[Phase], unit: str, list_names: List, poll_seconds: float = POLL_SECONDS
+    phases: Iterable[Phase], unit: str, list_names: List, poll_seconds: float = POLL_SECONDS
 ) -> Iterator[None]:
-    """Show a bar for each phase, one after the other; the names are listed once a poll."""
+    """Show a bar for each phase, one after the other; the names are listed once a poll.
+
+    A phase is asked for when the one before it is done.
+    """
     stop = threading.Event()
     arguments = (phases, unit, list_names, poll_seconds, stop)
     thread = threading.Thread(target=_follow, args=arguments, daemon=True)
@@ -300,7 +303,7 @@ def watch(
 
 
 def _follow(
-    phases: Sequence[Phase], unit: str, list_names: List, poll_seconds: float, stop: threading.Event
+    phases: Iterable[Phase], unit: str, list_names: List, poll_seconds: float, stop: threading.Event
 ) -> None:
     there: set[str] = set()
     for label, amounts in phases:
@@ -311,8 +314,10 @@ def _follow(
                 if not there.issuperset(amounts):
                     there |= _listed(list_names)
                 progress.update(round(_amount_done(amounts, there)) - progress.done)
-                if is_last or there.issuperset(amounts):
+                if there.issuperset(amounts):
                     break
+                if is_last:
+                    return
                 stop.wait(poll_seconds)
 
 

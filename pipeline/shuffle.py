@@ -32,21 +32,52 @@ _GROUPS_A_FILE = 64
 # pairs of large and small star; the smallest documents reach twice as far with each
 STAR_ROUNDS = 3
 Find = Callable[[Iterable[tuple[int, bytes]]], Iterable[Any]]
-Packed = bytes | tuple[str, int, int]  # file in the work folder, first byte, number of bytes
+Place = tuple[str, int, int]  # file in the work folder, first byte, number of bytes
+Packed = bytes | Place
 
 
-def pack_for_shards(by_shard: Mapping[int, bytes], work: Folder) -> list[tuple[int, Packed]]:
-    """(shard, its packed array or where that lies)."""
-    if work.local is None or not by_shard:
+def pack_for_shards(
+    by_shard: Mapping[int, bytes], work: Folder, name: str | None = None
+) -> list[tuple[int, Packed]]:
+    """(shard, its packed array or where that lies); with a name, in a file of that name anyway."""
+    if by_shard and (name or work.local):
+        name = name or f"shuffle-{uuid4().hex}"
+        work.write(name, b"".join(by_shard.values()))
+    if work.local is None or name is None:
         return [*by_shard.items()]
-    name = f"shuffle-{uuid4().hex}"
-    work.write(name, b"".join(by_shard.values()))
-    places: list[tuple[int, Packed]] = []
+    return _in_file(name, [(shard, len(packed)) for shard, packed in by_shard.items()])
+
+
+def _in_file(
+    name: str, sizes: Iterable[tuple[int, int]], content: bytes | None = None
+) -> list[tuple[int, Packed]]:
+    """Places of the arrays in a file or, with its content, the arrays."""
+    packed: list[tuple[int, Packed]] = []
     offset = 0
-    for shard, packed in by_shard.items():
-        places.append((shard, (name, offset, len(packed))))
-        offset += len(packed)
-    return places
+    for shard, size in sizes:
+        place = name, offset, size
+        packed.append((shard, place if content is None else content[offset : offset + size]))
+        offset += size
+    return packed
+
+
+def once(
+    work: Folder, name: str, make: Callable[[], Iterable[Mapping[int, bytes]]]
+) -> Iterator[list[tuple[int, Packed]]]:
+    """What `make` gives, for shards; files in the work folder keep it for a later attempt.
+
+    The file called `name` is written last: it says that all that `make` writes is there.
+    """
+    if work.exists(name):
+        for number, sizes in enumerate(json.loads(work.read(name))):
+            file = f"{name}-{number}"
+            yield _in_file(file, sizes, work.read(file) if sizes and work.local is None else None)
+        return
+    sizes_of_parts = []
+    for number, by_shard in enumerate(make()):
+        sizes_of_parts.append([(shard, len(packed)) for shard, packed in by_shard.items()])
+        yield pack_for_shards(by_shard, work, f"{name}-{number}")
+    work.write(name, json.dumps(sizes_of_parts).encode())
 
 
 def unpack(packed: Packed, work: Folder) -> bytes:
@@ -83,7 +114,7 @@ class Groups(beam.PTransform[Any, Any]):
 
 def _read_groups(name: str, work: Folder) -> list[InputGroup]:
     return [
-        InputGroup(group["index"], tuple(InputFile(**file) for file in group["files"]))
+        InputGroup(**group | {"files": tuple(InputFile(**file) for file in group["files"])})
         for group in json.loads(work.read(name))
     ]
 

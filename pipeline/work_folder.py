@@ -6,17 +6,14 @@ asked first whether it has the same code, and whether it may read and write ther
 """
 
 import hashlib
-import io
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
-
-import numpy as np
 
 from electrify.stage.folder import digest_of, whole_file
 from electrify.stage.provenance import versions
@@ -113,29 +110,6 @@ def _remove(work: Folder) -> None:
     if work.local is not None and work.local.parent.name == _BESIDE:
         with suppress(OSError):  # another stage has left something there
             work.local.parent.rmdir()
-
-
-def once(
-    work: Folder, name: str, make: Callable[[], Iterable[dict[int, bytes]]]
-) -> Iterator[dict[int, bytes]]:
-    """What `make` gives; files in the work folder keep it for a later attempt.
-
-    The file called `name` is written last: it says that all that `make` writes is there.
-    """
-    if work.exists(name):
-        for number in range(int(work.read(name))):
-            with np.load(io.BytesIO(work.read(f"{name}-{number}")), allow_pickle=False) as kept:
-                yield {int(shard): kept[shard].tobytes() for shard in kept.files}
-        return
-    num_parts = 0
-    for part in make():
-        file = io.BytesIO()
-        arrays: dict[str, Any] = {str(s): np.frombuffer(p, dtype=np.uint8) for s, p in part.items()}
-        np.savez(file, **arrays)
-        work.write(f"{name}-{num_parts}", file.getvalue())
-        num_parts += 1
-        yield part
-    work.write(name, str(num_parts).encode())
 
 
 def share_documents(

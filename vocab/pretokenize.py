@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any, Literal, Protocol
 
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
 
@@ -83,7 +83,9 @@ def pre_tokenizer(split_digits: bool = False) -> Any:
     bert = pre_tokenizers.BertPreTokenizer()
     if not split_digits:
         return bert
-    return pre_tokenizers.Sequence([bert, pre_tokenizers.Digits(individual_digits=True)])
+    # what pre_tokenizers.Digits cuts; the JavaScript port of that knows ASCII digits alone
+    digit = pre_tokenizers.Split(Regex(r"\p{N}"), "isolated")
+    return pre_tokenizers.Sequence([bert, digit])
 
 
 def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:

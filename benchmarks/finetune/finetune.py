@@ -7,7 +7,7 @@ reported rows are not looked at before.
 
 import random
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -88,12 +88,13 @@ def finetune(
     train_fraction: float = 1.0,
     device_name: str = "auto",
     state: StateFile | None = None,
+    on_trained: Callable[[EncoderWithHead], None] = lambda network: None,
 ) -> Finetuned:
     """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     model and its control share all but the last. Global random state is as before afterwards. An
-    unfinished training goes on from `state`.
+    unfinished training goes on from `state`. `on_trained` gets the network unless training failed.
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
@@ -112,6 +113,8 @@ def finetune(
         start = time.monotonic()
         failure = trainer.train(data.train.features, rows, seed, on_step, selection, state)
         train_seconds = time.monotonic() - start
+        if failure is None:
+            on_trained(network)
         lines, degenerate = {}, failure
         for position, (name, split) in enumerate(data.predicted.items()):
             lines[name], problem = _lines(task, split, trainer.predict(split.features), failure)

@@ -20,11 +20,13 @@ from benchmarks.finetune.finetune import (
     sampled_examples,
     score_bag_of_words,
 )
+from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep, StateFile
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
-from benchmarks.results.results import Result, encoder_label
+from benchmarks.results.results import Result, encoder_label, slot_of
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
+from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
@@ -47,6 +49,7 @@ class Job:
     key: str  # digest of all of this, the weights and the data: `Result.key`
     note: str = ""  # which trial of a search it is
     search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
+    is_kept: bool = False  # the fine-tuned network is written to a folder
 
     @property
     def label(self) -> str:
@@ -80,8 +83,11 @@ def plan_jobs(
                 decides.append(searched)
             if variant == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction]
+            is_kept = options.keep_models and variant == "pretrained"
+            decides += ["kept"] * is_kept  # one that was done before, and not kept, is done again
             key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]
-            jobs.append(Job(task, variant, seed, source.name, settings, fraction, key))
+            of_job = task, variant, seed, source.name, settings, fraction, key
+            jobs.append(Job(*of_job, is_kept=is_kept))
     return jobs
 
 
@@ -183,11 +189,13 @@ def run_job(
     source: ModelSource,
     device: str,
     states: Path,
+    models: Path,
     on_step: OnStep,
 ) -> tuple[Result, Finetuned]:
     """Fine-tune, predict and score; the record lacks but where its predictions stand.
 
-    In the folder `states` an unfinished fine-tuning keeps where it stands.
+    In the folder `states` an unfinished fine-tuning keeps where it stands. Networks that are kept
+    go to `models`.
     """
     start = time.monotonic()
     task, reported = job.task, features.predicted[data.split]
@@ -197,7 +205,13 @@ def run_job(
     else:
         state = StateFile(states / f"{job.key}.pt")
         how = job.variant, job.seed, settings, on_step, job.train_fraction, device, state
-        fitted = finetune(features, source, *how)
+
+        def on_trained(network: EncoderWithHead) -> None:
+            if job.is_kept:
+                slot = slot_of(task.name, job.train_fraction, job.variant, job.seed)
+                keep(models / slot, network, task, source, settings)
+
+        fitted = finetune(features, source, *how, on_trained)
         state.remove()
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]

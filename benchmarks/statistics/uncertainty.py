@@ -60,8 +60,13 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
         raise ValueError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
         )
-    ids, num_examples = digests.pop(), len(next(iter(runs.values())))
+    num_examples = len(next(iter(runs.values())))
     scorers = {seed: _scorer(task, lines) for seed, lines in ordered.items()}
+    return resample_scores(digests.pop(), num_examples, scorers)
+
+
+def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Weighted]) -> Draws:
+    """`resample` of anything that `scorers` score; `ids` is a digest of the examples."""
     scores: dict[int, list[Floats]] = {seed: [] for seed in scorers}
     for counts in _counts(num_examples, ids):
         for seed, score in scorers.items():

@@ -1,6 +1,8 @@
 """Figures of the stages beside a named peer, in one run.
 
-python -m benchmarks.throughput corpus|vocab|pretrain|finetune|scale [--peer] [--json PATH] ...
+python -m benchmarks.throughput STAGE [--peer] [--json PATH] ...
+
+STAGE is corpus, vocab, pretrain, finetune, inference or scale.
 
 Each stage's module is imported when it is asked for: a host with a GPU need not have what reads
 and cleans text.
@@ -49,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_vocab(stages.add_parser("vocab", help="documents to shards, against tokenizers"))
     _add_pretrain(stages.add_parser("pretrain", help="steps a second, against transformers"))
     _add_finetune(stages.add_parser("finetune", help="examples a second, against its Trainer"))
+    _add_inference(stages.add_parser("inference", help="ONNX and int8, against torch"))
     _add_scale(stages.add_parser("scale", help="the passes of clean by size, made-up corpora"))
     for stage in stages.choices.values():
         add = stage.add_argument
@@ -107,7 +110,7 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add("--data-dir", metavar="DIR", type=Path, default=_DATA, help=data)
     add("--tasks", default="klue-ynat,klue-nli", type=_words, help="of that folder")
     seeds = "one fine-tuning of each system a seed"
-    add("--seeds", default="0,1,2,3,4", type=_seeds, help=seeds)
+    add("--seeds", default="0,1,2,3,4", type=_numbers, help=seeds)
     add("--rows", type=_count(1), default=2048, dest="num_train", help="training rows")
     reported = "rows that are scored, at most"
     add("--reported", type=_count(1), default=1000, dest="num_reported", help=reported)
@@ -115,6 +118,19 @@ def _add_finetune(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=_count(1), default=32)
     add("--learning-rate", type=_positive, help="the recipe's if not given")
     add("--length", type=_count(1), default=128, help="pieces of a row, at most")
+
+
+def _add_inference(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--model", metavar="DIR", help="the encoder's folder; without, random weights")
+    size = "of random weights: the paper's, or tiny"
+    add("--size", choices=_SIZES, default="small", help=size)
+    names = "ways to make int8 (benchmarks/onnx/variants.toml)"
+    add("--variants", default="int8,int8-vnni", type=_words, help=names)
+    add("--lengths", default="16,64,128", type=_numbers, help="tokens of a row")
+    add("--threads", default="1,2", type=_numbers)
+    add("--batch-size", type=_count(1), default=1, help="rows at once")
+    add("--rounds", type=_count(1), default=50, dest="num_rounds", help="of all systems in turn")
 
 
 def _add_scale(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +179,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def _numbers(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, _words(text))))
 
 

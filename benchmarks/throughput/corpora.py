@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-FILE_BYTES = 8_000_000  # a file of both systems is one unit of work, and is never split
+FILE_BYTES = 6_000_000  # of text: a file of both systems is one unit of work, and is never split
 SHINGLE_WORDS = 5
 MIN_WORDS, MAX_WORDS = 100, 3000  # of an original; longer ones would outweigh the real text
 _MOST_CHANGED = 0.08  # of the words of a near copy: 5-grams then have a Jaccard of about .5

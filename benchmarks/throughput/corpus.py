@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import electrify
-from benchmarks.throughput.corpora import Pair, Prepared, find_corpora, jaccard, prepare
+from benchmarks.throughput.corpora import (
+    Pair,
+    Prepared,
+    find_corpora,
+    jaccard,
+    prepare,
+    read_lines,
+)
 from benchmarks.throughput.corpus_peer import (
+    PEER_OF_WHOLE,
     PEER_SETTINGS,
+    PeerSettings,
     install_peer,
     read_peer_removals,
     run_peer,
@@ -46,7 +55,7 @@ duplicates included: the share of the removals that have at least 0.7.
 """
 _WHOLE = """
 The whole graph has every rule, exact, line and near deduplication on, no Kiwi and no
-decontamination.
+decontamination; as web pages, the quality rules of crawled text, too. Kept: share of the bytes.
 """
 _KEPT = re.compile(r"of (\d{2}-\d{5}-\d{9})")
 _SIMILAR = 0.7
@@ -93,7 +102,9 @@ def measure(settings: Settings) -> Report:
     report.add("near", "Near-duplicate removal alone, on the same documents", meaning, costs)
     report.add("recall", "Planted pairs that were found", _RECALL, recall)
     report.add("precision", "What was removed, against what was kept", _PRECISION, precision)
-    report.add("whole", "The whole graph", _WHOLE, _measure_whole(prepared, settings))
+    whole = _measure_whole(prepared, settings, report.notes)
+    meaning = f"{_WHOLE}{PEER_OF_WHOLE.name}: {PEER_OF_WHOLE.meaning}" if peers else _WHOLE
+    report.add("whole", "The whole graph", meaning, whole)
     return report
 
 
@@ -107,35 +118,62 @@ def compare_near(
     ours = cost_row(OURS, *size, cost)
     costs, removals = [ours], {OURS: read_removals(clean)}
     for peer in PEER_SETTINGS if settings.with_peer else ():
-        log(f"the same by {peer.name}")
-        try:
-            python = install_peer(settings.work)
-            work = settings.work / "peer"
-            cost = run_peer(python, prepared.folder, peer, work, settings.num_workers)
-        except ValueError as error:
-            warn(str(error))
-            # its words may hold paths of this machine, which a report should not
-            notes.append(f"{peer.name} could not be installed or failed: not measured.")
-            continue
-        row = cost_row(f"{peer.name}, {settings.num_workers} workers", *size, cost)
-        costs.append(row | ratios(row, ours))
-        removals[peer.name] = read_peer_removals(work)
+        if row := _measure_peer(peer, prepared, settings, notes):
+            costs.append(row | ratios(row, ours))
+            removals[peer.name] = read_peer_removals(settings.work / "peer")
     return costs, removals
 
 
-def _measure_whole(prepared: Prepared, settings: Settings) -> list[Row]:
-    """Every part of the graph on, in one process and on the workers."""
+def _measure_peer(
+    peer: PeerSettings, prepared: Prepared, settings: Settings, notes: list[str]
+) -> dict[str, Any] | None:
+    log(f"the same by {peer.name}")
+    try:
+        python = install_peer(settings.work)
+        work = settings.work / "peer"
+        cost = run_peer(python, prepared.folder, peer, work, settings.num_workers)
+    except ValueError as error:
+        warn(str(error))
+        # its words may hold paths of this machine, which a report should not
+        notes.append(f"{peer.name} could not be installed or failed: not measured.")
+        return None
+    name = f"{peer.name}, {settings.num_workers} workers"
+    return cost_row(name, prepared.num_documents, prepared.num_bytes, cost)
+
+
+def _measure_whole(prepared: Prepared, settings: Settings, notes: list[str]) -> list[Row]:
+    """Every part of the graph on, in one process and on the workers; then as crawled text."""
+    size = prepared.num_documents, prepared.num_bytes
+    many = settings.num_workers
     costs: list[Row] = []
-    for workers in sorted({1, settings.num_workers}):
-        log(f"whole graph, {workers} process(es)")
-        cost, _ = run_clean(prepared, settings.work / "whole", True, workers)
-        name = f"{WHOLE_GRAPH}, {workers} process{'es' if workers > 1 else ''}"
-        costs.append(cost_row(name, prepared.num_documents, prepared.num_bytes, cost))
+    for workers, profile in dict.fromkeys([(1, "none"), (many, "none"), (many, "web")]):
+        log(f"whole graph, {workers} process(es), profile {profile}")
+        cost, clean = run_clean(prepared, settings.work / "whole", True, workers, profile)
+        name = f"{WHOLE_GRAPH}{' as web pages' * (profile == 'web')}, {workers} process(es)"
+        ours = cost_row(name, *size, cost)
+        costs.append(ours | {"kept": _kept_fraction(prepared, clean)})
+    if settings.with_peer and (row := _measure_peer(PEER_OF_WHOLE, prepared, settings, notes)):
+        texts = (row["text"] for path in _kept_by_peer(settings) for row in read_lines(path))
+        kept = sum(len(text.encode()) for text in texts) / prepared.num_bytes
+        costs.append(row | ratios(row, ours) | {"kept": kept})
     return costs
 
 
+def _kept_fraction(prepared: Prepared, clean: Path) -> float:
+    texts = (row["text"] for row in read_rows(sorted(clean.glob("documents-*.parquet")), ["text"]))
+    return sum(len(text.encode()) for text in texts) / prepared.num_bytes
+
+
+def _kept_by_peer(settings: Settings) -> list[Path]:
+    return sorted((settings.work / "peer" / "kept").glob("*.jsonl"))
+
+
 def run_clean(
-    prepared: Prepared, work: Path, is_whole: bool, num_workers: int = 1
+    prepared: Prepared,
+    work: Path,
+    is_whole: bool,
+    num_workers: int = 1,
+    profile: str = "none",
 ) -> tuple[Cost, Path]:
     """Clean by the whole graph, or by near-duplicate removal alone; the cost, and the `clean/` that
     was written. `ValueError` if the command fails."""
@@ -144,7 +182,7 @@ def run_clean(
         "line_dedup.enabled": is_whole,
         **({} if is_whole else rules_off()),
     }
-    config = write_config(prepared, work, clean)
+    config = write_config(prepared, work, clean, profile=profile)
     mode = "multi_processing" if num_workers > 1 else "in_memory"
     beam = f"--direct_running_mode={mode}", f"--direct_num_workers={num_workers}"
     return run_electrify("clean", config, *beam), work / "out" / "clean"
@@ -159,7 +197,11 @@ def run_electrify(verb: str, config: Path, *beam_options: str) -> Cost:
 
 
 def write_config(
-    prepared: Prepared, work: Path, clean: Mapping[str, Any], further: Sequence[str] = ()
+    prepared: Prepared,
+    work: Path,
+    clean: Mapping[str, Any],
+    further: Sequence[str] = (),
+    profile: str = "none",
 ) -> Path:
     """The TOML of a run into the folder `work`: options of `[clean]`, further lines.
 
@@ -167,10 +209,11 @@ def write_config(
     """
     shutil.rmtree(work / "out", ignore_errors=True)
     sources = [
-        f'    {{ kind = "jsonl", language = {json.dumps(corpus.language)}, profile = "none", '
-        f"path = {json.dumps(str(prepared.folder / f'{index:02d}' / '*.jsonl'))}, "
-        f"name = {json.dumps(corpus.name)} }}"
+        "    {{ kind = {}, language = {}, profile = {}, path = {}, name = {} }}".format(
+            *map(json.dumps, ("jsonl", corpus.language, profile, str(path), corpus.name))
+        )
         for index, corpus in enumerate(prepared.corpora)
+        for path in [prepared.folder / f"{index:02d}" / "*.jsonl"]
     ]
     lines = [
         'name = "throughput"',

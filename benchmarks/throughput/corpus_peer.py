@@ -27,6 +27,7 @@ class PeerSettings:
     rows_per_band: int
     has_plain_words: bool  # else its English tokenizer cuts every language
     meaning: str
+    has_filters: bool = False  # before near-duplicate removal
 
 
 PEER_SETTINGS = (
@@ -49,6 +50,18 @@ PEER_SETTINGS = (
         "programs alone. electrify also checks the similarity of each pair; datatrove joins all "
         "that share a band.",
     ),
+)
+PEER_OF_WHOLE = PeerSettings(
+    f"{NAME}, filters and plain words",
+    _OURS.num_bands,
+    _OURS.rows_per_band,
+    True,
+    "The filters of its FineWeb example that need no model (Gopher's, C4's, FineWeb's, without "
+    "English stop words), then near-duplicate removal as above. Beside it stands electrify with "
+    'profile = "web", whose quality rules are these; its other rules (language, markup, personal '
+    "data, boilerplate, lines, exact copies, one form of characters) are on, too. Limits differ "
+    "by language, so what is kept differs.",
+    has_filters=True,
 )
 
 
@@ -91,6 +104,7 @@ def run_peer(
         "num_bands": settings.num_bands,
         "rows_per_band": settings.rows_per_band,
         "has_plain_words": settings.has_plain_words,
+        "has_filters": settings.has_filters,
         "num_workers": num_workers,
     }
     path = work / "task.json"

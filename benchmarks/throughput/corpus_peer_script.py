@@ -1,10 +1,12 @@
-"""Near-duplicate removal by datatrove, run by the Python of its own environment.
+"""Near-duplicate removal by datatrove, with or without its filters before it, run by the Python of
+its own environment.
 
     python corpus_peer_script.py TASK.json
 
 The task, which `benchmarks.throughput.corpus_peer` writes, names the folder of the documents. They
 are deduplicated by datatrove's documented steps (examples/minhash_deduplication.py): signatures,
-buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. `kept/` and
+buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. The filters are
+those of its examples/fineweb.py that need no model, but stop words, which are English. `kept/` and
 `removed/` go beside the task. Imports nothing of this repository.
 """
 
@@ -22,6 +24,12 @@ from datatrove.pipeline.dedup import (  # type: ignore[import-not-found]
     MinhashDedupSignature,
 )
 from datatrove.pipeline.dedup.minhash import MinhashConfig  # type: ignore[import-not-found]
+from datatrove.pipeline.filters import (  # type: ignore[import-not-found]
+    C4QualityFilter,
+    FineWebQualityFilter,
+    GopherQualityFilter,
+    GopherRepetitionFilter,
+)
 from datatrove.pipeline.readers import JsonlReader  # type: ignore[import-not-found]
 from datatrove.pipeline.writers.jsonl import JsonlWriter  # type: ignore[import-not-found]
 from datatrove.utils.hashing import HashConfig  # type: ignore[import-not-found]
@@ -66,6 +74,16 @@ def deduplicate(task: dict[str, Any], output: Path) -> None:
         ).run()
 
     words = PlainWords() if task["has_plain_words"] else "en"
+    if task["has_filters"]:
+        filters = [
+            GopherRepetitionFilter(language=words),
+            GopherQualityFilter(language=words, min_stop_words=None),
+            C4QualityFilter(language=words, filter_no_terminal_punct=False),
+            FineWebQualityFilter(language=words),
+        ]
+        passed = str(output / "passed")
+        run("filters", [reader, *filters, JsonlWriter(passed, compression=None)], NUM_TASKS)
+        reader = JsonlReader(passed)
     signature = MinhashDedupSignature(signatures, config, language=words)
     run("signatures", [reader, signature], NUM_TASKS)
     run("buckets", [MinhashDedupBuckets(signatures, buckets, config=config)], config.num_buckets)

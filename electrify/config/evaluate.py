@@ -188,6 +188,10 @@ class EvaluateConfig(FinetuneOptions):
     patience: Count | None = None
     """Training ends after so many evaluations in a row without a better score. Left out: it does
     not."""
+    keep_models: bool = False
+    """Each fine-tuned encoder is written to `models/` beside its scores, as a folder for
+    `AutoModel`, with its head. `electrify export --onnx` needs them. A fine-tuning that was done
+    without is done again."""
     search: SearchOptions | None = None
     tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"

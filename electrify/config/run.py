@@ -13,7 +13,7 @@ from electrify.config.vocab import EncodeConfig, VocabConfig
 
 
 class EvaluationRun(Section):
-    """What scoring an encoder from elsewhere needs of a run."""
+    """What scoring or converting an encoder from elsewhere needs of a run."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
     """Name of the run, in reports and model cards: lower-case letters, digits, `.`, `_` and `-`."""
@@ -22,6 +22,7 @@ class EvaluationRun(Section):
     output_dir: Annotated[str, Field(min_length=1)]
     """Folder of the run, local or an address such as `gs://bucket/run`. By custom `out/<name>`."""
     evaluate: EvaluateConfig = EvaluateConfig()
+    export: ExportConfig = ExportConfig()
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:
@@ -40,7 +41,6 @@ class RunConfig(EvaluationRun):
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig
     pretrain: PretrainConfig
-    export: ExportConfig = ExportConfig()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -181,15 +181,18 @@ class Page:
         """(label, text) pairs; line breaks and spaces as they are. `compact`: labels beside."""
         self._add("samples", title=title, pairs=items, compact=compact)
 
-    def tokens(self, title: str, items: Sequence[tuple[str, float, bool]]) -> None:
-        """Tokens in line, each over its probability in 0..1 and coloured by it; replaced: framed.
+    def tokens(
+        self, title: str, items: Sequence[tuple[str, float, bool]], mark: str = "replaced"
+    ) -> None:
+        """Tokens in line, each over its probability in 0..1 and coloured by it; the third says
+        which are framed, and `mark` what the frame means, for who cannot see it.
 
         `ValueError` for a probability outside 0..1.
         """
         for token, probability, _ in items:
             if not 0 <= probability <= 1:
                 raise ValueError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
-        self._add("tokens", title=title, tokens=items)
+        self._add("tokens", title=title, tokens=items, mark=mark)
 
     def code(self, title: str, text: str, is_open: bool = False) -> None:
         """A block of fixed-width text that folds away."""

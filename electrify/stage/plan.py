@@ -12,6 +12,7 @@ _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "min_steps": None,
     "seeds": None,
     "own_tasks": [],
+    "keep_models": False,
 }
 # options of `encode` that say how shards are read, not what is written: they belong to pretraining
 READ_OPTIONS = ("sequence_length", "packing", "mixture")
@@ -187,12 +188,31 @@ def export_stage(config: RunConfig) -> Stage:
     return Stage(
         "export",
         folder / "export",
-        _options(config.export),
+        _options(config.export, leave_out={"onnx"}),
         inputs,
         volatile=cards,
         rewritten=cards,
         reads=reads,
     )
+
+
+def onnx_stage(config: EvaluationRun, model: str | None) -> Stage:
+    """Networks to ONNX: the run's export, or a folder `model`; judged by the fine-tuned networks of
+    `scored_folder`."""
+    folder, scored = output_dir(config), scored_folder(config)
+    reads: Mapping[str, Path] = {}
+    if model is None:
+        inputs, reads = _earlier(folder, "export")
+    else:
+        inputs = {"model": _model_digest(model)}
+    inputs["fine-tuned"] = _files_digest(scored, sorted((scored / "models").rglob("*")))
+    options = _options(config.export.onnx)
+    return Stage("export --onnx", folder / "onnx", options, inputs, reads=reads)
+
+
+def scored_folder(config: EvaluationRun) -> Path:
+    """The results of the run's own encoder, or of an evaluation without a run."""
+    return output_dir(config) / "evaluate"
 
 
 def evaluate_stage(

@@ -16,9 +16,14 @@ from pipeline.dedup.groups import gather, make_records, pack_by, run_starts, sha
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
 
 
-def text_hash(text: str) -> bytes:
-    """16 bytes, equal for texts that differ in case and whitespace only."""
-    return xxhash.xxh3_128_digest(" ".join(text.casefold().split()).encode())
+def without_case(text: str) -> bytes:
+    """The text in UTF-8 as `text_hash` and `line_hashes` take it."""
+    return text.casefold().encode()
+
+
+def text_hash(folded: bytes) -> bytes:
+    """16 bytes, equal for cleaned texts that differ in case and whitespace only."""
+    return xxhash.xxh3_128_digest(b" ".join(folded.split()))
 
 
 def pack_hashes(

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from pipeline.dedup.exact import without_case
 from pipeline.dedup.groups import gather, pack_by, run_starts, shard_of
 from pipeline.rules.normalize import squeeze_whitespace
 
@@ -23,15 +24,17 @@ _STANDING = np.dtype([("line", "<u8"), ("document", "<u4")])
 _QUOTA = np.dtype([("line", "<u8"), ("quota", "<u4")])
 
 
-def line_hashes(text: str, min_characters: int) -> Iterator[tuple[int, int]]:
-    """(line number, hash) of the lines that are long enough; none if there is one line only."""
+def line_hashes(text: str, folded: bytes, min_characters: int) -> Iterator[tuple[int, int]]:
+    """(line number, hash) of the lines that are long enough; none if there is one line only.
+
+    `folded` is the text without case.
+    """
     lines = text.split("\n")
     if sum(map(bool, lines)) < 2:
         return
-    folded = text.casefold().encode().split(b"\n")
-    for number, line in enumerate(lines):
+    for number, (line, of_line) in enumerate(zip(lines, folded.split(b"\n"), strict=True)):
         if len(line) >= min_characters:
-            yield number, xxhash.xxh3_64_intdigest(folded[number])
+            yield number, xxhash.xxh3_64_intdigest(of_line)
 
 
 @dataclass
@@ -43,9 +46,9 @@ class LineCounter:
     _lines: "array[int]" = field(default_factory=lambda: array("Q"))
     _documents: "array[int]" = field(default_factory=lambda: array("I"))
 
-    def add(self, text: str, document: int) -> None:
+    def add(self, text: str, folded: bytes, document: int) -> None:
         """Note the lines of a document; `document` is a number below 2^32, equal for duplicates."""
-        lines = {line for _, line in line_hashes(text, self.min_characters)}
+        lines = {line for _, line in line_hashes(text, folded, self.min_characters)}
         self._lines.extend(lines)
         self._documents.extend([document] * len(lines))
 
@@ -97,7 +100,7 @@ def remove_repeated_lines(
     """
     removed: set[int] = set()
     decided: dict[int, bool] = {}
-    for number, line in line_hashes(text, min_characters):
+    for number, line in line_hashes(text, without_case(text), min_characters):
         if line not in quotas:
             continue
         if line not in decided:

@@ -14,7 +14,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,16 +94,25 @@ def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
 
 
 def _shingle(texts: Sequence[str]) -> Shingles:
-    folded = [_fold(text) for text in texts]
-    codes: npt.NDArray[Any] = code_points("\n".join(folded))
-    values, is_spaceless, is_letter = (table[codes] for table in _tables())
+    tables = _tables()
+    codes: npt.NDArray[Any] = code_points("\n".join(texts))
+    text_starts = _starts(texts)
+    others = np.flatnonzero(~tables.is_simple.take(codes))
+    if len(others):
+        texts = [*texts]
+        for index in set((np.searchsorted(text_starts, others, side="right") - 1).tolist()):
+            texts[index] = fold(texts[index])
+        codes, text_starts = code_points("\n".join(texts)), _starts(texts)
+    values = tables.values.take(codes)
     is_kept = values != 0
-    is_digit = values == _tables()[0][ord("0")]
+    is_digit = values == tables.values[ord("0")]
     is_kept[1:] &= ~(is_digit[1:] & is_digit[:-1])
     places = np.flatnonzero(is_kept)
-    text_starts = np.cumsum([0, *(len(text) + 1 for text in folded)])
     bounds = np.searchsorted(places, text_starts)  # of the texts among the characters of words
-    by_character = _count(is_spaceless[places], bounds) * 2 > _count(is_letter[places], bounds)
+    is_spaceless, is_letter = (
+        table.take(codes[places]) for table in (tables.is_spaceless, tables.is_letter)
+    )
+    by_character = _count(is_spaceless, bounds) * 2 > _count(is_letter, bounds)
     starts_unit = np.ones(len(places), dtype=bool)
     starts_unit[1:] = values[places[1:] - 1] == 0
     starts_unit |= np.repeat(by_character, np.diff(bounds))
@@ -111,10 +121,15 @@ def _shingle(texts: Sequence[str]) -> Shingles:
     return _roll(units, np.searchsorted(starts, bounds))
 
 
-def _fold(text: str) -> str:
-    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    folded = folded.casefold()
-    return folded if folded.isascii() else unicodedata.normalize("NFKC", folded)
+def fold(text: str) -> str:
+    """The text without case, in NFKC."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+def _starts(texts: Sequence[str]) -> Offsets:
+    """Of the texts when they are joined by newlines, and behind the last one."""
+    return np.cumsum([0, *(len(text) + 1 for text in texts)])
 
 
 def _count(flags: npt.NDArray[np.bool_], bounds: Offsets) -> Offsets:
@@ -179,13 +194,20 @@ def _permutations(count: int) -> tuple[Halves, Halves]:
     return drawn[:count] | np.uint32(1), drawn[count:]
 
 
+class _Tables(NamedTuple):
+    """By code point, of the folded character."""
+
+    values: Keys  # hash of the character; 0: between words
+    is_spaceless: npt.NDArray[np.bool_]
+    is_letter: npt.NDArray[np.bool_]
+    # folded alike in every text, to one character or to characters that stand between words
+    is_simple: npt.NDArray[np.bool_]
+
+
 @lru_cache(maxsize=1)
-def _tables() -> tuple[Keys, npt.NDArray[Any], npt.NDArray[Any]]:
-    """By code point: hash of its character (0: between words), spaceless script, letter."""
-    classes = "".join(
-        unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1)
-    ).encode()
-    kinds = np.frombuffer(classes, dtype="S1")
+def _tables() -> _Tables:
+    categories = [unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1)]
+    kinds = np.frombuffer("".join(categories).encode(), dtype="S1")
     is_letter = (kinds == b"L") | (kinds == b"M")
     codes = np.arange(sys.maxunicode + 1, dtype=np.uint64)
     decimals = [c for c in np.flatnonzero(kinds == b"N").tolist() if chr(c).isdecimal()]
@@ -197,4 +219,31 @@ def _tables() -> tuple[Keys, npt.NDArray[Any], npt.NDArray[Any]]:
     is_spaceless = np.zeros_like(is_letter)
     for first, last in _SPACELESS_BLOCKS:
         is_spaceless[first : last + 1] = True
-    return values, is_spaceless & is_letter, is_letter
+    is_spaceless &= is_letter
+    folded = np.arange(sys.maxunicode + 1)
+    is_simple = np.zeros_like(is_letter)
+    for code in chain.from_iterable(_FOLDED_ONCE):
+        characters = [ord(character) for character in fold(chr(code))]
+        if _joins(chr(code)) or any(map(_joins, map(chr, characters))):
+            continue
+        if len(characters) == 1 or not is_word[characters].any():
+            is_simple[code] = True
+            folded[code] = characters[0] if len(characters) == 1 else ord("\n")
+    return _Tables(values[folded], is_spaceless[folded], is_letter[folded], is_simple)
+
+
+# the characters that texts have: the first plane without surrogates, and pictures
+_FOLDED_ONCE = (range(0xD800), range(0xE000, 0x10000), range(0x1F000, 0x1FB00))
+
+
+def _joins(character: str) -> bool:
+    """May it change its place, or make one character with what stands before it?"""
+    return unicodedata.combining(character) != 0 or character in _seconds()
+
+
+@lru_cache(maxsize=1)
+def _seconds() -> frozenset[str]:
+    """Second characters of canonical compositions in the first plane, and those of Hangul."""
+    pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0x10000))
+    canonical = {chr(int(of[1], 16)) for of in pairs if len(of) == 2 and of[0][0] != "<"}
+    return frozenset(canonical) | frozenset(map(chr, range(0x1161, 0x11C3)))

@@ -44,11 +44,15 @@ class Table:
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row; a sum that it lacks is 0."""
         key = tuple([row[name] for name in self._keys])
+        self.add_sums(key, {name: row[name] for name in self._sums if name in row})
+
+    def add_sums(self, key: tuple[Any, ...], sums: Mapping[str, int]) -> None:
+        """Add to the sums of the row with these keys."""
         if key not in self._rows:
             self._rows[key] = dict(zip(self._keys, key, strict=True)) | dict.fromkeys(self._sums, 0)
         mine = self._rows[key]
-        for name in self._sums:
-            mine[name] += row.get(name, 0)
+        for name, value in sums.items():
+            mine[name] += value
 
     def rows(self) -> Rows:
         """Sorted by their keys."""
@@ -164,11 +168,11 @@ class Tally:
         """Add a row to a table."""
         self.tables[table].add(row)
 
-    def count_document(self, state: str, text: str, language: str, source: str) -> None:
+    def count_document(self, state: str, num_characters: int, language: str, source: str) -> None:
         """Count a document as it is read ("in") or written ("kept")."""
-        counts = {f"documents_{state}": 1, f"characters_{state}": len(text)}
-        characters = 1 << max(1, len(text)).bit_length() - 1
-        self.count("documents", language=language, source=source, characters=characters, **counts)
+        key = (language, source, 1 << max(1, num_characters).bit_length() - 1)
+        sums = {f"documents_{state}": 1, f"characters_{state}": num_characters}
+        self.tables["documents"].add_sums(key, sums)
 
     def add_removed(
         self, table: str, reason: str, label: str, text: str, language: str, source: str

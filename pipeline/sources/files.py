@@ -16,8 +16,10 @@ from electrify.stage.folder import digest_of, fingerprint
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
+    MAX_PART_BYTES,
+    MIN_PART_BYTES,
     PACKED_ENDINGS,
-    PART_BYTES,
+    USUAL_PARTS,
     InputFile,
     InputGroup,
     open_source,
@@ -27,11 +29,13 @@ from pipeline.sources.input_file import (
 from pipeline.sources.lines import is_utf8
 
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
-# element, small beside a corpus. It decides file boundaries, so it must not follow worker counts.
-GROUP_BYTES = 32_000_000
-# Each group sends to each shard. Shards follow the size of the corpus; so that the number of
-# elements does, too, and not its square, groups grow where there would be more.
+# element, so small that workers end together. It decides file boundaries, so it must not follow
+# worker counts.
+GROUP_BYTES = 8_000_000
+# Each unit sends to each shard. Shards follow the size of the corpus; so that the number of
+# elements does, too, and not its square, groups and units grow where there would be more.
 MAX_GROUPS = 8192
+UNIT_CHARACTERS = 8_000_000
 _MAX_SOURCES = 512
 _AT_ONCE = 16  # files that are hashed, or of which a storage is asked
 _TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
@@ -96,18 +100,19 @@ def check_inputs(config: CleanConfig) -> int:
 def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
     """Deal files out in order, a group being full at about `GROUP_BYTES` of text, or at so much
     that there are about `MAX_GROUPS`."""
-    full = max(GROUP_BYTES, sum(file.text_bytes for file in files) // MAX_GROUPS)
+    share = sum(file.text_bytes for file in files) // MAX_GROUPS
+    full, unit_characters = max(GROUP_BYTES, share), max(UNIT_CHARACTERS, share)
     groups: list[InputGroup] = []
     waiting: list[InputFile] = []
     num_bytes = 0
     for file in files:
         if waiting and num_bytes + file.text_bytes > full:
-            groups.append(InputGroup(len(groups), tuple(waiting)))
+            groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
             waiting, num_bytes = [], 0
         waiting.append(file)
         num_bytes += file.text_bytes
     if waiting:
-        groups.append(InputGroup(len(groups), tuple(waiting)))
+        groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
     return groups
 
 
@@ -187,12 +192,18 @@ def _local(name: str, pattern: str) -> str:
 # Big files in parts, so that several workers read one: the parts are the same on every run.
 
 
-def split_file(file: InputFile, source: Source, part_bytes: int = PART_BYTES) -> list[InputFile]:
+def part_size(text_bytes: int) -> int:
+    """Of text, of a part of a file that has so much."""
+    return min(max(text_bytes // USUAL_PARTS, MIN_PART_BYTES), MAX_PART_BYTES)
+
+
+def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -> list[InputFile]:
     """The file in parts of about `part_bytes`, or whole where it cannot be divided.
 
     Packed files are read from their start. `max_documents` and threads need the rows before, so
     they keep a file whole.
     """
+    part_bytes = part_bytes or part_size(file.text_bytes)
     if source.max_documents or source.thread_field or file.text_bytes <= part_bytes:
         return [file]
     if source.kind == "parquet":

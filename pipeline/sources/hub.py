@@ -11,7 +11,7 @@ import fsspec
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
-from pipeline.sources.input_file import PART_BYTES, InputFile
+from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
 from pipeline.sources.tables import read_arrow
 from pipeline.sources.text import take_fields
@@ -41,7 +41,7 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
             raise ValueError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
     known = (builder.info.splits or {}).get(source.split)
-    num_bytes = known.num_bytes // num_parts if known and known.num_bytes else PART_BYTES
+    num_bytes = known.num_bytes // num_parts if known and known.num_bytes else MAX_PART_BYTES
     file = InputFile(
         source.path, num_bytes, 0, 0, num_parts=num_parts, label=_label(source), revision=revision
     )

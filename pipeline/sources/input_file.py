@@ -20,8 +20,10 @@ PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
 FILE_BITS, ROW_BITS = 22, 32
-# of text, of a part: large beside the cost of opening a file, small beside a worker's memory
-PART_BYTES = 32_000_000
+# Of text, of a part: large beside the cost of opening a file, so small that workers end together.
+# A big file has larger ones, for the process that starts the run knows them all.
+MIN_PART_BYTES, MAX_PART_BYTES = 8_000_000, 32_000_000
+USUAL_PARTS = 32
 _BUFFER_BYTES = 1 << 16
 
 
@@ -83,10 +85,38 @@ class InputFile:
 
 @dataclass(frozen=True)
 class InputGroup:
-    """Consecutive files that one worker reads."""
+    """Consecutive files that one worker reads; what it makes of them is divided into units."""
 
     index: int
     files: tuple[InputFile, ...]
+    unit_characters: int  # of text, in a unit
+
+
+# A unit is what one worker takes in a later pass; its number orders units as groups and their
+# documents are ordered. A packed file, which one worker must read from its start, makes many.
+UNIT_BITS = 16
+UNITS_A_FILE = 32  # consecutive units of a group that make one file of documents
+
+
+def unit_number(group: int, place: int) -> int:
+    """The number of a group's unit; `place` counts the units of the group."""
+    assert place < 1 << UNIT_BITS, f"group {group} has {place} units"
+    return group << UNIT_BITS | place
+
+
+def file_of_unit(unit: int) -> int:
+    """The number of the file that gets its documents."""
+    return unit // UNITS_A_FILE
+
+
+def group_of_file(file: int) -> int:
+    return file * UNITS_A_FILE >> UNIT_BITS
+
+
+def units_of_file(file: int, num_units: int) -> range:
+    """The units whose documents go to this file, of a group that has so many units."""
+    first = file * UNITS_A_FILE
+    return range(first, min(first + UNITS_A_FILE, unit_number(group_of_file(file), num_units)))
 
 
 def text_ending(path: str) -> str:

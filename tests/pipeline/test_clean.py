@@ -172,11 +172,14 @@ def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, mo
     assert sum(name.startswith("documents-") for name in alone[0]) == 3
     assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
     monkeypatch.undo()
-    assert _documents(_clean_afresh(config)) == documents  # one group of files
+    assert _documents(_clean_afresh(config)) == documents  # one group of files, one unit
+    monkeypatch.setattr(sources, "UNIT_CHARACTERS", 5000)
+    assert _documents(_clean_afresh(config)) == documents
 
 
 def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
-    """The bar follows the packed bytes of a file, and the rows of its documents afterwards."""
+    """The bar follows the packed bytes of a file, and the units of its documents afterwards."""
+    monkeypatch.setattr(sources, "UNIT_CHARACTERS", 30_000)
     texts = [random.Random(number).randbytes(400).hex() for number in range(1500)]
     rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     path = tmp_path / "a.jsonl.gz"
@@ -193,12 +196,13 @@ def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
     monkeypatch.setattr(Folder, "write", record)
     options = {"near_dedup": {"enabled": False}, "line_dedup": {"enabled": False}}
     clean(_config(tmp_path, [path], min_language_fraction=0.0, **options), [], overwrite=False)
-    for of_pass in work_files.PASSES:
-        marker = work_files.tally_name(of_pass, 0)
-        shares = [int(name.rpartition(".")[2]) for name in written if name.startswith(f"{marker}.")]
-        assert shares == sorted(shares)
-        assert len(set(shares)) >= 5
-        assert shares[-1] == 1000
+    marker = work_files.hashes_name(0)
+    shares = [int(name.rpartition(".")[2]) for name in written if name.startswith(f"{marker}.")]
+    assert shares == sorted(shares)
+    assert len(set(shares)) >= 5
+    assert shares[-1] == 1000
+    assert sum(name.startswith("compared-") for name in written) == 40
+    assert sum(name.startswith("written-") for name in written) == 2  # of 32 units and of 8
     assert not list((tmp_path / "out" / "clean").glob("*.json.*"))
 
 

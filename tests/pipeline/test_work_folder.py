@@ -82,7 +82,7 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
         work_folder("clean", None, tmp_path) as work,
         pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"),
     ):
-        list(cleaned_rows(work, 0, "written"))
+        list(cleaned_rows(work, 0, ["rank"]))
     with pytest.raises(WorkerError, match=r"worker on .* does not see .*set clean\.work_dir"):
         pickle.loads(pickle.dumps(work))
 
@@ -226,21 +226,21 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
 
         return work
 
-    names = ("clean_group", "compare_group")
+    names = ("clean_group", "compare_unit")
     functions = {name: getattr(clean_module, name) for name in names}
     for name, function in functions.items():
         monkeypatch.setattr(clean_module, name, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
         _clean(tmp_path, raw, benchmark_texts, options)
     done = calls[:4]
-    assert done == ["clean_group"] * 3 + ["compare_group"]
+    assert done == ["clean_group"] * 3 + ["compare_unit"]
     calls.clear()
     for name, function in functions.items():
         monkeypatch.setattr(clean_module, name, stopped_at(0, function))
     caplog.set_level("INFO", "electrify")
     again, _ = _clean(tmp_path, raw, benchmark_texts, options)
     assert again == whole
-    assert calls == ["compare_group"] * 2
+    assert calls == ["compare_unit"] * 2
     assert "goes on with what an earlier attempt left" in caplog.text
     assert not (tmp_path / "out" / ".work").exists()
 

@@ -178,8 +178,9 @@ def test_plain_copies_are_found_and_others_are_left(cleaned) -> None:
     (near,) = cleaned.tables["near"]
     assert near["documents"] == cleaned.prepared.num_documents
     assert near["mb_per_second"] == pytest.approx(cleaned.prepared.num_bytes / 1e6 / 2)
-    (whole,) = cleaned.tables["whole"]
+    whole, web = cleaned.tables["whole"]
     assert (whole["wall_seconds"], whole["megabytes"]) == (3.0, near["megabytes"])
+    assert "as web pages" in web["name"]
 
 
 def test_chains_of_removals_end_at_what_is_left() -> None:
@@ -222,11 +223,12 @@ def test_the_peer_has_its_bands_and_ours(tmp_path: Path, monkeypatch) -> None:
         return Cost(1.0, 1.0, 1.0)
 
     monkeypatch.setattr(corpus_peer, "run_measured", run)
-    for peer in corpus_peer.PEER_SETTINGS:
+    for peer in (*corpus_peer.PEER_SETTINGS, corpus_peer.PEER_OF_WHOLE):
         corpus_peer.run_peer(Path("python"), tmp_path, peer, tmp_path / "peer", 1)
     ours = NearDedupConfig()
-    names = ("num_bands", "rows_per_band", "has_plain_words")
-    expected = [(14, 8, False), (ours.num_bands, ours.rows_per_band, True)]
+    names = ("num_bands", "rows_per_band", "has_plain_words", "has_filters")
+    same = ours.num_bands, ours.rows_per_band, True
+    expected = [(14, 8, False, False), (*same, False), (*same, True)]
     assert [tuple(task[name] for name in names) for task in tasks] == expected
 
 

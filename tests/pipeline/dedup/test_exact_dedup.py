@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.dedup.exact import find_duplicates, pack_hashes, text_hash
+from pipeline.dedup.exact import find_duplicates, pack_hashes, text_hash, without_case
 from pipeline.dedup.groups import unpack_clusters
 
 
@@ -14,7 +14,7 @@ def _clusters(groups, order, num_shards=3):
     shards = defaultdict(list)
     for index, rows in enumerate(groups):
         if rows:
-            hashes = b"".join(text_hash(text) for _, text in rows)
+            hashes = b"".join(text_hash(without_case(text)) for _, text in rows)
             packed = pack_hashes(hashes, [r for r, _ in rows], num_shards)
             for shard, part in packed.items():
                 shards[shard].append((index, part))

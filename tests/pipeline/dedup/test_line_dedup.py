@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.dedup.exact import without_case
 from pipeline.dedup.lines import (
     LineCounter,
     find_repeated_lines,
@@ -22,7 +23,7 @@ def _run(groups, order, most=MOST, num_shards=5):
     for index, texts in enumerate(groups):
         counter = LineCounter(MIN, most)
         for text in texts:
-            counter.add(text, hash(text) & 0xFFFFFFFF)
+            counter.add(text, without_case(text), hash(text) & 0xFFFFFFFF)
         for shard, packed in counter.pack(num_shards).items():
             shards[shard].append((index, packed))
     found = [pair for parts in shards.values() for pair in find_repeated_lines(order(parts), most)]
@@ -76,5 +77,6 @@ def test_equals_a_plain_count_whatever_the_order_of_arrival(groups, rng):
 def test_a_line_of_every_document_sends_few_records():
     counter = LineCounter(MIN, 20)
     for number in range(5000):
-        counter.add(f"저작권 안내문\n{number % 1000:03d}", number)
+        text = f"저작권 안내문\n{number % 1000:03d}"
+        counter.add(text, without_case(text), number)
     assert sum(map(len, counter.pack(64).values())) == 21 * 12

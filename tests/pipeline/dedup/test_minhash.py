@@ -48,6 +48,16 @@ def test_equal_shingles_have_equal_hashes_and_no_others(texts):
     assert len(set(known.values())) == len(known)
 
 
+def test_each_character_has_the_hash_of_what_it_folds_to():
+    """Between letters, behind a jamo, a digit and another of its kind, where it might be joined."""
+    places = "가{0}나", "ㅋ{0}a", "1{0}2", "x{0}{0} y"
+    characters = [chr(code) for code in (*range(0xD800), *range(0xE000, 0x10000))]
+    texts = [place.format(character) for character in characters for place in places]
+    made, folded = shingle(texts), shingle([minhash.fold(text) for text in texts])
+    assert made.offsets.tolist() == folded.offsets.tolist()
+    assert (made.hashes == folded.hashes).all()
+
+
 @given(st.lists(st.text(ALPHABET, max_size=30), max_size=6))
 @settings(max_examples=30)
 def test_texts_of_a_batch_do_not_touch_each_other(texts):

@@ -1,0 +1,106 @@
+"""A fine-tuned network as a folder: a `transformers` folder, and the head beside it."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import AutoModelForTokenClassification
+
+from benchmarks.encoder import ModelSource, open_model, quiet_transformers, with_added_tokens
+from benchmarks.finetune.finetune import build_network
+from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.kinds.tagging import Tagging
+from benchmarks.tasks.own import record_of, task_of_record
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Task
+from electrify.stage.folder import write_json
+from electrify.storage.files import read_json
+
+MODELS = "models"  # in a folder of results
+ABOUT = "head.json"
+_HEAD = "head.safetensors"
+_ANY_TAGGER: Any = AutoModelForTokenClassification
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A fine-tuned network, on the CPU and ready to predict, and what it was made for."""
+
+    source: ModelSource
+    task: Task
+    network: EncoderWithHead
+    settings: HyperParameters
+
+
+def keep(
+    folder: Path,
+    network: EncoderWithHead,
+    task: Task,
+    source: ModelSource,
+    settings: HyperParameters,
+) -> None:
+    """Write what `read_kept` reads, in place of what is in `folder`.
+
+    `AutoModel` opens the folder as the encoder; of a tagging task with a head on the last layer it
+    is the very network as `AutoModelForTokenClassification`. For every other head `transformers`
+    has no class with the same layers.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    with quiet_transformers():
+        _for_transformers(network, task, settings).save_pretrained(folder)
+    with_added_tokens(source.tokenizer, task.added_tokens).save_pretrained(folder)
+    save_file({name: of.cpu() for name, of in network.head.state_dict().items()}, folder / _HEAD)
+    about = {"task": task.name, "own_task": record_of(task), "settings": asdict(settings)}
+    write_json(folder / ABOUT, about)
+
+
+def _for_transformers(network: EncoderWithHead, task: Task, settings: HyperParameters) -> Any:
+    encoder: Any = network.encoder
+    if not isinstance(task, Tagging) or settings.layer_states != "last":
+        return encoder
+    config = type(encoder.config).from_dict(encoder.config.to_dict())
+    config.id2label = dict(enumerate(task.labels))
+    config.label2id = {label: number for number, label in enumerate(task.labels)}
+    try:
+        with torch.device("meta"):
+            tagger = _ANY_TAGGER.from_config(config)
+    except ValueError:  # no such class for this encoder
+        return encoder
+    if not isinstance(getattr(tagger, "classifier", None), nn.Linear):
+        return encoder
+    setattr(tagger, tagger.base_model_prefix, encoder)
+    tagger.classifier = network.head.linear
+    return tagger
+
+
+def read_kept(folder: Path) -> Kept:
+    """The network of a folder of `keep`; `ValueError` for a folder that is none."""
+    if not (folder / ABOUT).is_file():
+        raise ValueError(
+            f"{folder} has no {ABOUT}: it is no fine-tuned network that `evaluate.keep_models` kept"
+        )
+    about = read_json(folder / ABOUT)
+    own = about["own_task"]
+    task = task_of_record(own) if own else TASKS[about["task"]]
+    settings = HyperParameters(**about["settings"])
+    source = open_model(str(folder))
+    shape = replace(settings, num_layers=None, reinitialized_layers=0, precision="fp32")
+    with quiet_transformers():
+        network = build_network(task, source, "pretrained", 0, shape, torch.device("cpu"))
+    network.head.load_state_dict(load_file(folder / _HEAD))
+    return Kept(source, task, network.eval(), settings)
+
+
+def kept_folders(folder: Path) -> Sequence[Path]:
+    """The folders of `keep` below a folder of results, one a task: of the first seed."""
+    found: dict[str, Path] = {}
+    for about in sorted((folder / MODELS).rglob(ABOUT)):
+        found.setdefault(json.loads(about.read_text(encoding="utf-8"))["task"], about.parent)
+    return list(found.values())

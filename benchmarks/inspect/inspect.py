@@ -1,0 +1,113 @@
+"""`electrify inspect`: which words of a text a discriminator takes for replaced, and why."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from benchmarks.inspect.attribution import attribute
+from benchmarks.inspect.report import (
+    Finding,
+    Suspicion,
+    add_finding,
+    as_record,
+    format_finding,
+    new_page,
+)
+from benchmarks.inspect.threshold import (
+    FALSE_ALARMS,
+    Threshold,
+    bundled_sentences,
+    script_of,
+    thresholds_on,
+)
+from benchmarks.inspect.verdict import Detector, open_detector
+from electrify.system.progress import log
+
+Choose = Callable[[str], Threshold]  # the threshold of a text
+
+
+def inspect(
+    path: str,
+    texts: Iterable[str],
+    generator: str | None = None,
+    threshold: float | None = None,
+    clean: str | None = None,
+    false_alarms: float = FALSE_ALARMS,
+    has_attributions: bool = True,
+    as_json: bool = False,
+    html: str | None = None,
+) -> None:
+    """Print what the discriminator at `path` thinks of each text; with `html` write a page, too.
+
+    `threshold` or the sentences of the file `clean` say from where on a word is marked. Raises
+    `ValueError` for a model that is no discriminator of ELECTRA's, and for texts that are all
+    empty.
+    """
+    detector = open_detector(path, generator)
+    if detector.generator is None:
+        log(f"no generator beside {path}, so no proposals: name one with --generator")
+    choose = threshold_chooser(detector, threshold, clean, false_alarms)
+    page = new_page(path, has_attributions)
+    num_texts = 0
+    for text in filter(str.strip, texts):
+        finding = examine(detector, text.rstrip("\n"), choose(text), has_attributions)
+        print(as_record(finding) if as_json else format_finding(finding), flush=True)
+        add_finding(page, finding)
+        num_texts += 1
+    if not num_texts:
+        raise ValueError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
+    if html:
+        page.write(Path(html))
+        log(f"inspect: {html}")
+
+
+def examine(
+    detector: Detector, text: str, threshold: Threshold, has_attributions: bool = True
+) -> Finding:
+    """The verdict on a text; for each marked word the proposals and attributions of its worst
+    piece."""
+    verdict = detector.read(text)
+    suspicions = [
+        Suspicion(
+            word,
+            None if detector.generator is None else detector.propose(verdict, word.worst),
+            attribute(detector, verdict, word.worst) if has_attributions else None,
+        )
+        for word in verdict.words
+        if threshold.marks(word.probability)
+    ]
+    return Finding(verdict, threshold, tuple(suspicions))
+
+
+def threshold_chooser(
+    detector: Detector, given: float | None, clean: str | None, false_alarms: float
+) -> Choose:
+    """How a text gets its threshold: the one given, that of the file's sentences, or else of the
+    bundled sentences in the text's script; 0.5 where there are none.
+
+    Raises `ValueError` for both at once, and for a fraction that is not between 0 and 1.
+    """
+    for name, value in (("--threshold", given), ("--false-alarms", false_alarms)):
+        if value is not None and not 0 < value < 1:
+            raise ValueError(f"{name} {value}: give a number between 0 and 1")
+    if given is not None and clean is not None:
+        raise ValueError(f"--threshold {given} and --clean {clean}: give one of them")
+    if given is not None:
+        return lambda text: Threshold(given, "given")
+    if clean is not None:
+        try:
+            lines = Path(clean).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--clean {clean} cannot be read: {error}") from error
+        (own,) = thresholds_on(detector, lines, clean, [false_alarms])
+        return lambda text: own
+
+    @lru_cache
+    def of_script(script: str) -> Threshold:
+        sentences = bundled_sentences().get(script)
+        if sentences is None:
+            return Threshold(0.5, "no sentences of this script are bundled: give --clean FILE")
+        source = f"{len(sentences)} plain sentences in {script}"
+        return thresholds_on(detector, sentences, source, [false_alarms])[0]
+
+    return lambda text: of_script(script_of(text))

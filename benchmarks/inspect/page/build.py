@@ -1,0 +1,204 @@
+"""`electrify page`: a discriminator as a folder that is a web page of its own.
+
+The page runs the network in int8 by onnxruntime-web and cuts text by the JavaScript port of
+`tokenizers`. Both come from npm, in the versions of package-lock.json, and are copied into the
+folder. Every file is a classic script or held in one, so the page also opens from the disk.
+"""
+
+import base64
+import gzip
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.inspect.threshold import bundled_sentences, thresholds_on
+from benchmarks.inspect.verdict import Detector, generator_of, open_detector
+from benchmarks.onnx.export import export_onnx, require_onnx
+from benchmarks.onnx.networks import REPLACED, VOCABULARY
+from benchmarks.onnx.quantize import quantize
+from electrify.system.progress import log
+
+FALSE_ALARMS = (0.02, 0.05, 0.1)  # that the reader chooses from
+EXAMPLES = {
+    "Hangul": (
+        "이 영화는 정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요.",
+        "봄이 오면 공원에 금리가 피고 사람들이 산책을 나온다.",
+        "이 영화는 정말 재미있게 봤습니다. 배우들의 연기가 훌륭했어요.",
+    ),
+    "Latin": (
+        "In spring the taxes open and people walk in the park.",
+        "In spring the flowers open and people walk in the park.",
+    ),
+}
+_LANGUAGES = {"Hangul": "ko", "Latin": "en"}
+_HERE = Path(__file__).parent
+_OWN = ("index.html", "page.css", "words.js", "detector.js", "page.js")
+_RUNTIME = "onnxruntime-web/dist"
+_TOKENIZERS = "@huggingface/tokenizers"
+
+
+def build_page(path: str, generator: str | None, output: Path) -> None:
+    """Write the folder `output` for the discriminator at `path`, whole or not at all.
+
+    Raises `ValueError` where npm is missing or fails, the folder is there already, or the model is
+    no discriminator of ELECTRA's with a WordPiece tokenizer.
+    """
+    require_onnx()
+    npm = shutil.which("npm")
+    if npm is None:
+        raise ValueError("npm was not found; install Node.js 20 or newer, which has it")
+    if output.exists():
+        raise ValueError(f"--output {output} is there already: remove it or name another folder")
+    detector = open_detector(path, generator)
+    _check_wordpiece(detector)
+    paths = {"discriminator": path}
+    if detector.generator is not None:
+        paths["generator"] = str(generator_of(path, generator))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".page-") as scratch:
+        libraries, folder = Path(scratch, "npm"), Path(scratch, "page")
+        log("page 1/3: onnxruntime-web and tokenizers from npm")
+        _install(npm, libraries)
+        log(f"page 2/3: {' and '.join(paths)} to int8")
+        networks = {name: _convert(name, Path(of), libraries) for name, of in paths.items()}
+        log("page 3/3: thresholds, and the folder")
+        _write(folder, detector, networks, libraries / "node_modules")
+        folder.rename(output)
+    size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
+    log(f"page: {output / 'index.html'}, {size / 1e6:.1f} MB in all")
+
+
+def _check_wordpiece(detector: Detector) -> None:
+    kind = json.loads(detector.source.tokenizer.backend_tokenizer.to_str())["model"]["type"]
+    if kind != "WordPiece":
+        raise ValueError(f"{detector.source.path} has a {kind} tokenizer; the page reads WordPiece")
+
+
+def _install(npm: str, folder: Path) -> None:
+    """The packages of package-lock.json in `folder`/node_modules; nothing of theirs is run."""
+    folder.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(_HERE / name, folder)
+    words = [npm, "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        errors = [x for x in done.stderr.splitlines() if x.startswith("npm error")]
+        raise ValueError(f"npm ci failed: {'; '.join(errors[:3])} (it needs the network)")
+
+
+class _Int8:
+    """An int8 file, called as the network of `transformers` that it was made from."""
+
+    def __init__(self, file: Path, inputs: Sequence[str], output: str) -> None:
+        import onnxruntime
+
+        self.file, self.inputs, self._output = file, inputs, output
+        self._session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+    def __call__(self, input_ids: Tensor) -> SimpleNamespace:
+        rows = input_ids.numpy()
+        every = {
+            "input_ids": rows,
+            "attention_mask": np.ones_like(rows),
+            "token_type_ids": np.zeros_like(rows),
+        }
+        (found,) = self._session.run([self._output], {name: every[name] for name in self.inputs})
+        return SimpleNamespace(logits=torch.from_numpy(found))
+
+
+def _convert(name: str, path: Path, folder: Path) -> _Int8:
+    texts = [sentence for of in bundled_sentences().values() for sentence in of]
+    exported = export_onnx(path, folder / f"{name}.onnx", texts)
+    output = REPLACED if name == "discriminator" else VOCABULARY
+    assert output in exported.outputs
+    file = folder / f"{name}.int8.onnx"
+    quantize(exported.file, file)
+    return _Int8(file, exported.inputs, output)
+
+
+def _write(folder: Path, detector: Detector, networks: Mapping[str, _Int8], modules: Path) -> None:
+    for part in ("data", "vendor"):
+        (folder / part).mkdir(parents=True)
+    for name in _OWN:
+        shutil.copy(_HERE / name, folder)
+    shutil.copy(modules / _RUNTIME / "ort.wasm.min.js", folder / "vendor" / "onnxruntime.js")
+    _write_as_script(modules / _TOKENIZERS, folder / "vendor" / "tokenizers.js")
+    for package in (_TOKENIZERS, "onnxruntime-web"):
+        _append_licence(modules / package, folder / "vendor" / "LICENCES.txt")
+    backend = detector.source.tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    files = {
+        "wasm": (modules / _RUNTIME / "ort-wasm-simd-threaded.wasm").read_bytes(),
+        "glue": (modules / _RUNTIME / "ort-wasm-simd-threaded.mjs").read_bytes(),
+        "tokenizer": backend.to_str().encode(),
+        **{name: network.file.read_bytes() for name, network in networks.items()},
+    }
+    for name, content in files.items():
+        packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
+        (folder / "data" / f"{name}.js").write_text(f'electrify.{name} = "{packed}";\n')
+    int8 = replace(
+        detector, discriminator=networks["discriminator"], generator=networks.get("generator")
+    )
+    settings = page_settings(int8, networks["discriminator"].inputs)
+    text = json.dumps(settings | {"files": list(files)}, ensure_ascii=False, indent=1)
+    (folder / "data" / "settings.js").write_text(
+        f"const electrify = {{ settings: {text} }};\n", encoding="utf-8"
+    )
+
+
+def page_settings(detector: Detector, inputs: Sequence[str]) -> dict[str, Any]:
+    """What the page must know of its networks; thresholds are those of these very networks."""
+    thresholds: dict[str, dict[float, dict[str, Any]]] = {}
+    for script, sentences in bundled_sentences().items():
+        every = thresholds_on(detector, sentences, script, FALSE_ALARMS)
+        num = {"num_sentences": len(sentences)}
+        thresholds[script] = {
+            level: asdict(each) | num for level, each in zip(FALSE_ALARMS, every, strict=True)
+        }
+    # where the generator's words are found best, the network knows the language
+    best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
+    tokenizer = detector.source.tokenizer
+    window = detector.read("a").windows[0]
+    inside = [position for position, word in enumerate(window.words) if word is not None]
+    ids = window.ids[0].tolist()
+    return {
+        "model": "/".join(Path(detector.source.path).parts[-2:]),  # no path of this machine
+        "inputs": list(inputs),
+        "maxPieces": detector.max_pieces,
+        "before": ids[: inside[0]],
+        "after": ids[inside[-1] + 1 :],
+        "mask": tokenizer.mask_token_id,
+        "special": sorted(tokenizer.all_special_ids),
+        "levels": list(FALSE_ALARMS),
+        "thresholds": thresholds,
+        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in EXAMPLES[best]],
+    }
+
+
+def _write_as_script(package: Path, file: Path) -> None:
+    """The package for Node.js as a classic script, with the global `tokenizers`."""
+    code = (package / "dist" / "tokenizers.min.cjs").read_text(encoding="utf-8")
+    file.write_text(
+        "const tokenizers = (() => { const module = { exports: {} };\n"
+        f"{code}\nreturn module.exports; }})();\n",
+        encoding="utf-8",
+    )
+
+
+def _append_licence(package: Path, file: Path) -> None:
+    about = json.loads((package / "package.json").read_text(encoding="utf-8"))
+    licence = package / "LICENSE"
+    text = licence.read_text(encoding="utf-8") if licence.exists() else "See the head of its file."
+    with file.open("a", encoding="utf-8") as out:
+        out.write(f"{about['name']} {about['version']}: {about['license']}\n\n{text}\n\n")

@@ -1,0 +1,68 @@
+"""A kept network predicts as the fine-tuning it comes from; `transformers` opens its folder."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
+
+from benchmarks.encoder import open_model
+from benchmarks.evaluate import evaluate
+from benchmarks.finetune.finetune import build_network
+from benchmarks.finetune.kept import keep, kept_folders, read_kept
+from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.finetune.training import Trainer
+from benchmarks.results.predictions import plain, read_predictions
+from benchmarks.tasks.data import load_data
+from benchmarks.tasks.klue import NER
+from electrify.config.run import RunConfig
+
+
+def test_a_kept_network_predicts_what_was_scored(
+    make_config: Callable[..., RunConfig], model_folder: Path, ynat_folder: Path
+) -> None:
+    config = make_config(pooling="mean", num_layers=1, seeds=[3, 4])
+    evaluate(config, str(model_folder), overwrite=False, name="one")
+    folder = Path(config.output_dir) / "evaluate-one"
+    assert not (folder / "models").exists()
+    config = make_config(pooling="mean", num_layers=1, seeds=[3, 4], keep_models=True)
+    evaluate(config, str(model_folder), overwrite=False, name="one")  # done again, and kept
+    (place,) = kept_folders(folder)
+    assert place == folder / "models" / "klue-ynat" / "pretrained-3"
+    kept = read_kept(place)
+    examples = load_data(kept.task, ynat_folder).reported
+    features = kept.task.featurize(examples, kept.source.tokenizer, 16, train=False)
+    outputs = Trainer(kept.network, kept.task, 0, kept.settings, "").predict(features)
+    lines = plain(kept.task.lines(examples, features, outputs))
+    paths = sorted((folder / "predictions" / "klue-ynat").glob("pretrained-3-*"))
+    assert [read_predictions(path)[1] for path in paths] == [lines]
+    encoder = AutoModel.from_pretrained(place)  # of one layer
+    for name, weights in kept.network.encoder.state_dict().items():
+        assert torch.equal(encoder.state_dict()[name], weights)
+
+
+def test_a_tagger_is_the_class_of_transformers(
+    tmp_path: Path, model_folder: Path, make_settings: Callable[..., HyperParameters]
+) -> None:
+    source, settings = open_model(str(model_folder)), replace(make_settings(), recipe="klue")
+    network = build_network(NER, source, "pretrained", 1, settings, torch.device("cpu")).eval()
+    keep(tmp_path / "ner", network, NER, source, settings)
+    tagger = AutoModelForTokenClassification.from_pretrained(tmp_path / "ner").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ner")
+    texts = ["오늘 국회", "큰 증시 새 여행"]
+    rows = tokenizer(texts, padding=True, return_token_type_ids=True, return_tensors="pt")
+    with torch.inference_mode():
+        logits = network(rows)["logits"]
+        again = read_kept(tmp_path / "ner").network(rows)["logits"]
+        theirs = tagger(**rows).logits
+    np.testing.assert_array_equal(theirs, logits)
+    np.testing.assert_array_equal(again, logits)
+    assert tuple(tagger.config.id2label.values()) == NER.labels
+
+
+def test_a_folder_without_a_head_is_refused(model_folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no head\.json: it is no fine-tuned network"):
+        read_kept(model_folder)

@@ -1,0 +1,226 @@
+"""A variant that loses is not written, unless it is forced; its card says what happened."""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+from benchmarks.encoder import open_model
+from benchmarks.finetune.finetune import build_network
+from benchmarks.finetune.kept import keep
+from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.onnx import convert, gate
+from benchmarks.onnx.card import write_card
+from benchmarks.onnx.convert import Family
+from benchmarks.onnx.export import Exported
+from benchmarks.onnx.gate import Loss, Subject, problems
+from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens
+from benchmarks.onnx.quantize import DEFAULT, Variant
+from benchmarks.statistics.uncertainty import Estimate
+from benchmarks.tasks.klue import YNAT
+from electrify.cli import main
+
+TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
+
+
+@pytest.fixture(autouse=True)
+def no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert.shutil, "which", lambda name: None)
+
+
+@pytest.fixture(scope="module")
+def benchmark(model_folder: Path) -> Benchmark:
+    return replaced_tokens(open_model(str(model_folder)), TEXTS, None)
+
+
+@pytest.fixture
+def family(exported: Exported, benchmark: Benchmark, tmp_path: Path) -> Family:
+    """A network and four tasks on it, which are all the same."""
+    found = Family("discriminator", num_tasks_needed=4)
+    for name in ("discriminator", "one", "two", "three", "four"):
+        file = tmp_path / name / "model.onnx"
+        file.parent.mkdir()
+        file.write_bytes(exported.file.read_bytes())
+        found.files[name], found.differences[name] = file, exported.differences
+    found.subjects = [Subject.of("one", found.files["one"], benchmark, benchmark)]
+    return found
+
+
+def damaging(module: str) -> Callable[..., None]:
+    """A quantisation that goes wrong in one module, unless it is kept in fp32."""
+
+    def quantize_wrongly(
+        file_in: Path, file_out: Path, variant: Variant = DEFAULT, kept: Collection[str] = ()
+    ) -> None:
+        model = onnx.load(file_in)
+        if module not in kept:
+            node = next(
+                node
+                for node in model.graph.node
+                if node.op_type == "MatMul" and f".{module}/" in f".{node.name}"
+            )
+            weights = next(of for of in model.graph.initializer if of.name in node.input)
+            wrong = -numpy_helper.to_array(weights)
+            weights.CopyFrom(numpy_helper.from_array(wrong, weights.name))
+        onnx.save(model, file_out)
+
+    return quantize_wrongly
+
+
+def test_a_sound_variant_is_written(family: Family) -> None:
+    judged = convert._judge(family, "int8", False)
+    assert judged.is_written
+    assert not judged.problems
+    for file in family.files.values():
+        size = file.with_name("model.int8.onnx").stat().st_size
+        assert size < file.stat().st_size
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_wrong_variant_is_written_only_by_force(
+    force: bool,
+    family: Family,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wrong = damaging("dense_prediction")  # every decision is turned round
+    monkeypatch.setattr(convert, "quantize", wrong)
+    monkeypatch.setattr(convert, "choose_kept", lambda *_: [])
+    judged = convert._judge(family, "int8", force)
+    assert judged.is_written == force
+    assert "agrees with fp32 on" in judged.problems[-1]
+    assert [file.with_name("model.int8.onnx").exists() for file in family.files.values()] == [
+        force
+    ] * 5
+    write_card(tmp_path / "discriminator", "discriminator", family.differences, [judged], "a CPU")
+    card = (tmp_path / "discriminator" / "README.md").read_text(encoding="utf-8")
+    assert ("**Written by force, although** replaced tokens" in card) == force
+    assert ("Not written, because replaced tokens" in card) != force
+    assert ("written all the same" if force else "not written (--force") in caplog.text
+
+
+def test_the_layer_that_loses_is_found_and_kept(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = damaging("dense_prediction")
+    monkeypatch.setattr(convert, "quantize", wrong)
+    monkeypatch.setattr(gate, "quantize", wrong)
+    judged = convert._judge(family, "int8", False)
+    assert judged.kept == ["dense_prediction"]
+    assert judged.is_written
+    assert judged.losses[0].agreement == 1
+
+
+def test_an_encoder_without_four_tasks_is_not_written(family: Family) -> None:
+    del family.files["four"]
+    judged = convert._judge(family, "int8", False)
+    assert judged.problems == ["it is scored on 3 tasks, 4 are needed"]
+    assert not judged.is_written
+    family.subjects, family.num_tasks_needed = [], 0
+    assert convert._judge(family, "int8", False).problems == ["it is scored on nothing"]
+
+
+def test_errors_on_another_processor_count(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert.shutil, "which", lambda name: name)
+    emulated: list[Sequence[str]] = []
+
+    def overflows(command: Sequence[str], file: Path, rows: Sequence[Any]) -> Any:
+        emulated.append(command[:3])
+        return [{name: of + 1 for name, of in row.items()} for row in convert.predict(file, rows)]
+
+    monkeypatch.setattr(convert, "predict_emulated", overflows)
+    judged = convert._judge(family, "int8", False)
+    assert emulated == [("qemu-x86_64", "-cpu", "Haswell")]
+    assert judged.problems[0].startswith("the outputs' error with AVX2 alone is")
+    assert not judged.is_written
+    assert convert._judge(family, "int8-vnni", False).is_written  # for VNNI alone
+
+
+def loss(**changes: Any) -> Loss:
+    lost = Estimate(changes.pop("lost", 0.0))
+    plain = Loss("klue-ynat", "macro_f1", "examples", 1000, 0.8, 0.8, lost, 1.0)
+    return replace(plain, **changes)
+
+
+def test_the_gate_counts_points_and_agreement() -> None:
+    assert problems([loss(lost=0.01, agreement=0.99), loss(lost=-0.2)]) == []
+    (point,) = problems([loss(lost=0.0101)])
+    assert point == "klue-ynat loses 1.01 points of macro_f1 (allowed 1.00)"
+    (agreement,) = problems([loss(agreement=0.9899)])
+    assert agreement.startswith("klue-ynat agrees with fp32 on 98.99 % of 1,000 examples")
+    assert len(problems([loss(lost=float("nan"), agreement=float("nan"))])) == 2
+
+
+def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
+    source = open_model(str(model_folder))
+    masked = masked_tokens(source, TEXTS)
+    truth = [source.tokenizer(text)["input_ids"] for text in TEXTS]
+    size = len(source.tokenizer)
+    perfect = [{"vocabulary_logits": np.eye(size)[ids]} for ids in truth]
+    outcome = masked.outcome(perfect)
+    assert outcome.score == 1
+    assert len(outcome.predictions) == sum(
+        int((row["input_ids"] == source.tokenizer.mask_token_id).sum()) for row in masked.rows
+    )
+    replaced = replaced_tokens(source, TEXTS, lambda rows: perfect_guess(rows, truth, size))
+    assert [row["input_ids"].tolist() for row in replaced.rows] == truth  # nothing was replaced
+    never = [{"replaced_logits": np.full(len(ids), -1.0)} for ids in truth]
+    assert replaced.outcome(never).score == 1
+    assert len(replaced.outcome(never).predictions) == sum(len(ids) - 2 for ids in truth)
+
+
+def perfect_guess(rows: Sequence[Any], truth: Sequence[list[int]], size: int) -> list[Any]:
+    return [{"vocabulary_logits": 1e3 * np.eye(size)[ids]} for ids in truth]
+
+
+def test_the_command_writes_a_folder_with_a_card(
+    model_folder: Path,
+    ynat_folder: Path,
+    make_settings: Callable[..., HyperParameters],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("benchmarks.onnx.text.sample", lambda: TEXTS)
+    source, settings = open_model(str(model_folder)), make_settings(pooling="parts")
+    network = build_network(YNAT, source, "pretrained", 0, settings, torch.device("cpu"))
+    scored = tmp_path / "out" / "evaluate" / "models" / "klue-ynat" / "pretrained-0"
+    keep(scored, network, YNAT, source, settings)
+    output, data = f"output_dir={tmp_path / 'out'}", f"evaluate.data_dir={ynat_folder}"
+    arguments = ["export", "--model", str(model_folder), "--onnx", "--force", "--set", output]
+    assert main([*arguments, "--set", data]) == 0
+    folder = tmp_path / "out" / "onnx"
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    (judged,) = report["networks"]["discriminator"]
+    assert judged["is_written"]
+    assert judged["problems"][0] == "it is scored on 1 tasks, 4 are needed"
+    assert [each["benchmark"] for each in judged["losses"]] == ["replaced tokens", "klue-ynat"]
+    assert {path.name for path in (folder / "tasks" / "klue-ynat").iterdir()} >= {
+        "model.onnx",
+        "model.int8.onnx",
+        "head.json",
+    }
+    names = {path.name for path in (folder / "discriminator").iterdir()}
+    assert {"model.onnx", "model.int8.onnx", "README.md", "tokenizer.json"} <= names
+    assert (folder / "manifest.json").exists()
+    assert main([*arguments, "--set", data]) == 0  # done already
+
+
+def test_what_does_not_fit_is_refused(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = f"output_dir={tmp_path / 'out'}"
+    model = ["export", "--model", str(model_folder), "--set", output]
+    assert main(model) == 1
+    assert "goes with --onnx" in capsys.readouterr().err
+    assert main([*model, "--onnx", "--set", 'export.onnx.variants=["int9"]']) == 1
+    assert "did you mean int8" in capsys.readouterr().err
+    assert main(["export", "--onnx"]) == 1
+    assert "give a run's config" in capsys.readouterr().err
