@@ -58,6 +58,7 @@ io.tmp.dirs: /tmp
 class Flink(Cluster):
     name = "flink"
     worker_process = "TaskManagerRunner"
+    hands_on_refusals = True
 
     def start_head(self) -> None:
         self._start(self.head, "entrypoint.StandaloneSessionClusterEntrypoint", "600m")
