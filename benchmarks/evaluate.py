@@ -20,6 +20,7 @@ from benchmarks.finetune.kept import MODELS
 from benchmarks.finetune.parallel import num_workers, run_jobs
 from benchmarks.finetune.recipe import seeds_for
 from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
+from benchmarks.probes.suites import PROBES, probe_options
 from benchmarks.results.predictions import PREDICTIONS
 from benchmarks.results.results import (
     JOBS,
@@ -66,21 +67,29 @@ def evaluate(
     weights: Path | None = None,
     step: int | None = None,
     name: str | None = None,
+    probe: str | None = None,
 ) -> None:
     """Fine-tune and score `model` (folder or hub name; None: the run's own discriminator).
 
     `weights` is a folder that stands for `model` where that is none to be read by `transformers`;
     `step` that of a checkpoint on the way, `name` what the results of `model` are called. Writes
     `evaluate/results.jsonl` and `evaluate/predictions/`; the records of a finished evaluation stay,
-    unless `overwrite`. Raises `ValueError` for unknown tasks, missing or malformed data and an
-    unreadable model, before any training, and `Stopped` when asked to stop: finished jobs are kept.
+    unless `overwrite`. `probe`, a suite of `PROBES`, is scored in a folder of its own. Raises
+    `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
+    training, and `Stopped` when asked to stop: finished jobs are kept.
     """
-    options = config.evaluate
+    if probe is None:
+        options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
+    else:
+        options = probe_options(config.evaluate, probe)
+    config = config.model_copy(update={"evaluate": options})
     if model is not None and weights is None:
         check_place(model)  # before data is fetched
     tasks, data = load_tasks(options)
+    if probe is not None:
+        data = {task.name: PROBES[probe].add_rows(task, data[task.name]) for task in tasks}
     rows = {name: found.sha256 for name, found in data.items()}
-    stage = evaluate_stage(config, model, rows, step, name)
+    stage = evaluate_stage(config, model, rows, step, name, probe or "evaluate")
     of_weights = {name: digest for name, digest in stage.inputs.items() if name != "data"}
     made_from = {name: (of_weights, digests) for name, digests in rows.items()}
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
@@ -105,7 +114,9 @@ def evaluate(
             raise
         shutil.rmtree(partial / STATES, ignore_errors=True)
         _write_scores(results, partial)
-        if any(split in task.unlabelled for task in tasks for split in data[task.name].further):
+        if probe is not None:
+            PROBES[probe].write(partial, tasks, data, results, source, options.data_dirs)
+        elif any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)
         return {"results": len(results), "degenerate": num_degenerate}

@@ -13,6 +13,7 @@ from benchmarks.pages.curves import (
 from benchmarks.pages.errors import add_errors
 from benchmarks.pages.leakage import add_leakage
 from benchmarks.pages.markdown import markdown_text
+from benchmarks.pages.probes import add_probes, add_side_by_side, probe_blocks
 from benchmarks.pages.references import add_references
 from benchmarks.pages.scores import add_comparison, add_scores
 from benchmarks.pages.summary import top_of
@@ -72,12 +73,13 @@ def report(
         add_score_against_flops(page, runs, names)
         with page.fold("Pretraining side by side", is_section=True):
             add_comparison(page, runs, names)
+        add_side_by_side(page, runs, names)
     for run, name in zip(runs, names, strict=True):
         prefix = "" if one else f"{name}: "
         _add_sections(page, run, prefix, of_run[name], data_dirs, with_texts)
     blocks = [f"# {markdown_text(title)}", _SUBTITLE, *top.markdown()]
     if one:
-        blocks += example_lines(one)
+        blocks += [*example_lines(one), *probe_blocks(one)]
     target.mkdir(parents=True, exist_ok=True)
     with stage_lock(target / "report"):
         remove_torn(target.glob("report.*"))
@@ -102,6 +104,7 @@ def _add_sections(
         "What the scores cost": add_score_cost,
         "Learning curves": add_curves,
         "What it gets wrong": partial(add_errors, data_dirs=data_dirs, with_texts=with_texts),
+        "Probes": add_probes,
         "Leakage": partial(add_leakage, with_texts=with_texts),
     }
     of_stages: dict[str, Callable[[Page, RunFolder], None]] = {

@@ -82,7 +82,11 @@ def _export(verb: argparse.ArgumentParser) -> None:
 def _evaluate(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
     for option, text in (
-        ("--suite", "all tasks of a suite (electrify ls)"),
+        (
+            "--suite",
+            "all tasks of a suite (electrify ls); robustness and fairness look at the named tasks "
+            "instead of scoring them as they are (docs/probes.md)",
+        ),
         ("--task", "one task; these and --suite replace those of the config"),
     ):
         verb.add_argument(option, action="append", metavar="NAME", help=f"{text}; may be repeated")

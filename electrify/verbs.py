@@ -55,6 +55,9 @@ def run(parsed: Namespace) -> None:
     folder = Path(config.output_dir)
     if config.evaluate.has_tasks:
         evaluate(config, None, parsed.overwrite)
+    for suite in config.evaluate.probe_suites:
+        evaluate(config, None, parsed.overwrite, probe=suite)
+    if config.evaluate.suites or config.evaluate.has_tasks:
         _update_cards(config)
     else:
         log("evaluate: the config names no suites and no tasks")
@@ -189,8 +192,14 @@ def evaluate(parsed: Namespace) -> int | None:
 
             weights = Path(scratch)
             export_checkpoint(checkpoint, weights)
-        called = parsed.encoder_name
-        evaluate(config, parsed.model, parsed.overwrite, weights, name=called)
+        options = config.evaluate
+        suites: list[str | None] = list(options.probe_suites)
+        # what the command names beside a probe is what that looks at; a config has both
+        if not suites or options.task_suites or (options.has_tasks and not parsed.suite):
+            suites.insert(0, None)
+        for suite in suites:
+            called = parsed.encoder_name
+            evaluate(config, parsed.model, parsed.overwrite, weights, name=called, probe=suite)
     log(f"for a page of these scores: electrify report {parsed.config or config.output_dir}")
     if parsed.model is None:
         assert isinstance(config, RunConfig)

@@ -5,6 +5,7 @@ from pathlib import Path
 from benchmarks.pages.curves import cost_lines, low_shot_lines
 from benchmarks.pages.leakage import leakage_rows
 from benchmarks.pages.markdown import Record, record_lines
+from benchmarks.pages.probes import card_lines
 from benchmarks.pages.references import references_lines
 from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import RunFolder, read_run
@@ -20,6 +21,7 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
         "Published scores": references_lines(run),
         "Scores with fewer examples to learn from": low_shot_lines(run),
         "Cost of fine-tuning": cost_lines(run),
+        "Robustness and differences between groups": card_lines(run),
         "Scores without rows that stand in the training text": record_lines(leakage_rows(run)),
     }
     return {heading: lines for heading, lines in sections.items() if lines}

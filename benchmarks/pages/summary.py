@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.pages.markdown import markdown_text, table_lines
+from benchmarks.pages.probes import probe_sentences
 from benchmarks.pages.references import (
     CUT_FRACTION,
     PublishedScore,
@@ -74,15 +75,24 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
 
 
 def verdicts(
-    runs: Sequence[RunFolder], encoders: Sequence[Encoder], compared: Sequence[Against]
+    runs: Sequence[RunFolder],
+    names: Sequence[str],
+    encoders: Sequence[Encoder],
+    compared: Sequence[Against],
 ) -> list[str]:
-    """A sentence for each encoder: its mean, and on how many tasks it is better than what."""
+    """A sentence for each encoder: its mean, and on how many tasks it is better than what; then
+    what the probes found."""
+    probed = [
+        line for run, name in zip(runs, names, strict=True) for line in probe_sentences(run, name)
+    ]
     if not encoders:
         run = runs[0]
+        if probed:
+            return probed
         if run.summary:
             return [f"{run.name} is pretrained and not scored yet. Run: electrify evaluate CONFIG"]
         return [f"{run.name} is not pretrained yet. Run: electrify pretrain CONFIG"]
-    return [_sentence(encoder, compared) for encoder in encoders]
+    return [*(_sentence(encoder, compared) for encoder in encoders), *probed]
 
 
 def _sentence(encoder: Encoder, compared: Sequence[Against]) -> str:
@@ -363,7 +373,7 @@ def top_of(runs: Sequence[RunFolder], names: Sequence[str], compared: Sequence[A
     """Of one run, or of several side by side; `compared` are the differences to show."""
     encoders = encoders_of(runs, names)
     return Top(
-        verdicts(runs, encoders, compared),
+        verdicts(runs, names, encoders, compared),
         key_figures(runs, encoders, compared),
         score_matrix(encoders, compared) if encoders else None,
         compared,

@@ -13,6 +13,7 @@ from benchmarks.results.results import (
     current_results,
     largest_part,
 )
+from electrify.config.tasks import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage
@@ -55,6 +56,9 @@ class RunFolder:
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
     leakage: LeakageReport | None = None  # None: not looked for
+    # folders of finished probes by stage: `robustness` looks at the run's own export,
+    # `robustness-<label>` at another encoder
+    probes: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -80,8 +84,9 @@ def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
         raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
-    others = {path.name.removesuffix(".partial") for path in folder.glob("evaluate-*")}
-    stages = [*STAGES, *sorted(others)]
+    kinds = ("evaluate", *PROBE_SUITES)
+    others = {p.name.removesuffix(".partial") for kind in kinds for p in folder.glob(f"{kind}-*")}
+    stages = [*STAGES, *PROBE_SUITES, *sorted(others)]
     present = {stage: place for stage in stages if (place := _place(folder, stage))}
     if (folder / LEAKAGE / MANIFEST).exists():  # of an unfinished one nothing can be read
         present[LEAKAGE] = folder / LEAKAGE
@@ -119,6 +124,11 @@ def read_run(folder: Path) -> RunFolder:
         checkpoint_evaluations=dict(sorted(on_the_way.items())),
         low_shot=low_shot,
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
+        probes={
+            stage: _sound(place, f"{stage.partition('-')[0]}.csv").parent
+            for stage, place in present.items()
+            if stage.startswith(PROBE_SUITES) and stage not in unfinished
+        },
     )
 
 

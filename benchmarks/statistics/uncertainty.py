@@ -198,13 +198,29 @@ def _interval(
         degrees = min(draws.num_examples, len(scores)) - 1
         variances.append((float(np.nanvar(scores)), degrees))
         levels.insert(0, "examples")
-    if not levels or not math.isfinite(value):
+    if not math.isfinite(value):
+        return Estimate(value, num_undefined=num_undefined)
+    return of_variances(value, variances, " and ".join(levels), num_undefined)
+
+
+def of_variances(
+    value: float, variances: Sequence[_Variance], over: str, num_undefined: int = 0
+) -> Estimate:
+    """The value with the interval of an error whose variance is the sum of these, each with its
+    degrees of freedom (Welch 1947, Satterthwaite 1946); those without any are left out."""
+    variances = [variance for variance in variances if variance[1]]
+    if not variances:
         return Estimate(value, num_undefined=num_undefined)
     total = sum(variance for variance, _ in variances)
     error = math.sqrt(total) if total > _ROUNDING else 0.0
     squares = sum(variance**2 / n for variance, n in variances if variance)
     degrees_of_sum = total**2 / squares if error else math.nan
-    return _student(value, error, degrees_of_sum, " and ".join(levels), num_undefined)
+    return _student(value, error, degrees_of_sum, over, num_undefined)
+
+
+def variance_of_mean(values: Floats) -> _Variance:
+    """Of a sample's mean; of one value it is not known, and 0 with no degrees of freedom."""
+    return _seed_variance(values.tolist())
 
 
 def _student(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from electrify.config.section import Count, Fraction, Section
-from electrify.config.tasks import TASK_NAMES, check_suite, check_task
+from electrify.config.tasks import PROBE_SUITES, TASK_NAMES, check_suite, check_task
 
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(gt=0, le=1)]
@@ -158,7 +158,8 @@ class EvaluateConfig(FinetuneOptions):
     that are left out."""
 
     suites: tuple[_Suite, ...] = ()
-    """Suites whose tasks are scored."""
+    """Suites whose tasks are scored. `robustness` and `fairness` look at those of the named tasks
+    that label texts, or at some of their own (docs/probes.md)."""
     tasks: tuple[_Task, ...] = ()
     """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
     own_tasks: tuple[OwnTask, ...] = ()
@@ -210,8 +211,18 @@ class EvaluateConfig(FinetuneOptions):
 
     @property
     def has_tasks(self) -> bool:
-        """Whether there is anything to evaluate."""
-        return bool(self.suites or self.tasks or self.own_tasks)
+        """Whether there is anything to score as it is, the probes aside."""
+        return bool(self.task_suites or self.tasks or self.own_tasks)
+
+    @property
+    def task_suites(self) -> tuple[str, ...]:
+        """The suites that have tasks."""
+        return tuple(suite for suite in self.suites if suite not in PROBE_SUITES)
+
+    @property
+    def probe_suites(self) -> tuple[str, ...]:
+        """The suites that look at tasks in another way, each once."""
+        return tuple(suite for suite in PROBE_SUITES if suite in self.suites)
 
     @field_validator("own_tasks")
     @classmethod

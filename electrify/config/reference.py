@@ -20,7 +20,7 @@ from electrify.config.names import check_language
 from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH
 from electrify.config.run import RunConfig
 from electrify.config.section import Section
-from electrify.config.tasks import SUITE_TASKS, check_suite, check_task
+from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, check_suite, check_task
 
 _HEAD = """\
 # Every key of a config
@@ -51,7 +51,7 @@ _FILLED = {
 _EXAMPLES = {"clean.language": "ko", "evaluate.tasks_options": '"klue-sts"'}
 _NAMES: dict[Any, str] = {
     check_language: "language code (ISO 639)",
-    check_suite: ", ".join(f'`"{suite}"`' for suite in SUITE_TASKS),
+    check_suite: ", ".join(f'`"{suite}"`' for suite in (*SUITE_TASKS, *PROBE_SUITES)),
     check_task: "task name",
 }
 _PLAIN = {bool: "true or false", str: "text", int: "integer", float: "number"}

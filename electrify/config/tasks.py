@@ -23,15 +23,18 @@ TASK_NAMES = (
     "squad-1.1-span",
     "squad-2.0-span",  # run when named alone
 )
+# suites that look at tasks in another way (benchmarks/probes/); they have no tasks of their own
+PROBE_SUITES = ("robustness", "fairness")
 # suites and tasks whose texts a corpus can be compared with
 TEXT_NAMES = (*SUITE_TASKS, *TASK_NAMES)
 
 
 def check_suite(name: str) -> str:
     """The name itself; `ValueError` if it is no suite's."""
-    if name not in SUITE_TASKS:
+    known = (*SUITE_TASKS, *PROBE_SUITES)
+    if name not in known:
         raise ValueError(
-            f"unknown suite {name!r}{nearest(name, SUITE_TASKS)} (known: {', '.join(SUITE_TASKS)})"
+            f"unknown suite {name!r}{nearest(name, known)} (known: {', '.join(known)})"
         )
     return name
 

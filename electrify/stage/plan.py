@@ -221,23 +221,25 @@ def evaluate_stage(
     rows: Mapping[str, Mapping[str, str]],
     step: int | None = None,
     name: str | None = None,
+    folder_name: str = "evaluate",
 ) -> Stage:
     """An encoder to scores.
 
     `model` is a folder or hub name in place of the run's own export, or of an evaluation without a
     run its encoder; with `step` it is a checkpoint of this run. `rows` are digests of the tasks'
-    rows by task and split. `name` is what the results of a `model` are called.
+    rows by task and split. `name` is what the results of a `model` are called; `folder_name` is
+    that of a suite in `PROBE_SUITES`, or "evaluate".
     """
     folder = output_dir(config)
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
     _leave_out_defaults(options)
     reads: Mapping[str, Path] = {}
     if model is None:
-        label, (inputs, reads) = "evaluate", _earlier(folder, "export")
+        label, (inputs, reads) = folder_name, _earlier(folder, "export")
     elif step is None:
         name = name or model.strip("/.")
         name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
-        label = f"evaluate-{name}" if isinstance(config, RunConfig) else "evaluate"
+        label = f"{folder_name}-{name}" if isinstance(config, RunConfig) else folder_name
         inputs = {"model": _model_digest(model)}
     else:  # wherever it stands: the folder is renamed when the run is finished
         label, inputs = f"evaluate-checkpoint-{step}", {"checkpoint": _initial_digest(model)}
