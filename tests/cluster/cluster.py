@@ -61,7 +61,6 @@ class Cluster(ABC):
         return [
             *self.engine_options(),
             "--job_server_jvm_properties=-Xmx1g",
-            "--environment_cache_millis=300000",  # else a worker lives as long as a step of Spark
             "--environment_type=EXTERNAL",
             f"--environment_config=localhost:{POOL_PORT}",
         ]

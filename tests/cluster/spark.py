@@ -29,6 +29,7 @@ class Spark(Cluster):
             "--runner=SparkRunner",
             f"--spark_master_url=spark://{self.head.address}:7077",
             f"--spark_job_server_jar={job_server('spark')}",
+            "--environment_cache_millis=300000",  # else a Python worker lives as long as a step
         ]
 
     def _start(self, host: Host, main: str, *words: str) -> None:
