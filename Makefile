@@ -19,8 +19,8 @@ test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; 
 	$(BIN)/python -m pytest tests/slow
 	$(BIN)/python -m pytest -m slow
 
-# as root, with ip, Java 17 and Maven; some 3 GB below $ELECTRIFY_CLUSTER, else /var/tmp/electrify-cluster
-cluster-test: setup  ## every Beam stage on a Flink cluster of network namespaces: half an hour
+# as root, with ip, Java 17, Maven and Go; some 4 GB below $ELECTRIFY_CLUSTER, else /var/tmp/electrify-cluster
+cluster-test: setup  ## every Beam stage on Flink, Spark and Prism, in network namespaces: an hour
 	$(BIN)/python -m tests.cluster.run
 
 check: setup  ## style, types, import fences

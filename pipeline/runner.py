@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+    TestOptions,
+)
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
@@ -171,7 +177,8 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
     """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, and what the system refused a worker
     as `OSError`: Beam hides both in an error of its own.
 
-    `ValueError` with the next step if a worker cannot take part, or if a cluster gives a job up.
+    `ValueError` with the next step if a worker cannot take part, if a cluster gives a job up, or if
+    the options ask Dataflow for a job graph that nobody runs.
     """
     try:
         pipeline.run().wait_until_finish()
@@ -197,6 +204,21 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
                 "same command starts this one again"
             ) from error
         raise
+    if option := _graph_only(pipeline):
+        raise ValueError(
+            f"{option}: Beam has built the job graph, and nothing was run; leave the option out"
+        )
+
+
+def _graph_only(pipeline: beam.Pipeline) -> str | None:
+    """The option by which Dataflow starts no job."""
+    is_asked_for = {
+        "--dry_run": pipeline.options.view_as(TestOptions).dry_run,
+        "--template_location": pipeline.options.view_as(GoogleCloudOptions).template_location,
+    }
+    asked_for = [option for option, value in is_asked_for.items() if value]
+    is_dataflow = "Dataflow" in type(pipeline.runner).__name__  # elsewhere they have no meaning
+    return asked_for[0] if asked_for and is_dataflow else None
 
 
 def _reason(said: str) -> str:

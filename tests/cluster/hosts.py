@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,18 +34,19 @@ class Host:
     def __init__(self, name: str, number: int, has_checkout: bool = False) -> None:
         self.name, self.address = name, f"{NETWORK}.{number}"
         self.namespace, self._has_checkout = f"electrify-{name}", has_checkout
+        self.link = f"el-{number}"  # its end on the bridge
         self.folder = HOSTS / name
         self.home = HOSTS / "home"  # as the host itself sees it
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def open(self, number: int) -> None:
+    def open(self) -> None:
         """Make the namespace, its link to the bridge, and its folders."""
         for part in ("home", "tmp"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
-        link = f"el-{number}"
         command("ip", "netns", "add", self.namespace)
-        command("ip", "link", "add", link, "type", "veth", "peer", "eth0", "netns", self.namespace)
-        command("ip", "link", "set", link, "master", BRIDGE, "up")
+        veth = ("type", "veth", "peer", "eth0", "netns", self.namespace)
+        command("ip", "link", "add", self.link, *veth)
+        command("ip", "link", "set", self.link, "master", BRIDGE, "up")
         for words in ("link set lo up", "link set eth0 up", f"addr add {self.address}/24 dev eth0"):
             command("ip", "-n", self.namespace, *words.split())
 
@@ -94,19 +95,24 @@ class Host:
                     killed += 1
         return killed
 
-    def close(self) -> None:
-        with suppress(RuntimeError):
-            for pid in self.pids():
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+    def stop(self) -> None:
+        """Kill all that runs on the host."""
+        self.kill("")
         for process in self.processes.values():
             process.wait()
+        self.processes.clear()
+
+    def close(self) -> None:
+        with suppress(RuntimeError):  # it was never opened
+            self.stop()
+        command("ip", "link", "del", self.link, check=False)  # at once, unlike its namespace
         command("ip", "netns", "del", self.namespace, check=False)
 
 
 @contextmanager
 def network(hosts: Sequence[Host]) -> Iterator[None]:
-    """Hosts on a bridge; at the end none of their processes is left."""
+    """Hosts on a bridge; at the end none of their processes is left, nor of an earlier attempt."""
+    _remove(hosts)
     command("rm", "-rf", HOSTS)
     try:
         lines = ["127.0.0.1 localhost", *(f"{host.address} {host.name}" for host in hosts)]
@@ -114,20 +120,26 @@ def network(hosts: Sequence[Host]) -> Iterator[None]:
         command("ip", "link", "add", BRIDGE, "type", "bridge")
         command("ip", "addr", "add", f"{NETWORK}.1/24", "dev", BRIDGE)  # for this process
         command("ip", "link", "set", BRIDGE, "up")
-        for number, host in enumerate(hosts):
-            host.open(number)
+        for host in hosts:
+            host.open()
         yield
     finally:
-        for host in hosts:
-            host.close()
-        command("ip", "link", "del", BRIDGE, check=False)
+        _remove(hosts)
 
 
-def wait_until(what: str, seconds: float, is_so: object) -> None:
-    """Ask twice a second; `RuntimeError` if it is never so."""
-    assert callable(is_so)
+def _remove(hosts: Sequence[Host]) -> None:
+    for host in hosts:
+        host.close()
+    command("ip", "link", "del", BRIDGE, check=False)
+
+
+def wait_until(what: str, seconds: float, is_so: Callable[[], object]) -> None:
+    """Ask twice a second, also one that does not answer yet; `RuntimeError` if it is never so."""
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while True:
+        with suppress(OSError):
+            if is_so():
+                return
         if time.monotonic() > deadline:
             raise RuntimeError(f"{what}: not within {seconds:.0f} s; see {LOGS}")
         time.sleep(0.5)

@@ -1,9 +1,9 @@
-"""Every Beam stage on a cluster whose hosts share nothing but a bucket: `make cluster-test`.
+"""Every Beam stage on clusters whose hosts share nothing but a bucket: `make cluster-test`.
 
 The documents, the vocabulary, the shards and the leaks must be, byte for byte, those of the local
-runner; also where a TaskManager or a Python worker is killed. Workers that cannot take part, and
-sources that only the starting host sees, must be refused by name. Root is needed, for the hosts are
-network namespaces.
+runner; also where a host that works or a Python worker is killed. Workers that cannot take part,
+and sources that only the starting host sees, must be refused by name. Root is needed, for the hosts
+are network namespaces.
 """
 
 import argparse
@@ -12,16 +12,18 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cluster.flink import Flink, storage_environment
+from tests.cluster.cluster import Cluster, answer, storage_environment
+from tests.cluster.flink import Flink
 from tests.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
-from tests.cluster.software import install
+from tests.cluster.software import PRISM, dataflow_python, install
+from tests.cluster.spark import Spark
 
 STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards", "leakage": "leakage"}
 MAX_SECONDS = 1500.0  # of one stage
@@ -109,18 +111,23 @@ class Run:
             )
         return status == 0
 
-    def measure(self, engine: str, output: str, verb: str, flink: Flink | None) -> bool:
+    def measure(
+        self, output: str, verb: str, options: Sequence[str] = (), hosts: Sequence[Host] = ()
+    ) -> bool:
         """Run a stage, and note its time and the CPU seconds of all hosts."""
-        hosts = flink.hosts if flink else ()
         before = sum(host.cpu_seconds() for host in hosts) + _ended_cpu()
         start = time.monotonic()
-        options = flink.options() if flink else []
         is_done = self.finish(self.start(output, verb, options), output, verb)
         seconds = time.monotonic() - start
         cpu = sum(host.cpu_seconds() for host in hosts) + _ended_cpu() - before
-        self.rows.append((engine, verb, seconds, cpu))
-        print(f"{engine:>6} {verb:<12} {seconds:7.1f} s {cpu:7.1f} CPU s", flush=True)
+        self.rows.append((output, verb, seconds, cpu))
+        print(f"{output:>12} {verb:<12} {seconds:7.1f} s {cpu:7.1f} CPU s", flush=True)
         return is_done
+
+    def measure_stages(self, output: str, options: Sequence[str], hosts: Sequence[Host]) -> None:
+        for verb in STAGES:
+            if self.measure(output, verb, options, hosts):
+                self.compare(output, verb)
 
     def compare(self, output: str, verb: str) -> None:
         """A fault for each file that is not the local runner's."""
@@ -138,12 +145,11 @@ class Run:
         print(f"{output} {verb}: {len(names) - 1} files, {num_bytes:,} bytes, {equal}", flush=True)
         self.faults += faults
 
-    def works_on(self, host: Host) -> bool:
-        """Whether a worker on the host has opened the work folder."""
+    def workers_on(self, host: Host) -> set[str]:
+        """Workers on the host that have opened a work folder."""
         url = f"{self.bucket}/storage/v1/b/corpus/o?prefix=tmp/"
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            names = [item["name"] for item in json.load(answer).get("items", ())]
-        return any(f"/worker-{host.name}-" in name for name in names)
+        names = [item["name"] for item in answer(url).get("items", ())]
+        return {name for name in names if f"/worker-{host.name}-" in name}
 
     def expect(self, output: str, verb: str, options: Sequence[str], said: str, *w: str) -> None:
         """A fault unless the command is refused with these words."""
@@ -179,56 +185,67 @@ def _ended_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def check_stages(run: Run, flink: Flink) -> None:
-    for verb in STAGES:
-        if run.measure("local", "local", verb, None) and run.measure("Flink", "flink", verb, flink):
-            run.compare("flink", verb)
+def check_stages(run: Run, cluster: Cluster) -> None:
+    run.measure_stages(cluster.name, cluster.options(), cluster.hosts)
 
 
-def check_kills(run: Run, flink: Flink) -> None:
-    """Kill a Python worker, and then a TaskManager, in the middle of `clean`."""
-    _, second = flink.task_hosts
-
-    def kill_worker() -> bool:
-        return second.kill("sdk_worker import SdkHarness") > 0
-
-    def kill_task_manager() -> bool:
-        return second.kill("TaskManagerRunner") > 0
-
-    kills: dict[str, Callable[[], bool]] = {"worker": kill_worker, "taskmanager": kill_task_manager}
-    for what, kill in kills.items():
-        output = f"killed-{what}"
-        process = run.start(output, "clean", flink.options())
+def check_kills(run: Run, cluster: Cluster) -> None:
+    """Kill a Python worker, and then all of the engine on a host, in the middle of `clean`."""
+    second, options = cluster.second, cluster.options()
+    for what, process_name in {
+        "worker": "sdk_worker import SdkHarness",
+        "host": cluster.worker_process,
+    }.items():
+        output = f"{cluster.name}-killed-{what}"
+        before = run.workers_on(second)
+        process = run.start(output, "clean", options)
         # Flink waits without end for a worker that dies before it has connected
-        while not run.works_on(second) and process.poll() is None:
+        while not run.workers_on(second) - before and process.poll() is None:
             time.sleep(0.5)
-        if process.poll() is not None or not kill():
+        if process.poll() is not None or not second.kill(process_name):
             run.faults.append(f"{output}: there was nothing to kill")
         status = process.wait(timeout=MAX_SECONDS)
         said = run.said(output, "clean").splitlines()
         print(f"{output}: status {status}: {said[-1] if said else ''}", flush=True)
-        if what == "taskmanager":
-            flink.start_task_manager(second)
-            wait_until("two TaskManagers", 240, lambda: flink.num_task_managers() == 2)
-        if status == 0 or run.measure("again", output, "clean", flink):
+        if what == "host":
+            cluster.start_worker(second)
+            cluster.wait_for_workers()
+        if status == 0 or run.measure(output, "clean", options, cluster.hosts):
             run.compare(output, "clean")
         if status and not (said and said[-1].startswith("error: ")):
             run.faults.append(f"{output}: no line says how to go on")
 
 
-def check_refusals(run: Run, flink: Flink) -> None:
-    _, second = flink.task_hosts
-    options = flink.options()
+def check_refusals(run: Run, cluster: Cluster) -> None:
+    second, options = cluster.second, cluster.options()
     (run.home / "here.jsonl").write_text('{"text": "only here"}\n', encoding="utf-8")
     source = '[{kind="jsonl",language="en",path="here.jsonl"}]'
     words = ("--set", f"clean.sources={source}")
-    run.expect("driver-only", "clean", options, r"clean\.sources\[0\]\.path = 'here", *words)
+    here = r"clean\.sources\[0\]\.path = 'here"
+    run.expect(f"{cluster.name}-driver-only", "clean", options, here, *words)
+    if not cluster.hands_on_refusals:
+        return
     worker = f"the worker on {second.name} "
-    flink.start_pool(second, other_code=True)
-    run.expect("other-code", "clean", options, f"{worker}.*code .*install the wheel")
-    flink.start_pool(second, storage=run.forbidden)
-    run.expect("no-rights", "clean", options, f"{worker}.* cannot read and write gs://corpus/tmp")
-    flink.start_pool(second)
+    cluster.start_pool(second, other_code=True)
+    code = f"{worker}.*code .*install the wheel"
+    run.expect(f"{cluster.name}-other-code", "clean", options, code)
+    cluster.start_pool(second, storage=run.forbidden)
+    rights = f"{worker}.* cannot read and write gs://corpus/tmp"
+    run.expect(f"{cluster.name}-no-rights", "clean", options, rights)
+    cluster.start_pool(second)
+
+
+def check_prism(run: Run) -> None:
+    """Beam's engine for one machine, here the starting host; it has no pool and no other hosts."""
+    run.measure_stages("prism", ["--runner=PrismRunner", f"--prism_location={PRISM}"], ())
+
+
+def check_dataflow(run: Run) -> None:
+    """The job graphs alone, on this machine: the service is Google's."""
+    words = (dataflow_python(), "-m", "pytest", "-q", "-rs", "tests/pipeline/test_dataflow.py")
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    if subprocess.run(words, cwd=CHECKOUT, env=environment).returncode:
+        run.faults.append("dataflow: no job graph")
 
 
 def table(rows: Sequence[tuple[str, str, float, float]]) -> str:
@@ -241,27 +258,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--corpora", type=Path, help="folders of *.jsonl.gz, one a language")
     parser.add_argument("--megabytes", type=float, default=4.0, help="of text, of all languages")
+    clusters = {"spark": Spark, "flink": Flink}
+    alone = {"prism": check_prism, "dataflow": check_dataflow}
+    engines = (*clusters, *alone)
+    parser.add_argument("--engines", choices=engines, nargs="+", default=engines)
     checks = {"stages": check_stages, "kills": check_kills, "refusals": check_refusals}
     parser.add_argument("--only", choices=checks, nargs="+", default=list(checks))
     parsed = parser.parse_args()
     if os.geteuid():
         parser.error("root is needed: the hosts are network namespaces")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing stays behind
     install()
     driver, storage = Host("driver", 10, has_checkout=True), Host("storage", 11, has_checkout=True)
-    job_manager, tasks = Host("jobmanager", 12), (Host("task1", 13), Host("task2", 14))
-    with network((driver, storage, job_manager, *tasks)):
+    head, tasks = Host("head", 12), (Host("task1", 13), Host("task2", 14))
+    with network((driver, storage, head, *tasks)):
         storage.start("forbidden", (sys.executable, "-c", _FORBID), {})
         emulator = ("-m", "gcp_storage_emulator", "start", "--host=0.0.0.0", "--port=9023")
         words = (sys.executable, *emulator, "--in-memory", "--default-bucket=corpus")
         storage.start("emulator", words, {"PYTHONPATH": str(CHECKOUT)})
         run = Run(driver, storage)
-        flink = Flink(job_manager, tasks, run.bucket)
-        flink.start()
+        wait_until("the bucket", 60, lambda: answer(f"{run.bucket}/storage/v1/b/corpus"))
         run.write_config(parsed.corpora, parsed.megabytes)
-        if "stages" not in parsed.only:
-            run.measure("local", "local", "clean", None)
-        for name in parsed.only:
-            checks[name](run, flink)
+        for verb in STAGES if "stages" in parsed.only else ("clean",):
+            run.measure("local", verb)
+        for name in parsed.engines:
+            if name in alone:
+                alone[name](run)
+                continue
+            cluster = clusters[name](head, tasks, run.bucket)
+            with cluster.running():
+                for check in parsed.only:
+                    checks[check](run, cluster)
     print(table(run.rows))
     for fault in run.faults:
         print(f"FAULT {fault}")

@@ -1,4 +1,4 @@
-"""What a cluster needs, installed once below `ROOT/software`: some 2 GB."""
+"""What the clusters need, installed once below `ROOT/software`: some 4 GB."""
 
 import hashlib
 import shutil
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.cluster.hosts import CHECKOUT, SOFTWARE
 
-FLINK = "1.19.3"
+FLINK, SPARK, BEAM_GO = "1.19.3", "3.5.7", "v2.77.0"
 FLINK_MINOR = FLINK.rpartition(".")[0]
 VENV = SOFTWARE / "venv"
-JOB_SERVER = SOFTWARE / f"flink-{FLINK_MINOR}-job-server.jar"
+PRISM = SOFTWARE / "prism"
 OTHER_CODE = SOFTWARE / "other-code"  # the wheel with another line in it
 
 
@@ -20,10 +20,29 @@ def install() -> None:
     """Install what is not there yet; the wheel of the checkout always."""
     SOFTWARE.mkdir(parents=True, exist_ok=True)
     _install_wheel()
-    if not (SOFTWARE / "flink" / "lib").exists():
-        _install_flink()
-    if not JOB_SERVER.exists():
-        _install_job_server()
+    _install_jars("flink", "lib", f"apache-flink-libraries=={FLINK}")
+    _install_jars("spark", "jars", f"pyspark=={SPARK}")
+    for engine in ("flink", "spark"):
+        _install_job_server(engine)
+    if not PRISM.exists():
+        module = f"github.com/apache/beam/sdks/v2/go/cmd/prism@{BEAM_GO}"
+        _run("env", f"GOBIN={SOFTWARE}", "go", "install", module)
+
+
+def dataflow_python() -> Path:
+    """A Python with what Beam needs for Dataflow; it is installed on the first call."""
+    python = SOFTWARE / "dataflow" / "bin" / "python"
+    if not python.exists():
+        _run(sys.executable, "-m", "venv", SOFTWARE / "dataflow")
+        (wheel,) = (SOFTWARE / "dist").glob("*.whl")
+        words = (f"{wheel}[pipeline]", "apache-beam[gcp]", "pytest", "gcp-storage-emulator")
+        constraints = CHECKOUT / "constraints.txt"
+        _run(python, "-m", "pip", "install", "--quiet", "-c", constraints, *words)
+    return python
+
+
+def job_server(engine: str) -> Path:
+    return SOFTWARE / f"{engine}-job-server.jar"
 
 
 def _run(*words: str | Path, cwd: Path | None = None) -> None:
@@ -53,26 +72,29 @@ def _install_wheel() -> None:
         file.write("# of another day\n")
 
 
-def _install_flink() -> None:
-    """Flink's jars, of its package for Python."""
+def _install_jars(engine: str, jars: str, package: str) -> None:
+    """An engine's folder of jars, out of its package for Python."""
+    if (SOFTWARE / engine / jars).exists():
+        return
     folder = SOFTWARE / "download"
-    package = f"apache-flink-libraries=={FLINK}"
     pip = ("pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "--dest", folder)
     _run(sys.executable, "-m", *pip, package)
-    (archive,) = folder.glob("apache*flink*.tar.gz")
+    (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
-    (lib,) = folder.glob("*/deps/lib")
-    (SOFTWARE / "flink").mkdir(exist_ok=True)
-    shutil.move(lib, SOFTWARE / "flink" / "lib")
+    (found,) = folder.glob(f"*/deps/{jars}")
+    (SOFTWARE / engine).mkdir(exist_ok=True)
+    shutil.move(found, SOFTWARE / engine / jars)
     shutil.rmtree(folder)
 
 
-def _install_job_server() -> None:
-    """Beam's job server for Flink, made of Beam's libraries."""
+def _install_job_server(engine: str) -> None:
+    """Beam's job server for an engine, made of Beam's libraries."""
+    if job_server(engine).exists():
+        return
     folder = SOFTWARE / "job-server"
     folder.mkdir(exist_ok=True)
     shutil.copy(CHECKOUT / "tests" / "cluster" / "job-server.xml", folder / "pom.xml")
-    _run("mvn", "-B", "-q", "package", cwd=folder)
-    shutil.move(folder / "target" / "job-server-1.jar", JOB_SERVER)
+    _run("mvn", "-B", "-q", "package", "-P", engine, cwd=folder)
+    shutil.move(folder / "target" / "job-server-1.jar", job_server(engine))
     shutil.rmtree(folder)
