@@ -37,7 +37,8 @@ def write_card(
         *(line for each in judged for line in _variant_lines(name, each)),
         "",
         f"A variant is written if no score loses more than {percent(MAX_LOST)} points and "
-        f"{percent(MIN_AGREEMENT)} % of the predictions or more are those of fp32. Lost: fp32 less "
+        f"{percent(MIN_AGREEMENT)} % of the predictions or more are those of fp32 (of a sequence, "
+        "of its tags; masked tokens are scored alone). Lost: fp32 less "
         "int8, in points, with the 95 % interval over examples. Each row was predicted alone: in a "
         "batch the scales of the activations depend on the other rows. Scored on one thread of "
         f"{machine}. On processors that are not named here nothing was measured.",

@@ -5,7 +5,8 @@ network can be compared.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,14 @@ class Benchmark:
     rows: Sequence[Row]
     outcome: Callable[[Sequence[Row]], Outcome]  # of the outputs of all rows
     higher_is_better: bool = True
+    must_agree: bool = True  # False: the score alone decides
 
 
 def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
-    """The reported examples of a fine-tuned network's task; agreement is by example."""
+    """The reported examples of a fine-tuned network's task.
+
+    Agreement is by example; where a prediction is a sequence (tags), by element.
+    """
     task = kept.task
     length = kept.settings.max_sequence_length
     features = task.featurize(examples, kept.source.tokenizer, length, train=False)
@@ -53,10 +58,15 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
     def outcome(outputs: Sequence[Row]) -> Outcome:
         lines = plain(task.lines(examples, features, outputs))
         score = score_lines(task, lines)[task.headline]
-        return Outcome([line["prediction"] for line in lines], score, resample(task, {0: lines}))
+        predictions = list(chain.from_iterable(_elements(line["prediction"]) for line in lines))
+        return Outcome(predictions, score, resample(task, {0: lines}))
 
     metric, rises = task.headline, task.higher_is_better
-    return Benchmark(task.name, metric, "examples", rows_of(features), outcome, rises)
+    return Benchmark(task.name, metric, "predictions", rows_of(features), outcome, rises)
+
+
+def _elements(prediction: Any) -> Sequence[Any]:
+    return prediction if isinstance(prediction, list) else [prediction]
 
 
 def rows_of(features: Features) -> list[Row]:
@@ -74,7 +84,8 @@ def rows_of(features: Features) -> list[Row]:
 def masked_tokens(source: ModelSource, texts: Sequence[str], seed: int = 0) -> Benchmark:
     """Real text with [MASK] in place of `MASKED_FRACTION` of its pieces: the share that is found.
 
-    For a network with `vocabulary_logits`. Agreement is by masked token.
+    For a network with `vocabulary_logits`. Agreement is by masked token, and decides nothing: which
+    of all pieces is the likeliest changes at the least rounding.
     """
     rng = np.random.default_rng(seed)
     rows, gold = [], []
@@ -83,7 +94,10 @@ def masked_tokens(source: ModelSource, texts: Sequence[str], seed: int = 0) -> B
         gold[-1][places] = ids[places]
         ids[places] = source.tokenizer.mask_token_id
         rows.append(_row(ids))
-    return _tokens("masked tokens", rows, gold, lambda of: of["vocabulary_logits"].argmax(axis=-1))
+    benchmark = _tokens(
+        "masked tokens", rows, gold, lambda of: of["vocabulary_logits"].argmax(axis=-1)
+    )
+    return replace(benchmark, must_agree=False)
 
 
 def replaced_tokens(
