@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-FILE_BYTES = 6_000_000  # of text: a file of both systems is one unit of work, and is never split
+FILE_BYTES = 7_000_000  # a file of both systems is one unit of work, and is never split
 SHINGLE_WORDS = 5
 MIN_WORDS, MAX_WORDS = 100, 3000  # of an original; longer ones would outweigh the real text
 _MOST_CHANGED = 0.08  # of the words of a near copy: 5-grams then have a Jaccard of about .5
@@ -138,7 +138,7 @@ def _write(folder: Path, source: str, texts: Sequence[str]) -> list[str]:
     for number, text in enumerate(texts, start=1):
         ids.append(f"{source}-{file:05d}-{len(lines) + 1:09d}")
         lines.append(orjson.dumps({"id": ids[-1], "text": text}) + b"\n")
-        size += len(text.encode())
+        size += len(lines[-1])
         if size >= FILE_BYTES or number == len(texts):
             (folder / source / f"{file:05d}.jsonl").write_bytes(b"".join(lines))
             lines, file, size = [], file + 1, 0
