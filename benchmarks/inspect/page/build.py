@@ -42,6 +42,7 @@ EXAMPLES = {
 }
 _LANGUAGES = {"Hangul": "ko", "Latin": "en"}
 _HERE = Path(__file__).parent
+_FAR, _MAX_OTHERS = 0.05, 0.01  # of a probability; of the words
 _OWN = ("index.html", "page.css", "words.js", "detector.js", "page.js")
 _RUNTIME = "onnxruntime-web/dist"
 _TOKENIZERS = "@huggingface/tokenizers"
@@ -72,6 +73,7 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
         log(f"page 2/3: {' and '.join(paths)} to int8")
         networks = {name: _convert(name, Path(of), libraries) for name, of in paths.items()}
         log("page 3/3: thresholds, and the folder")
+        check_int8(detector, networks["discriminator"])
         _write(folder, detector, networks, libraries / "node_modules")
         folder.rename(output)
     size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
@@ -124,6 +126,22 @@ def _convert(name: str, path: Path, folder: Path) -> _Int8:
     file = folder / f"{name}.int8.onnx"
     quantize(exported.file, file)
     return _Int8(file, exported.inputs, output)
+
+
+def check_int8(detector: Detector, int8: Any) -> None:
+    """`ValueError` if int8 gives more than `_MAX_OTHERS` of the words of the bundled sentences a
+    probability that is farther than `_FAR` from that of fp32."""
+    far = []
+    for sentence in (sentence for of in bundled_sentences().values() for sentence in of):
+        one, two = (d.read(sentence) for d in (detector, replace(detector, discriminator=int8)))
+        pairs = zip(one.words, two.words, strict=True)
+        far += [abs(a.probability - b.probability) > _FAR for a, b in pairs]
+    if (share := sum(far) / len(far)) > _MAX_OTHERS:
+        raise ValueError(
+            f"{detector.source.path}: in int8 {share:.1%} of {len(far)} words get another "
+            f"probability (by more than {_FAR}; allowed are {_MAX_OTHERS:.0%} of them), so the "
+            "page would mark others. electrify export --onnx says what int8 costs this network"
+        )
 
 
 def _write(folder: Path, detector: Detector, networks: Mapping[str, _Int8], modules: Path) -> None:

@@ -156,3 +156,14 @@ def test_what_cannot_be_built_is_refused_before_work(
     assert main([*words, str(tmp_path / "new")]) == 1
     assert "npm ci failed" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_networks_that_int8_has_changed_make_no_page(detector: Detector) -> None:
+    def shifted(by: float):
+        return lambda input_ids: SimpleNamespace(
+            logits=detector.discriminator(input_ids=input_ids).logits.detach() + by
+        )
+
+    build.check_int8(detector, shifted(0.01))
+    with pytest.raises(ValueError, match="in int8 100.0% of .* words get another probability"):
+        build.check_int8(detector, shifted(1.0))
