@@ -165,5 +165,5 @@ def test_networks_that_int8_has_changed_make_no_page(detector: Detector) -> None
         )
 
     build.check_int8(detector, shifted(0.01))
-    with pytest.raises(ValueError, match="in int8 100.0% of .* words get another probability"):
+    with pytest.raises(ValueError, match=r"in int8 100\.0% of .* words get another probability"):
         build.check_int8(detector, shifted(1.0))
