@@ -176,22 +176,39 @@ def load_encoder(
 
 
 def _load_weights(model: ModelSource) -> Any:
-    try:
-        encoder, loading = _AUTO_MODEL.from_pretrained(
-            model.path, dtype=torch.float32, output_loading_info=True, weights_only=True
-        )
-    except Exception as error:  # safetensors, zip and pickle have sorts of their own
-        raise ValueError(
-            f"cannot read the weights of the model at {model.path}: {error}"
-        ) from error
-    # a pooler stands on top of the encoder and is not used here
-    missing = sorted(name for name in loading["missing_keys"] if not name.startswith("pooler."))
+    encoder, missing = read_weights(model.path, _AUTO_MODEL)
     if missing:
         raise ValueError(
             f"{model.path} lacks {len(missing)} weights of its encoder, such as {missing[0]}; "
             "export the model again"
         )
     return encoder
+
+
+def load_with_head(path: str, kind: Any, **options: Any) -> Any:
+    """The network of a folder or hub name, of a class of `transformers` with a head, to be read.
+
+    Raises `ValueError` if weights are missing: `transformers` would fill them at random.
+    """
+    network, missing = read_weights(path, kind, **options)
+    if missing:
+        raise ValueError(f"{path} lacks weights of its head, such as {missing[0]}")
+    return network.eval()
+
+
+def read_weights(path: str, kind: Any, **options: Any) -> tuple[Any, list[str]]:
+    """The network in float32, and the weights that it lacks; `ValueError` if none can be read.
+
+    A pooler stands on top of the encoder and is not used here, so it may be missing.
+    """
+    try:
+        with quiet_transformers():
+            network, loading = kind.from_pretrained(
+                path, dtype=torch.float32, output_loading_info=True, weights_only=True, **options
+            )
+    except Exception as error:  # safetensors, zip and pickle have sorts of their own
+        raise ValueError(f"cannot read the weights of the model at {path}: {error}") from error
+    return network, sorted(n for n in loading["missing_keys"] if not n.startswith("pooler."))
 
 
 def prepare_encoder(

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from benchmarks.encoder import ModelSource, open_model, quiet_transformers
-from electrify.system.outcome import first_line
+from benchmarks.encoder import ModelSource, open_model, read_weights
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _DISCRIMINATOR: Any = ElectraForPreTraining
@@ -219,14 +218,8 @@ def generator_of(path: str, given: str | None) -> str | None:
 
 def _load(kind: Any, path: str, what: str) -> Any:
     """The network in single precision; `ValueError` if a weight of it is not there."""
-    try:
-        with quiet_transformers():
-            network, loading = kind.from_pretrained(
-                path, dtype=torch.float32, output_loading_info=True, weights_only=True
-            )
-    except Exception as error:  # safetensors, zip and pickle have sorts of their own
-        raise ValueError(f"cannot read the weights at {path}: {first_line(error)}") from error
-    if missing := sorted(loading["missing_keys"]):
+    network, missing = read_weights(path, kind)
+    if missing:
         raise ValueError(
             f"{path} is not {what} of ELECTRA: it lacks {len(missing)} weights, such as "
             f"{missing[0]}; give a folder that `electrify export` wrote, or one like it"

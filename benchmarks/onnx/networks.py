@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from benchmarks.encoder import ModelSource, accepted_inputs, open_model, quiet_transformers
+from benchmarks.encoder import ModelSource, accepted_inputs, load_with_head, open_model
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
@@ -49,10 +49,8 @@ def open_network(folder: Path) -> Network:
     name = (source.config.architectures or [_ENCODER])[0]
     if name != _DETECTOR:
         name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
-    with quiet_transformers():  # eager: the fused attention's graph has branches for empty rows
-        model = getattr(_ANY, name).from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager"
-        )
+    # eager: the fused attention's graph has branches for empty rows
+    model = load_with_head(str(folder), getattr(_ANY, name), attn_implementation="eager")
 
     def compute(given: Mapping[str, Tensor]) -> Outputs:
         if name == _LANGUAGE_MODEL:

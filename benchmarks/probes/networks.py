@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
 
-from benchmarks.encoder import ModelSource, quiet_transformers
+from benchmarks.encoder import ModelSource, load_with_head
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.probes.templates.read import Sentence
 
@@ -86,9 +86,7 @@ def pair_scores(network: Any, tokenizer: Any, pairs: Sequence[tuple[str, str]]) 
 
 
 def _read(kind: Any, path: str) -> Any:
-    with quiet_transformers():
-        network = kind.from_pretrained(path, dtype=torch.float32)
-    return network.to(choose_device("auto")).eval()
+    return load_with_head(path, kind).to(choose_device("auto"))
 
 
 def _limit(tokenizer: Any) -> dict[str, int]:

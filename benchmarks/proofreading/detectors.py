@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 
-from benchmarks.encoder import ModelSource, open_model, quiet_transformers
+from benchmarks.encoder import ModelSource, load_with_head, open_model
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.korean.morphemes import word_spans
 from benchmarks.metrics.weighted import Floats
@@ -199,14 +199,8 @@ def rarity(counts: Bigrams) -> Detector:
 
 
 def load(source: ModelSource, kind: Any) -> Any:
-    """The network with its head; `ValueError` if the folder lacks weights."""
-    with quiet_transformers():
-        network, loading = kind.from_pretrained(
-            source.path, dtype=torch.float32, output_loading_info=True, weights_only=True
-        )
-    if missing := sorted(loading["missing_keys"]):
-        raise ValueError(f"{source.path} lacks weights of its head, such as {missing[0]}")
-    return network.eval().to(choose_device("auto"))
+    """The network with its head, on the device; `ValueError` if the folder lacks weights."""
+    return load_with_head(source.path, kind).to(choose_device("auto"))
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
