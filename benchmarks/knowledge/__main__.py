@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.encoder import ModelSource, Variant, load_encoder
+from benchmarks.encoder import ModelSource, Variant, is_discriminator, load_encoder
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.knowledge.certainty import certainty, corrupt
 from benchmarks.knowledge.checkpoints import earlier
@@ -18,7 +18,7 @@ from benchmarks.knowledge.probing import Probe, probe_layers, states_of
 from benchmarks.knowledge.properties import Example, examples_of
 from benchmarks.pages.knowledge import MODEL, UNTRAINED, add_knowledge, knowledge_lines
 from benchmarks.pages.standalone import output_folder, write_figures
-from benchmarks.proofreading.detectors import Pieces, cut, has_detection_head, read_models
+from benchmarks.proofreading.detectors import Pieces, cut, read_models
 from benchmarks.proofreading.texts import held_out
 from benchmarks.results.run_folder import KNOWLEDGE, Json
 from electrify.stage.provenance import versions
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace) -> Json:
             _check_same_pieces(source, network)
             found = _probe(network, variant, pieces, examples, seeds)
             probes += [{"network": stage, **_plain(asdict(probe))} for probe in found]
-            if has_detection_head(network) and variant == "pretrained":
+            if is_discriminator(network) and variant == "pretrained":
                 groups = certainty(network, corrupted)
                 sure += [{"network": stage, **_plain(asdict(group))} for group in groups]
     return {
