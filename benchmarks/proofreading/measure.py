@@ -7,7 +7,7 @@ the share of words of right sentences above it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -174,11 +174,3 @@ def _metrics(scores: Scores, thresholds: Mapping[float, float]) -> dict[str, Wei
             scores.mistakes, scores.others, scores.owners, threshold
         )
     return found
-
-
-def as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """Rows for a file; what is not a number is null."""
-    return [
-        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(row).items()}
-        for row in rows
-    ]

@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.throughput.report import Report
 from electrify.stage.folder import write_json
 from electrify.system.machine import load_warning, prepare_threads
+from electrify.system.outcome import status_of
 from electrify.system.progress import setup_logging, warn
 
 _SIZES = ("tiny", "small", "base", "large")
@@ -31,16 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_threads()
     if loaded := load_warning():
         warn(loaded)
-    try:
+
+    def work() -> int:
         module = importlib.import_module(f"benchmarks.throughput.{stage}")
         report: Report = module.measure(module.Settings(**options))
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if path:
-        write_json(path, report.as_json())
-    print(report.markdown())
-    return 0
+        if path:
+            write_json(path, report.as_json())
+        print(report.markdown())
+        return 0
+
+    return status_of(work)
 
 
 def _parser() -> argparse.ArgumentParser:
