@@ -11,12 +11,13 @@ from typing import Any
 
 from numpy.random import Generator
 
-from benchmarks.probes.perturb.places import change_words, neighbours, substitute
+from benchmarks.korean.hangul import keys_beside
+from benchmarks.probes.perturb.places import change_words, substitute
 
 _TABLES: Mapping[str, Any] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-_NEIGHBOURS = neighbours(_TABLES["keyboard"])
+_NEIGHBOURS = keys_beside(_TABLES["keyboard"])
 _LONG_WORD = re.compile("[A-Za-z]{4,}")
 _PAIRS = _TABLES["contractions"] | {long: short for short, long in _TABLES["contractions"].items()}
 _CONTRACTION = re.compile(

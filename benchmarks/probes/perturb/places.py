@@ -1,7 +1,7 @@
-"""Choosing the places of a text that are changed; what stands in more than one language."""
+"""Choosing the places of a text that are changed."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from numpy.random import Generator
 
@@ -27,16 +27,3 @@ def substitute(
 def change_words(text: str, change: Callable[[str], str], strength: float, rng: Generator) -> str:
     """The same for what stands between spaces."""
     return substitute(_WORD, lambda match: change(match[0]), text, strength, rng)
-
-
-def neighbours(rows: Sequence[str]) -> Mapping[str, str]:
-    """The keys beside each key of a keyboard: in its row, and the two nearest above and below."""
-    places = {
-        key: (row, column) for row, keys in enumerate(rows) for column, key in enumerate(keys)
-    }
-    # (rows further down, columns further right); a row stands half a key right of that above it
-    steps = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
-    return {
-        key: "".join(other for other, (y, x) in places.items() if (y - row, x - column) in steps)
-        for key, (row, column) in places.items()
-    }
