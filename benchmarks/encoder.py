@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from electrify.stage.folder import digest_of
+from electrify.stage.plan import is_hub_name
 from electrify.system.outcome import first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -79,10 +80,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
 
 def check_place(path: str) -> None:
     """`ValueError` for a folder that is not there; a hub name is not looked up."""
-    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
-    if "/" in path and Path(path).parent.is_dir():
-        looks_local = True
-    if looks_local and not Path(path).is_dir():
+    if not Path(path).is_dir() and not is_hub_name(path):
         raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
 
 
