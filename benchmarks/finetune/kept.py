@@ -1,6 +1,5 @@
 """A fine-tuned network as a folder: a `transformers` folder, and the head beside it."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -102,5 +101,5 @@ def kept_folders(folder: Path) -> Sequence[Path]:
     """The folders of `keep` below a folder of results, one a task: of the first seed."""
     found: dict[str, Path] = {}
     for about in sorted((folder / MODELS).rglob(ABOUT)):
-        found.setdefault(json.loads(about.read_text(encoding="utf-8"))["task"], about.parent)
+        found.setdefault(read_json(about)["task"], about.parent)
     return list(found.values())

@@ -356,7 +356,8 @@ class StateFile:
             return 0
         trainer.network.load_state_dict(state["network"])
         optimizer.load_state_dict(state["optimizer"])
-        for set_state, numbers in zip(_random_setters(), state["random"], strict=False):
+        setters = torch.set_rng_state, torch.cuda.set_rng_state
+        for set_state, numbers in zip(setters, state["random"], strict=False):
             set_state(numbers.cpu())
         trainer.micro_batch_size = state["micro_batch_size"]
         trainer.seen.trained.update(state["trained"])
@@ -374,10 +375,6 @@ class StateFile:
 def _random_state(device: torch.device) -> list[torch.Tensor]:
     found = [torch.get_rng_state()]
     return [*found, torch.cuda.get_rng_state(device)] if device.type == "cuda" else found
-
-
-def _random_setters() -> list[Callable[[torch.Tensor], None]]:
-    return [torch.set_rng_state, torch.cuda.set_rng_state]
 
 
 class Selection:

@@ -72,11 +72,7 @@ def _elements(prediction: Any) -> Sequence[Any]:
 def rows_of(features: Features) -> list[Row]:
     """Each row without padding."""
     return [
-        {
-            "input_ids": ids.astype(np.int64),
-            "attention_mask": np.ones(len(ids), dtype=np.int64),
-            "token_type_ids": types.astype(np.int64),
-        }
+        _row(ids.astype(np.int64)) | {"token_type_ids": types.astype(np.int64)}
         for ids, types in zip(features.input_ids, features.token_type_ids, strict=True)
     ]
 
@@ -150,7 +146,7 @@ def _places(
     return found
 
 
-def _row(ids: NDArray[np.int64]) -> Row:
+def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     return {
         "input_ids": ids,
         "attention_mask": np.ones_like(ids),

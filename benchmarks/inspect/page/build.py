@@ -26,6 +26,7 @@ from benchmarks.inspect.threshold import bundled_sentences, thresholds_on
 from benchmarks.inspect.verdict import Detector, open_detector
 from benchmarks.onnx.export import export_onnx, require_onnx
 from benchmarks.onnx.networks import REPLACED, VOCABULARY
+from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize
 from electrify.system.progress import log
 
@@ -102,10 +103,8 @@ class _Int8:
     """An int8 file, called as the network of `transformers` that it was made from."""
 
     def __init__(self, file: Path, inputs: Sequence[str], output: str) -> None:
-        import onnxruntime
-
         self.file, self.inputs, self._output = file, inputs, output
-        self._session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        self._session = open_session(file, 0)
 
     def __call__(self, input_ids: Tensor) -> SimpleNamespace:
         rows = input_ids.numpy()
