@@ -3,10 +3,11 @@
 The arithmetic of syllables is that of the Unicode Standard, section 3.12.
 """
 
-import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+from electrify.storage.files import read_toml
 
 LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
@@ -49,8 +50,7 @@ def keys_beside(rows: Sequence[str]) -> dict[str, str]:
     }
 
 
-_KEYBOARD = tomllib.loads(Path(__file__).with_name("keyboard.toml").read_text(encoding="utf-8"))
-_BESIDE = keys_beside(_KEYBOARD["rows"])
+_BESIDE = keys_beside(read_toml(Path(__file__).with_name("keyboard.toml"))["rows"])
 
 
 def neighbours(letter: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ does not show.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -28,6 +27,7 @@ from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_o
 from benchmarks.tasks.data import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.task import Line, Task
+from electrify.storage.files import read_toml
 
 TABLE = "fairness.csv"
 BAD_LESS_GOOD = ", bad less good"
@@ -36,9 +36,7 @@ NAMED = "named in the row"  # the axis of labelled rows by the groups in their t
 TEMPLATES, HELD_OUT = "templates", "held-out"  # splits
 _LEARNT_FRACTION = 0.5  # of the training rows; errors are counted on the others, too
 _MAX_HELD_OUT = 5000
-_TASKS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_TASKS = read_toml(Path(__file__).with_suffix(".toml"))
 Floats = NDArray[np.float64]
 
 

@@ -1,16 +1,16 @@
 """Every kind of perturbation by name, and a row's texts perturbed by it."""
 
 import hashlib
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
 from benchmarks.probes.perturb import english, korean, noise
+from benchmarks.probes.perturb.places import Perturb
+from electrify.storage.files import read_toml
 
 _ROOMS = (korean, english, noise)
 _HANGUL_SHARE = 0.2  # of the letters of a Korean text, at least
@@ -28,12 +28,10 @@ class Kind:
     read: Mapping[str, Any]  # empty where nothing was read
 
     @property
-    def function(self) -> Callable[[str, float, Generator], str]:
+    def function(self) -> Perturb:
         """That of the kind's name."""
         name = self.name.replace("-", "_")
-        found: Callable[[str, float, Generator], str] = next(
-            getattr(room, name) for room in _ROOMS if hasattr(room, name)
-        )
+        found: Perturb = next(getattr(room, name) for room in _ROOMS if hasattr(room, name))
         return found
 
     def perturb(self, texts: tuple[str, ...], strength: float, identity: str) -> tuple[str, ...]:
@@ -47,7 +45,6 @@ class Kind:
 
 
 def _read_kinds() -> dict[str, Kind]:
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return {
         name: Kind(
             name,
@@ -57,7 +54,7 @@ def _read_kinds() -> dict[str, Kind]:
             given["keeps_label"],
             given.get("read", {}),
         )
-        for name, given in tomllib.loads(text).items()
+        for name, given in read_toml(Path(__file__).with_suffix(".toml")).items()
     }
 
 
