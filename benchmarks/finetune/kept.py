@@ -91,8 +91,7 @@ def read_kept(folder: Path) -> Kept:
     settings = HyperParameters(**about["settings"])
     source = open_model(str(folder))
     shape = replace(settings, num_layers=None, reinitialized_layers=0, precision="fp32")
-    with quiet_transformers():
-        network = build_network(task, source, "pretrained", 0, shape, torch.device("cpu"))
+    network = build_network(task, source, "pretrained", 0, shape, torch.device("cpu"))
     network.head.load_state_dict(load_file(folder / _HEAD))
     return Kept(source, task, network.eval(), settings)
 

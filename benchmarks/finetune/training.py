@@ -308,14 +308,14 @@ class StateFile:
     """Where an unfinished training stands: weights, moments, random numbers. It is written every
     few minutes and when the training is asked to stop, and taken away when it is done."""
 
-    def __init__(self, path: Path, every_seconds: float = _SAVE_SECONDS) -> None:
-        self.path, self._every_seconds = path, every_seconds
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._saved_at = time.monotonic()
 
     @property
     def is_due(self) -> bool:
         """Whether it was saved long ago."""
-        return time.monotonic() - self._saved_at >= self._every_seconds
+        return time.monotonic() - self._saved_at >= _SAVE_SECONDS
 
     def save(
         self,

@@ -15,7 +15,6 @@ import torch
 from benchmarks.inspect.verdict import Detector
 from electrify.storage.files import read_toml
 
-FALSE_ALARMS = 0.05
 MASK_FRACTION = 0.15  # of ELECTRA's training
 MIN_WORDS = 100
 
