@@ -223,8 +223,6 @@ def check_refusals(run: Run, cluster: Cluster) -> None:
     words = ("--set", f"clean.sources={source}")
     here = r"clean\.sources\[0\]\.path = 'here"
     run.expect(f"{cluster.name}-driver-only", "clean", options, here, *words)
-    if not cluster.hands_on_refusals:
-        return
     worker = f"the worker on {second.name} "
     cluster.start_pool(second, other_code=True)
     code = f"{worker}.*code .*install the wheel"
