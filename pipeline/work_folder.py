@@ -191,3 +191,6 @@ class _Closed:
 
     def __getattr__(self, name: str) -> Any:
         raise WorkerError(self._reason)
+
+    def __reduce__(self) -> str:
+        raise WorkerError(self._reason)  # Beam opens once what it is about to send
