@@ -2,11 +2,11 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from benchmarks.probes.perturb import english, korean, noise
 from benchmarks.probes.perturb.places import Perturb
@@ -16,16 +16,17 @@ _ROOMS = (korean, english, noise)
 _HANGUL_SHARE = 0.2  # of the letters of a Korean text, at least
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(BaseModel):
     """One kind of perturbation; `kinds.toml` explains the fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     languages: tuple[str, ...]
     strengths: tuple[float, ...]
     places: str
     keeps_label: str
-    read: Mapping[str, Any]  # empty where nothing was read
+    read: dict[str, Any] = {}  # empty where nothing was read
 
     @property
     def function(self) -> Perturb:
@@ -44,21 +45,10 @@ class Kind:
         return tuple(found)
 
 
-def _read_kinds() -> dict[str, Kind]:
-    return {
-        name: Kind(
-            name,
-            tuple(given["languages"]),
-            tuple(given["strengths"]),
-            given["places"],
-            given["keeps_label"],
-            given.get("read", {}),
-        )
-        for name, given in read_toml(Path(__file__).with_suffix(".toml")).items()
-    }
-
-
-KINDS: Mapping[str, Kind] = _read_kinds()
+KINDS: Mapping[str, Kind] = {
+    name: Kind(name=name, **given)
+    for name, given in read_toml(Path(__file__).with_suffix(".toml")).items()
+}
 
 
 def language_of(text: str) -> str:
