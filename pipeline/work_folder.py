@@ -192,5 +192,5 @@ class _Closed:
     def __getattr__(self, name: str) -> Any:
         raise WorkerError(self._reason)
 
-    def __reduce__(self) -> str:
-        raise WorkerError(self._reason)  # Beam opens once what it is about to send
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Closed, (self._reason,)  # Beam's worker pickles what it has read once more

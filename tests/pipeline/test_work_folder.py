@@ -94,9 +94,9 @@ def test_a_worker_with_other_code_says_so(tmp_path, monkeypatch):
         monkeypatch.setattr(work_folders, "code_versions", lambda: here)
         work_folders._open_in_worker.cache_clear()
         opened = pickle.loads(pickled)
-        for use in (lambda: opened.names(), lambda: pickle.dumps(opened)):
+        for folder in (opened, pickle.loads(pickle.dumps(opened))):
             with pytest.raises(WorkerError, match=r"has pyarrow 1\.0, not \d.*install the wheel"):
-                use()
+                folder.names()
 
 
 def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
