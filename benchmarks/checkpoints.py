@@ -24,7 +24,7 @@ def evaluate_checkpoints(
     checkpoint, and what `evaluate` raises.
     """
     run = output_dir(config)
-    found = {checkpoint_step(path): path for path in _present(run)}
+    found = {checkpoint_step(path): path for path in run_checkpoints(run)}
     if not found:
         raise ValueError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
     if unknown := [step for step in steps if step not in found]:
@@ -49,7 +49,7 @@ def evaluate_checkpoints(
             evaluate(at_checkpoint, str(found[step]), overwrite, Path(scratch), step)
 
 
-def _present(run: Path) -> list[Path]:
+def run_checkpoints(run: Path) -> list[Path]:
     """Checkpoints of the finished pretraining, else of the one under way."""
     return checkpoints(run / "pretrain") or checkpoints(run / "pretrain.partial")
 

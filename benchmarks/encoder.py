@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from electrify.stage.folder import digest_of
+from electrify.stage.plan import is_hub_name
 from electrify.system.outcome import first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -79,10 +80,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
 
 def check_place(path: str) -> None:
     """`ValueError` for a folder that is not there; a hub name is not looked up."""
-    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
-    if "/" in path and Path(path).parent.is_dir():
-        looks_local = True
-    if looks_local and not Path(path).is_dir():
+    if not Path(path).is_dir() and not is_hub_name(path):
         raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
 
 
@@ -111,6 +109,27 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
         )
     check_tokenizer(tokenizer)
     return ModelSource(path, config, tokenizer, name or path)
+
+
+def is_discriminator(model: ModelSource) -> bool:
+    """Whether it has ELECTRA's detection head."""
+    return "ElectraForPreTraining" in (model.config.architectures or ())
+
+
+def is_language_model(model: ModelSource) -> bool:
+    """Whether it has a head for masked tokens."""
+    return any(name.endswith("ForMaskedLM") for name in model.config.architectures or ())
+
+
+def generator_of(path: str) -> str | None:
+    """The generator of a discriminator: the same name with "generator" for "discriminator".
+
+    None of another name, and of a folder without such a folder beside it.
+    """
+    place = Path(path).absolute() if Path(path).is_dir() else Path(path)
+    beside = place.with_name(place.name.replace("discriminator", "generator"))
+    is_there = beside.is_dir() if place.is_dir() else True
+    return str(beside) if is_there and beside != place else None
 
 
 def check_tokenizer(tokenizer: Any) -> None:
@@ -159,8 +178,7 @@ def load_encoder(
     """The encoder in float32: the saved weights, or fresh ones of the same shape from the seed.
 
     `num_ids` are those of a tokenizer with added tokens, whose embeddings are drawn by the seed.
-    Raises `ValueError` if the folder lacks weights of the encoder: `transformers` would fill them
-    at random and the score would be of another model.
+    Raises `ValueError` as `load_network`.
     """
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
         # built on the CPU whatever the device
@@ -168,38 +186,20 @@ def load_encoder(
         if variant == "random-init":
             encoder = _AUTO_MODEL.from_config(copy.deepcopy(model.config), dtype=torch.float32)
         else:
-            encoder = _load_weights(model)
+            encoder = load_network(model.path, _AUTO_MODEL)
         if num_ids is not None and num_ids > encoder.get_input_embeddings().num_embeddings:
             encoder.resize_token_embeddings(num_ids, mean_resizing=False)
     assert isinstance(encoder, nn.Module)
     return encoder
 
 
-def _load_weights(model: ModelSource) -> Any:
-    encoder, missing = read_weights(model.path, _AUTO_MODEL)
-    if missing:
-        raise ValueError(
-            f"{model.path} lacks {len(missing)} weights of its encoder, such as {missing[0]}; "
-            "export the model again"
-        )
-    return encoder
+def load_network(path: str, kind: Any, **options: Any) -> Any:
+    """The network of a folder or hub name, of a class of `transformers`, in float32 and without
+    dropout.
 
-
-def load_with_head(path: str, kind: Any, **options: Any) -> Any:
-    """The network of a folder or hub name, of a class of `transformers` with a head, to be read.
-
-    Raises `ValueError` if weights are missing: `transformers` would fill them at random.
-    """
-    network, missing = read_weights(path, kind, **options)
-    if missing:
-        raise ValueError(f"{path} lacks weights of its head, such as {missing[0]}")
-    return network.eval()
-
-
-def read_weights(path: str, kind: Any, **options: Any) -> tuple[Any, list[str]]:
-    """The network in float32, and the weights that it lacks; `ValueError` if none can be read.
-
-    A pooler stands on top of the encoder and is not used here, so it may be missing.
+    Raises `ValueError` if it cannot be read, and if weights are missing: `transformers` would fill
+    them at random and the score would be of another model. A pooler stands on top of the encoder
+    and is not used here, so it may be missing.
     """
     try:
         with quiet_transformers():
@@ -208,7 +208,12 @@ def read_weights(path: str, kind: Any, **options: Any) -> tuple[Any, list[str]]:
             )
     except Exception as error:  # safetensors, zip and pickle have sorts of their own
         raise ValueError(f"cannot read the weights of the model at {path}: {error}") from error
-    return network, sorted(n for n in loading["missing_keys"] if not n.startswith("pooler."))
+    if missing := sorted(n for n in loading["missing_keys"] if not n.startswith("pooler.")):
+        raise ValueError(
+            f"{path} is no whole {type(network).__name__}: it lacks {len(missing)} weights, such "
+            f"as {missing[0]}; give a folder that `electrify export` wrote, or one like it"
+        )
+    return network
 
 
 def prepare_encoder(

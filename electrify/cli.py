@@ -227,7 +227,7 @@ def _discriminator(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--generator",
         metavar="MODEL",
-        help="the generator, for proposals (default: the folder generator/ beside MODEL)",
+        help="the generator, for proposals (default: MODEL with generator for discriminator)",
     )
 
 

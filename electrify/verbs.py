@@ -131,6 +131,7 @@ def export(parsed: Namespace) -> None:
 
 
 def _to_onnx(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
+    from benchmarks.encoder import generator_of
     from benchmarks.onnx.convert import convert
     from benchmarks.onnx.text import documents, sample
 
@@ -140,9 +141,8 @@ def _to_onnx(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
         networks, texts = {name: folder / "export" / name for name in names}, documents(folder)
     else:
         networks, texts = {Path(model).name: Path(model)}, sample()
-        beside = Path(model).with_name("generator")
-        if Path(model).name == "discriminator" and beside.is_dir():
-            networks["generator"] = beside
+        if generator := generator_of(model):
+            networks["generator"] = Path(generator)
     stage = onnx_stage(config, model)
     convert(
         stage,

@@ -1,12 +1,11 @@
 """What a fine-tuning costs: FLOPs of matrix products and peak memory.
 
 FLOPs are counted by torch as the operations run (two for a multiply-add; `model.watch.flops` has
-the same
-convention as "matrix products"). Gradients stay on: without them torch's counter refuses a module
-whose input is a weight, such as the relative positions of DeBERTa. Counting slows small models
-down, so that it is done on a few rows after the training, forward and backward, and a quadratic in
-the length is put through them: what a row of an encoder costs is a + b T + c T^2, of the [CLS]
-head, the layers and the attention.
+the same convention as "matrix products"). Gradients stay on: without them torch's counter refuses a
+module whose input is a weight, such as the relative positions of DeBERTa. Counting slows small
+models down, so that it is done on a few rows after the training, forward and backward, and a
+quadratic in the length is put through them: what a row of an encoder costs is a + b T + c T^2, of
+the [CLS] head, the layers and the attention.
 """
 
 import warnings
@@ -54,16 +53,24 @@ def count_flops(
     whatever the reason: a score stands without its cost.
     """
     seen, network = trainer.seen, trainer.network
+
+    def step(batch: Batch) -> None:
+        torch.autograd.backward(network.head.loss(network(batch), batch))
+
+    def step_of_head(batch: Batch) -> None:
+        size = (*batch["input_ids"].shape, network.hidden_size)
+        step({**batch, "states": torch.zeros(size, device=network.device)})
+
     try:
         network.train()
         if seen.encoded:
-            encoding = _fitted(trainer, learnt, rows, _encoding_flops)
-            heads = _fitted(trainer, learnt, rows, _head_flops)
+            encoding = _fitted(trainer, learnt, rows, network.encode)
+            heads = _fitted(trainer, learnt, rows, step_of_head)
             trained = _total(encoding, seen.encoded) + _total(heads, seen.trained)
         else:
-            trained = _total(_fitted(trainer, learnt, rows, _step_flops), seen.trained)
+            trained = _total(_fitted(trainer, learnt, rows, step), seen.trained)
         network.eval()
-        forward = _fitted(trainer, reported, np.arange(len(reported.input_ids)), _forward_flops)
+        forward = _fitted(trainer, reported, np.arange(len(reported.input_ids)), network)
     except Exception as error:  # torch and every architecture have sorts of their own
         warn(f"{trainer.label}: its FLOPs are not counted: {first_line(error)}")
         return None, None
@@ -74,29 +81,11 @@ def count_flops(
     return trained, _total(forward, lengths) / num_examples
 
 
-def _step_flops(trainer: "Trainer", batch: Batch) -> None:
-    outputs = trainer.network(batch)
-    torch.autograd.backward(trainer.network.head.loss(outputs, batch))
-
-
-def _head_flops(trainer: "Trainer", batch: Batch) -> None:
-    size = (*batch["input_ids"].shape, trainer.network.hidden_size)
-    _step_flops(trainer, {**batch, "states": torch.zeros(size, device=trainer.network.device)})
-
-
-def _encoding_flops(trainer: "Trainer", batch: Batch) -> None:
-    trainer.network.encode(batch)
-
-
-def _forward_flops(trainer: "Trainer", batch: Batch) -> None:
-    trainer.network(batch)
-
-
 def _fitted(
     trainer: "Trainer",
     features: Features,
     rows: NDArray[np.int64],
-    work: "Callable[[Trainer, Batch], None]",
+    work: Callable[[Batch], object],
 ) -> Callable[[float], float]:
     """What one row costs by its length, from a few of `rows`."""
     probes = rows[probe_rows(features.lengths[rows])]
@@ -106,7 +95,7 @@ def _fitted(
             trainer.task, features, np.array([row]), trainer.pad_id, trainer.network.device
         )
         with counted_flops() as counter, trainer.autocast():
-            work(trainer, batch)
+            work(batch)
         flops.append(counter.get_total_flops())
     return fitted(features.lengths[probes], np.array(flops, dtype=np.float64))
 

@@ -1,6 +1,5 @@
 """A fine-tuned network as a folder: a `transformers` folder, and the head beside it."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -92,8 +91,7 @@ def read_kept(folder: Path) -> Kept:
     settings = HyperParameters(**about["settings"])
     source = open_model(str(folder))
     shape = replace(settings, num_layers=None, reinitialized_layers=0, precision="fp32")
-    with quiet_transformers():
-        network = build_network(task, source, "pretrained", 0, shape, torch.device("cpu"))
+    network = build_network(task, source, "pretrained", 0, shape, torch.device("cpu"))
     network.head.load_state_dict(load_file(folder / _HEAD))
     return Kept(source, task, network.eval(), settings)
 
@@ -102,5 +100,5 @@ def kept_folders(folder: Path) -> Sequence[Path]:
     """The folders of `keep` below a folder of results, one a task: of the first seed."""
     found: dict[str, Path] = {}
     for about in sorted((folder / MODELS).rglob(ABOUT)):
-        found.setdefault(json.loads(about.read_text(encoding="utf-8"))["task"], about.parent)
+        found.setdefault(read_json(about)["task"], about.parent)
     return list(found.values())

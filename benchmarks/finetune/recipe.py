@@ -6,16 +6,19 @@ decay) is that of the recipe asked for, "auto" being the one of the task's autho
 - electra: Table 7 of the paper, and google-research/electra configure_finetuning.py;
 - klue: KLUE-baseline run_all.sh, base models and large;
 - koelectra: KoELECTRA finetune/config, koelectra-small-v3 and koelectra-base-v3.
+Both parts stand in `recipe.toml`.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.tasks.heads.linear import HEAD_DROPOUT, HeadInitialization, PooledNorm
 from benchmarks.tasks.kinds.spans import OwnReading
 from benchmarks.tasks.task import Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
+from electrify.storage.files import read_toml
 
 Size = Literal["small", "base", "large"]
 # "product": (1 - t/T) min(1, t/W), the released ELECTRA code; "linear": up to W, then down to T
@@ -68,77 +71,7 @@ class HyperParameters:
         return asdict(self) | {"num_steps": num_steps, "warmup_steps": warmup_steps}
 
 
-# Rates of the paper, Table 7; the released code's default for small is 1e-4, and the paper's value
-# had to be passed to it.
-_ELECTRA_LEARNING_RATE: Mapping[Size, float] = {"small": 3e-4, "base": 1e-4, "large": 5e-5}
-_ELECTRA_LAYER_DECAY: Mapping[Size, float] = {"small": 0.8, "base": 0.8, "large": 0.9}
-
-# Its Adam has no bias correction (model/optimization.py), so that steps are larger: by 6.5 at step
-# 10, 3.2 at step 100 and 1.3 at step 1000. Small tasks would learn at a third of the rate with it.
-_RECIPES = {
-    "electra": HyperParameters(
-        "electra", 3e-4, 0.8, "product", 0.1, 0.0, 1e-6, adam_bias_correction=False
-    ),
-    "klue": HyperParameters("klue", 5e-5, 1.0, "linear", 0.1, 0.0, 1e-8),
-    "koelectra": HyperParameters("koelectra", 5e-5, 1.0, "linear", 0.0, 0.0, 1e-8, num_epochs=10.0),
-}
-
-# what differs from the recipe of the suite; a key is a task, or a suite for all of its tasks
-_READING = {"num_epochs": 2.0, "max_sequence_length": 512}
-_BY_TASK: Mapping[str, Mapping[str, Any]] = {
-    "glue-rte": {"num_epochs": 10.0},
-    "glue-stsb": {"num_epochs": 10.0},
-    "own": {"min_steps": 200},  # three epochs of few rows leave an encoder where it began
-    "own-reading": {**_READING, "min_steps": 200},
-    "squad": _READING,
-    "xquad": _READING,
-    "klue-ynat": {"num_epochs": 4.0},
-    "klue-sts": {"num_epochs": 4.0},
-    "klue-nli": {"num_epochs": 5.0},
-    "klue-ner": {"max_sequence_length": 510, "warmup_fraction": 0.0},
-    "klue-re": {"max_sequence_length": 256},
-    "klue-dp": {"num_epochs": 10.0, "max_sequence_length": 256},
-    "klue-mrc": {
-        "num_epochs": 5.0,
-        "max_sequence_length": 510,
-        "batch_size": 16,
-        "learning_rate": 3e-5,
-        "warmup_fraction": 0.0,
-    },
-    "klue-wos": {
-        "num_epochs": 5.0,
-        "max_sequence_length": 510,
-        "batch_size": 16,
-        "learning_rate": 3e-5,
-        "weight_decay": 0.01,
-    },
-    "korean-naver-ner": {"num_epochs": 20.0},
-    "korean-paws-x": {"num_epochs": 15.0, "learning_rate": 3e-5},
-    "korean-kornli": {"num_epochs": 15.0, "batch_size": 64},
-    "korean-korquad": {"num_epochs": 7.0, "max_sequence_length": 512, "batch_size": 8},
-}
-_BY_SIZE: Mapping[Size, Mapping[str, Mapping[str, Any]]] = {
-    "small": {  # koelectra-small-v3
-        "korean-paws-x": {"batch_size": 64},
-        "korean-kornli": {"batch_size": 128},
-        "korean-korquad": {"batch_size": 32},
-    },
-    "base": {},
-    "large": {  # klue/roberta-large
-        "klue-ynat": {"warmup_fraction": 0.2},
-        "klue-sts": {"learning_rate": 2e-5},
-        "klue-nli": {"warmup_fraction": 0.2},
-        "klue-ner": {"learning_rate": 1e-5, "batch_size": 8},
-        "klue-re": {
-            "learning_rate": 2e-5,
-            "num_epochs": 10.0,
-            "batch_size": 16,
-            "warmup_fraction": 0.2,
-        },
-        "klue-dp": {"num_epochs": 15.0, "warmup_fraction": 0.2},
-        "klue-wos": {"learning_rate": 2e-5},  # its batches are of 8, summed up two at a time
-    },
-}
+_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _OF_THE_TASK = ("num_epochs", "max_sequence_length")
 
 
@@ -149,25 +82,22 @@ def size_of(hidden_size: int) -> Size:
     return "base" if hidden_size < 1024 else "large"
 
 
-def recipe_name(task: Task, name: str) -> str:
-    """ "auto" as the recipe of the task's authors."""
-    if name != "auto":
-        return name
-    return {"klue": "klue", "korean": "koelectra"}.get(task.suite, "electra")
-
-
 def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> HyperParameters:
-    """The published settings of a task for a model of that width."""
-    own, size = recipe_name(task, "auto"), size_of(hidden_size)
-    chosen = recipe_name(task, name)
-    known = {**_entry(_BY_TASK, task), **_entry(_BY_SIZE[size], task)}
+    """The published settings of a task for a model of that width; "auto" is the recipe of the
+    task's authors."""
+    own = {"klue": "klue", "korean": "koelectra"}.get(task.suite, "electra")
+    chosen, size = own if name == "auto" else name, size_of(hidden_size)
+    known = {**_entry(_TABLES["by_task"], task), **_entry(_TABLES["by_size"][size], task)}
     if chosen != own:  # of another suite's authors: its rates, with the task's own extent
-        extent = {field: getattr(_RECIPES[own], field) for field in _OF_THE_TASK}
+        extent = {field: getattr(_recipe(own), field) for field in _OF_THE_TASK}
         known = extent | {field: known[field] for field in _OF_THE_TASK if field in known}
     if chosen == "electra":
-        known["learning_rate"] = _ELECTRA_LEARNING_RATE[size]
-        known["layer_lr_decay"] = _ELECTRA_LAYER_DECAY[size]
-    return replace(_RECIPES[chosen], **known)
+        known |= _TABLES["electra_rates"][size]
+    return replace(_recipe(chosen), **known)
+
+
+def _recipe(name: str) -> HyperParameters:
+    return HyperParameters(name, **_TABLES["recipes"][name])
 
 
 def _entry(table: Mapping[str, Mapping[str, Any]], task: Task) -> Mapping[str, Any]:

@@ -308,14 +308,14 @@ class StateFile:
     """Where an unfinished training stands: weights, moments, random numbers. It is written every
     few minutes and when the training is asked to stop, and taken away when it is done."""
 
-    def __init__(self, path: Path, every_seconds: float = _SAVE_SECONDS) -> None:
-        self.path, self._every_seconds = path, every_seconds
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._saved_at = time.monotonic()
 
     @property
     def is_due(self) -> bool:
         """Whether it was saved long ago."""
-        return time.monotonic() - self._saved_at >= self._every_seconds
+        return time.monotonic() - self._saved_at >= _SAVE_SECONDS
 
     def save(
         self,
@@ -356,7 +356,8 @@ class StateFile:
             return 0
         trainer.network.load_state_dict(state["network"])
         optimizer.load_state_dict(state["optimizer"])
-        for set_state, numbers in zip(_random_setters(), state["random"], strict=False):
+        setters = torch.set_rng_state, torch.cuda.set_rng_state
+        for set_state, numbers in zip(setters, state["random"], strict=False):
             set_state(numbers.cpu())
         trainer.micro_batch_size = state["micro_batch_size"]
         trainer.seen.trained.update(state["trained"])
@@ -374,10 +375,6 @@ class StateFile:
 def _random_state(device: torch.device) -> list[torch.Tensor]:
     found = [torch.get_rng_state()]
     return [*found, torch.cuda.get_rng_state(device)] if device.type == "cuda" else found
-
-
-def _random_setters() -> list[Callable[[torch.Tensor], None]]:
-    return [torch.set_rng_state, torch.cuda.set_rng_state]
 
 
 class Selection:

@@ -14,7 +14,6 @@ from benchmarks.inspect.report import (
     new_page,
 )
 from benchmarks.inspect.threshold import (
-    FALSE_ALARMS,
     Threshold,
     bundled_sentences,
     script_of,
@@ -29,13 +28,13 @@ Choose = Callable[[str], Threshold]  # the threshold of a text
 def inspect(
     path: str,
     texts: Iterable[str],
-    generator: str | None = None,
-    threshold: float | None = None,
-    clean: str | None = None,
-    false_alarms: float = FALSE_ALARMS,
-    has_attributions: bool = True,
-    as_json: bool = False,
-    html: str | None = None,
+    generator: str | None,
+    threshold: float | None,
+    clean: str | None,
+    false_alarms: float,
+    has_attributions: bool,
+    as_json: bool,
+    html: str | None,
 ) -> None:
     """Print what the discriminator at `path` thinks of each text; with `html` write a page, too.
 
@@ -61,9 +60,7 @@ def inspect(
         log(f"inspect: {html}")
 
 
-def examine(
-    detector: Detector, text: str, threshold: Threshold, has_attributions: bool = True
-) -> Finding:
+def examine(detector: Detector, text: str, threshold: Threshold, has_attributions: bool) -> Finding:
     """The verdict on a text; for each marked word the proposals and attributions of its worst
     piece."""
     verdict = detector.read(text)

@@ -5,7 +5,6 @@ stays below one half even where it is right, and rare words are suspicious where
 threshold is therefore set on sentences of which no word was replaced, so that few words are above.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,10 @@ import numpy as np
 import torch
 
 from benchmarks.inspect.verdict import Detector
+from electrify.storage.files import read_toml
 
-FALSE_ALARMS = 0.05
 MASK_FRACTION = 0.15  # of ELECTRA's training
 MIN_WORDS = 100
-_SENTENCES = Path(__file__).with_name("sentences.toml")
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,7 @@ def replaced_probabilities(detector: Detector, text: str) -> list[float]:
 
 def bundled_sentences() -> dict[str, list[str]]:
     """Sentences by the script that they are written in."""
-    sentences: dict[str, list[str]] = tomllib.loads(_SENTENCES.read_text(encoding="utf-8"))
-    return sentences
+    return read_toml(Path(__file__).with_name("sentences.toml"))
 
 
 def script_of(text: str) -> str:

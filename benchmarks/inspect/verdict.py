@@ -8,18 +8,14 @@ piece comes from the window that shows most of its surroundings.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from benchmarks.encoder import ModelSource, open_model, read_weights
+from benchmarks.encoder import ModelSource, generator_of, load_network, open_model
 
-# partly typed: as Any they are the same to the type checker in every version of transformers
-_DISCRIMINATOR: Any = ElectraForPreTraining
-_GENERATOR: Any = ElectraForMaskedLM
 NUM_PROPOSALS = 5
 
 
@@ -191,37 +187,20 @@ def window_of(index: int, step: int, overlap: int, num_windows: int) -> int:
 def open_detector(path: str, generator: str | None = None) -> Detector:
     """The discriminator of a folder or hub name, and its generator.
 
-    Without a name the generator is the folder `generator` beside the discriminator's, if there is
-    one. Raises `ValueError` for a model without ELECTRA's detection head, a tokenizer that does not
-    say where its tokens stand, and a generator of another vocabulary.
+    Without a name the generator is that of `generator_of`. Raises `ValueError` for a model without
+    ELECTRA's detection head, a tokenizer that does not say where its tokens stand, and a generator
+    of another vocabulary.
     """
     source = open_model(path)
     if not source.tokenizer.is_fast:
         raise ValueError(f"{path}: save its tokenizer as tokenizer.json, which gives positions")
     if source.tokenizer.mask_token_id is None:
         raise ValueError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
-    discriminator = _load(_DISCRIMINATOR, path, "a discriminator")
-    generator = generator_of(path, generator)
+    discriminator = load_network(path, ElectraForPreTraining)
+    generator = generator or generator_of(path)
     if generator is None:
         return Detector(source, discriminator)
     theirs = open_model(generator).tokenizer
     if theirs.get_vocab() != source.tokenizer.get_vocab():
         raise ValueError(f"the generator {generator} has another vocabulary than {path}")
-    return Detector(source, discriminator, _load(_GENERATOR, generator, "a generator"))
-
-
-def generator_of(path: str, given: str | None) -> str | None:
-    """The generator's name: the given one, else of the folder `generator` beside `path`, if any."""
-    beside = Path(path).absolute().parent / "generator"
-    return given or (str(beside) if Path(path).is_dir() and beside.is_dir() else None)
-
-
-def _load(kind: Any, path: str, what: str) -> Any:
-    """The network in single precision; `ValueError` if a weight of it is not there."""
-    network, missing = read_weights(path, kind)
-    if missing:
-        raise ValueError(
-            f"{path} is not {what} of ELECTRA: it lacks {len(missing)} weights, such as "
-            f"{missing[0]}; give a folder that `electrify export` wrote, or one like it"
-        )
-    return network.eval()
+    return Detector(source, discriminator, load_network(generator, ElectraForMaskedLM))

@@ -7,39 +7,26 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
-from benchmarks.encoder import ModelSource, Variant, load_encoder
+from benchmarks.encoder import ModelSource, Variant, is_discriminator, load_encoder
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.knowledge.certainty import certainty, corrupt
 from benchmarks.knowledge.checkpoints import earlier
 from benchmarks.knowledge.probing import Probe, probe_layers, states_of
 from benchmarks.knowledge.properties import Example, examples_of
 from benchmarks.pages.knowledge import MODEL, UNTRAINED, add_knowledge, knowledge_lines
-from benchmarks.pages.standalone import output_folder, write_figures
-from benchmarks.proofreading.detectors import Pieces, cut, has_detection_head, read_models
+from benchmarks.pages.standalone import figures_parser, write_figures
+from benchmarks.proofreading.detectors import Pieces, cut, read_models
 from benchmarks.proofreading.texts import held_out
 from benchmarks.results.run_folder import KNOWLEDGE, Json
 from electrify.stage.provenance import versions
-from electrify.system.machine import prepare_threads
-from electrify.system.progress import log, setup_logging
+from electrify.system.progress import log
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write JSON, Markdown and HTML; the exit status: 0 done, 1 refused."""
-    options = _parser().parse_args(arguments)
-    setup_logging()
-    prepare_threads()
-    try:
-        folder = output_folder(options.model, options.output, KNOWLEDGE)
-        record = measure(options)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    title = f"What the network knows: {record['model']}"
-    write_figures(folder, KNOWLEDGE, title, record, add_knowledge, knowledge_lines)
-    return 0
+    options, title = _parser().parse_args(arguments), "What the network knows"
+    return write_figures(options, KNOWLEDGE, title, measure, add_knowledge, knowledge_lines)
 
 
 def measure(options: argparse.Namespace) -> Json:
@@ -67,10 +54,10 @@ def measure(options: argparse.Namespace) -> Json:
             log(f"knowledge: {stage}")
             _check_same_pieces(source, network)
             found = _probe(network, variant, pieces, examples, seeds)
-            probes += [{"network": stage, **_plain(asdict(probe))} for probe in found]
-            if has_detection_head(network) and variant == "pretrained":
+            probes += [{"network": stage, **asdict(probe)} for probe in found]
+            if is_discriminator(network) and variant == "pretrained":
                 groups = certainty(network, corrupted)
-                sure += [{"network": stage, **_plain(asdict(group))} for group in groups]
+                sure += [{"network": stage, **asdict(group)} for group in groups]
     return {
         "model": options.model,
         "text": options.text,
@@ -114,32 +101,17 @@ def _probe(
     return probes
 
 
-def _plain(value: Any) -> Any:
-    """Nested values for a file; what is not a number is null."""
-    if isinstance(value, dict):
-        return {key: _plain(of) for key, of in value.items()}
-    return None if isinstance(value, float) and value != value else value
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.knowledge", allow_abbrev=False)
+    parser = figures_parser(KNOWLEDGE)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="run, export folder, or model of transformers")
-    generator = "masked language model that replaces pieces, where MODEL has none beside it"
-    add("--generator", metavar="MODEL", help=generator)
-    text = "tasks, or files with a sentence a line, that the model was not trained on"
-    add("--text", metavar="NAME", nargs="+", required=True, help=text)
-    add("--data-dir", metavar="DIR", type=Path, default=Path(), help="folder of the tasks' files")
     steps = "networks at earlier steps; with no name, those that the run kept"
     add("--checkpoints", metavar="STEP=DIR", nargs="*", help=steps)
-    add("--output", metavar="DIR", type=Path, help="for the figures; else in the run folder")
     examples = "of each property, at most"
     add("--examples", metavar="N", type=int, default=2000, dest="num_examples", help=examples)
     sentences = "in which pieces are replaced, at most"
     add("--sentences", metavar="N", type=int, default=1000, dest="num_sentences", help=sentences)
     seeds = "of probes: other training examples and control labels"
     add("--seeds", metavar="N", type=int, default=5, dest="num_seeds", help=seeds)
-    add("--seed", type=int, default=0, help="of examples and replacements")
     return parser
 
 

@@ -25,10 +25,11 @@ from benchmarks.proofreading.detectors import (
     load,
     padded,
 )
-from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resampled_counts
+from benchmarks.statistics.uncertainty import Estimate, estimate, resample_scores
 
 _MASK_FRACTION = 0.15
-_BANDS = (10, 100, 1000)  # occurrences in the text
+# occurrences in the text, from the stated one on
+_BANDS = {1: "1 to 9", 10: "10 to 99", 100: "100 to 999", 1000: "1,000 or more"}
 _MIN_OF_GROUP = 50
 ALL = "all"
 
@@ -135,7 +136,9 @@ def _groups(corrupted: Sequence[Corrupted]) -> Iterator[tuple[str, str, NDArray[
     for grouping, names in (("part of speech", parts), ("occurrences", bands)):
         counts = Counter(name for name in names if name)
         groups = [group for group, count in counts.most_common() if count >= _MIN_OF_GROUP]
-        for group in sorted(groups, key=_least) if grouping == "occurrences" else groups:
+        if grouping == "occurrences":
+            groups.sort(key=list(_BANDS.values()).index)
+        for group in groups:
             yield grouping, group, np.array([name == group for name in names])
 
 
@@ -151,8 +154,7 @@ def _of_group(
     score = auc(replacements, originals, owners, owners)
     value = float(score(np.ones((1, len(names))))[0])
     ids = f"{group} {len(names)}"
-    draws = np.concatenate([score(counts) for counts in resampled_counts(len(names), ids)])
-    interval = estimate({0: value}, Draws(ids, len(names), {0: draws}), (0.0, 1.0))
+    interval = estimate({0: value}, resample_scores(ids, len(names), {0: score}), (0.0, 1.0))
     low, high = (float((1 / (1 + np.exp(-logits))).mean()) for logits in (originals, replacements))
     return Certainty(grouping, group, len(originals), low, high, interval)
 
@@ -162,10 +164,4 @@ def _at_places(scores: Sequence[Floats], corrupted: Sequence[Corrupted]) -> Floa
 
 
 def _band(count: int) -> str:
-    low = max((border for border in _BANDS if count >= border), default=1)
-    high = next((border for border in _BANDS if border > low), None)
-    return f"{low:,} or more" if high is None else f"{low:,} to {high - 1:,}"
-
-
-def _least(band: str) -> int:
-    return int(band.split()[0].replace(",", ""))
+    return _BANDS[max(low for low in _BANDS if count >= low)]

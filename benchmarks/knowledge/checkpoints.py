@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from benchmarks.checkpoints import run_checkpoints
 from benchmarks.encoder import ModelSource, open_model
-from electrify.stage.plan import checkpoint_step, checkpoints
+from electrify.stage.plan import checkpoint_step
 
 
 @contextmanager
@@ -38,8 +39,6 @@ def _folders(model: str, named: Sequence[str] | None) -> list[tuple[int, Path]]:
         return [(int(step), Path(folder)) for step, _, folder in pairs]
     if named is None:
         return []
-    run = Path(model)
-    found = checkpoints(run / "pretrain") or checkpoints(run / "pretrain.partial")
-    if not found:
-        raise ValueError(f"no checkpoint in {run / 'pretrain'}; name them: --checkpoints STEP=DIR")
+    if not (found := run_checkpoints(Path(model))):
+        raise ValueError(f"no checkpoint in {model}; name them: --checkpoints STEP=DIR")
     return [(checkpoint_step(path), path) for path in found]

@@ -6,21 +6,18 @@ label, drawn at random (Hewitt and Liang 2019): who reads it has learnt the type
 
 import random
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.korean.morphemes import Morpheme, Sentence
 from benchmarks.proofreading.detectors import Pieces
+from electrify.storage.files import read_toml
 
-_LABELS: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_name("labels.toml").read_text(encoding="utf-8")
-)
+_LABELS = read_toml(Path(__file__).with_name("labels.toml"))
 _FUTURE = ("것", "거")  # of 할 것이다
 MEAN = -1  # in place of a piece: the mean over the text's pieces
 

@@ -3,9 +3,11 @@
 The arithmetic of syllables is that of the Unicode Standard, section 3.12.
 """
 
-import tomllib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+from electrify.storage.files import read_toml
 
 LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
@@ -35,29 +37,29 @@ def has_final_consonant(word: str) -> bool:
     return is_syllable(word[-1]) and letters_of(word[-1])[2] != ""
 
 
-@cache
+def keys_beside(rows: Sequence[str]) -> dict[str, str]:
+    """The keys beside each key of any keyboard: in its row, and the two nearest above and below."""
+    places = {
+        key: (row, column) for row, keys in enumerate(rows) for column, key in enumerate(keys)
+    }
+    # (rows further down, columns further right); a row stands half a key right of that above it
+    steps = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
+    return {
+        key: "".join(other for other, (y, x) in places.items() if (y - row, x - column) in steps)
+        for key, (row, column) in places.items()
+    }
+
+
+_BESIDE = keys_beside(read_toml(Path(__file__).with_name("keyboard.toml"))["rows"])
+
+
 def neighbours(letter: str) -> tuple[str, ...]:
     """The consonants beside a consonant on the keyboard, or the vowels beside a vowel.
 
     Empty for a letter that takes Shift or two keys.
     """
-    path = Path(__file__).with_name("keyboard.toml")
-    places = {
-        key: (number, column + number / 2)
-        for number, row in enumerate(tomllib.loads(path.read_text(encoding="utf-8"))["rows"])
-        for column, key in enumerate(row)
-    }
-    if letter not in places:
-        return ()
-    row, column = places[letter]
-    return tuple(
-        key
-        for key, (other_row, other_column) in places.items()
-        if key != letter
-        and abs(other_row - row) <= 1
-        and abs(other_column - column) <= 1
-        and (key in VOWELS) == (letter in VOWELS)
-    )
+    beside = _BESIDE.get(letter, "")
+    return tuple(key for key in beside if (key in VOWELS) == (letter in VOWELS))
 
 
 @cache

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource
 from benchmarks.onnx.networks import Network, open_network
+from benchmarks.onnx.predict import open_session
 
 MAX_DIFFERENCE = 1e-4
 LENGTHS = (8, 128, 512)
@@ -135,11 +136,7 @@ def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[st
 
 def _difference(network: Network, graph: Any, rows: Mapping[str, NDArray[Any]]) -> float:
     """The largest one, of any number in any output."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(
-        graph.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = open_session(graph.SerializeToString(), 0)
     found = session.run(None, {name: rows[name] for name in network.inputs})
     with torch.inference_mode():
         expected = network.module(*(torch.from_numpy(rows[name]) for name in network.inputs))

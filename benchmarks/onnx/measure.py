@@ -72,22 +72,18 @@ def _elements(prediction: Any) -> Sequence[Any]:
 def rows_of(features: Features) -> list[Row]:
     """Each row without padding."""
     return [
-        {
-            "input_ids": ids.astype(np.int64),
-            "attention_mask": np.ones(len(ids), dtype=np.int64),
-            "token_type_ids": types.astype(np.int64),
-        }
+        _row(ids.astype(np.int64)) | {"token_type_ids": types.astype(np.int64)}
         for ids, types in zip(features.input_ids, features.token_type_ids, strict=True)
     ]
 
 
-def masked_tokens(source: ModelSource, texts: Sequence[str], seed: int = 0) -> Benchmark:
+def masked_tokens(source: ModelSource, texts: Sequence[str]) -> Benchmark:
     """Real text with [MASK] in place of `MASKED_FRACTION` of its pieces: the share that is found.
 
     For a network with `vocabulary_logits`. Agreement is by masked token, and decides nothing: which
     of all pieces is the likeliest changes at the least rounding.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rows, gold = [], []
     for ids, places in _places(source, texts, rng):
         gold.append(np.full(len(ids), _NO_LABEL))
@@ -104,14 +100,13 @@ def replaced_tokens(
     source: ModelSource,
     texts: Sequence[str],
     generate: Callable[[Sequence[Row]], Sequence[Row]] | None,
-    seed: int = 0,
 ) -> Benchmark:
     """Real text of which `MASKED_FRACTION` was drawn anew: the share of tokens rightly judged.
 
     By the generator, whose outputs `generate` gives, else from the pieces of all texts. For a
     network with `replaced_logits`. Agreement is by token.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     chosen = list(_places(source, texts, rng))
     pieces = np.concatenate([ids[1:-1] for ids, _ in chosen])
     drawn = [rng.choice(pieces, len(places)) for _, places in chosen]
@@ -150,7 +145,7 @@ def _places(
     return found
 
 
-def _row(ids: NDArray[np.int64]) -> Row:
+def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     return {
         "input_ids": ids,
         "attention_mask": np.ones_like(ids),

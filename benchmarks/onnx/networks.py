@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from benchmarks.encoder import ModelSource, accepted_inputs, load_with_head, open_model
+from benchmarks.encoder import ModelSource, accepted_inputs, load_network, open_model
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
@@ -50,7 +50,7 @@ def open_network(folder: Path) -> Network:
     if name != _DETECTOR:
         name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
     # eager: the fused attention's graph has branches for empty rows
-    model = load_with_head(str(folder), getattr(_ANY, name), attn_implementation="eager")
+    model = load_network(str(folder), getattr(_ANY, name), attn_implementation="eager")
 
     def compute(given: Mapping[str, Tensor]) -> Outputs:
         if name == _LANGUAGE_MODEL:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 Row = Mapping[str, NDArray[Any]]  # (L,) integers of each input; of outputs, each without a batch
 
 
-def open_session(file: Path, num_threads: int = 1) -> Any:
-    """A session of onnxruntime on the CPU."""
+def open_session(file: Path | bytes, num_threads: int = 1) -> Any:
+    """A session of onnxruntime on the CPU, of a file or of its content; 0: a thread a core."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,7 +1,6 @@
 """int8: matrix products by the dynamic quantisation of onnxruntime, embeddings by row."""
 
 import logging
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.onnx.tables import quantize_tables
-
-_VARIANTS = Path(__file__).with_name("variants.toml")
+from electrify.storage.files import read_toml
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ DEFAULT = Variant()
 @cache
 def variants() -> Mapping[str, Variant]:
     """Those of variants.toml, by name."""
-    known = tomllib.loads(_VARIANTS.read_text(encoding="utf-8"))
+    known = read_toml(Path(__file__).with_name("variants.toml"))
     return {name: Variant(**of) for name, of in known.items()}
 
 

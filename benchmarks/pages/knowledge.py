@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.pages.markdown import Record, record_lines
+from benchmarks.pages.markdown import Record, record_lines, with_interval
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json
 from electrify.page.page import Page
@@ -127,8 +127,8 @@ def _certainty_sentence(rows: Sequence[Json]) -> str:
     worst, best = ranked[0], ranked[-1]
     return (
         f"By {worst['grouping']}, replacements are told apart best where the piece was "
-        f"{best['group']} (AUC {_text(best['auc'])}), and worst for {worst['group']} "
-        f"({_text(worst['auc'])})."
+        f"{best['group']} (AUC {with_interval(best['auc'])}), and worst for {worst['group']} "
+        f"({with_interval(worst['auc'])})."
     )
 
 
@@ -143,7 +143,9 @@ def _growth_sentence(record: Json, steps: Sequence[str]) -> str:
     )
     judged = [(step, row) for step in steps for row in _sure(record, step, _ALL)]
     if len(judged) > 1:
-        of_ends = (f"{_text(row['auc'])} at step {int(s):,}" for s, row in (judged[0], judged[-1]))
+        of_ends = (
+            f"{with_interval(row['auc'])} at step {int(s):,}" for s, row in (judged[0], judged[-1])
+        )
         text += f" The AUC of replaced pieces goes from {' to '.join(of_ends)}."
     return text
 
@@ -158,11 +160,11 @@ def _tables(record: Json) -> Iterator[tuple[str, list[Record]]]:
                 "examples": row["num_examples"],
                 "labels": row["num_labels"],
                 "layer": str(row["layer"]),
-                "accuracy": _text(row["accuracy"]),
-                "control": _text(row["control"]),
-                "selectivity": _text(row["selectivity"]),
-                "untrained accuracy": _text(twin["accuracy"]),
-                "untrained selectivity": _text(twin["selectivity"]),
+                "accuracy": with_interval(row["accuracy"]),
+                "control": with_interval(row["control"]),
+                "selectivity": with_interval(row["selectivity"]),
+                "untrained accuracy": with_interval(twin["accuracy"]),
+                "untrained selectivity": with_interval(twin["selectivity"]),
             }
             for name, rows in _probes(record, MODEL).items()
             for row, twin in zip(rows, untrained[name], strict=True)
@@ -178,7 +180,7 @@ def _tables(record: Json) -> Iterator[tuple[str, list[Record]]]:
                     "pieces": row["num_pieces"],
                     "P(replaced) of originals": percent(row["of_originals"], 1),
                     "of replacements": percent(row["of_replacements"], 1),
-                    "AUC": _text(row["auc"]),
+                    "AUC": with_interval(row["auc"]),
                 }
                 for row in record["certainty"]
                 if row["network"] == MODEL
@@ -190,7 +192,7 @@ def _tables(record: Json) -> Iterator[tuple[str, list[Record]]]:
             [
                 {"step": f"{int(step):,}" if step.isdecimal() else "0 (untrained)"}
                 | {
-                    name: f"{_text(_best(rows)['selectivity'])} in {_best(rows)['layer']}"
+                    name: f"{with_interval(_best(rows)['selectivity'])} in {_best(rows)['layer']}"
                     for name, rows in _probes(record, step).items()
                 }
                 for step in (UNTRAINED, *steps)
@@ -251,10 +253,3 @@ def _point(row: Json, what: str) -> tuple[float, float]:
 def _band(row: Json, what: str) -> tuple[float, float, float] | None:
     low, high = row[what]["low"], row[what]["high"]
     return None if low is None else (float(row["layer"]), 100 * low, 100 * high)
-
-
-def _text(value: Json) -> str:
-    if value["low"] is None:
-        return percent(value["value"], 1)
-    low, high = percent(value["low"], 1), percent(value["high"], 1)
-    return f"{percent(value['value'], 1)} ({low} to {high})"

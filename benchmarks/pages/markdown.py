@@ -3,7 +3,9 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from benchmarks.results.results import percent
 from electrify.page.page import format_number, printable
 
 Record = Mapping[str, object]
@@ -28,6 +30,14 @@ def defined(value: float) -> float | None:
 def short(value: float | None) -> str | None:
     """Three digits, '1.23e+15'; None of what is unknown."""
     return f"{value:.3g}" if value is not None and math.isfinite(value) else None
+
+
+def with_interval(row: Mapping[str, Any]) -> str | None:
+    """'81.2 (80.1 to 82.3)' of value, low and high, in percent; None of no value."""
+    if row["value"] is None:
+        return None
+    value, low, high = (percent(row[name], 1) for name in ("value", "low", "high"))
+    return value if row["low"] is None else f"{value} ({low} to {high})"
 
 
 def markdown_text(text: str) -> str:

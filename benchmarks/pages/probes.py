@@ -3,8 +3,7 @@ and the rows of a model card."""
 
 import math
 import statistics
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,12 +20,11 @@ from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import RunFolder
 from electrify.config.tasks import PROBE_SUITES
 from electrify.page.page import Page
+from electrify.storage.files import read_toml
 
 _OWN = "pretrained"
 _NATS = "nats"
-_MEASURES: Mapping[str, Any] = tomllib.loads(
-    (Path(probes.__path__[0]) / "measures.toml").read_text(encoding="utf-8")
-)
+_MEASURES = read_toml(Path(probes.__path__[0]) / "measures.toml")
 _ROBUSTNESS = (
     "Each kind of perturbation changes places of {rows} reported rows of each task, every place "
     "with the chance that its strength names; one fine-tuning predicts the clean and the perturbed "

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.pages.markdown import Record, record_lines
-from benchmarks.results.results import percent
+from benchmarks.pages.markdown import Record, record_lines, with_interval
 from benchmarks.results.run_folder import Json
 from electrify.page.page import Page
 
@@ -122,14 +121,9 @@ def _table(record: Json, columns: Mapping[str, Sequence[Json]]) -> list[Record]:
 
 
 def _cells(rows: Sequence[Json]) -> dict[str, object]:
-    return {"sentences": rows[0]["num_sentences"]} | {row["detector"]: _text(row) for row in rows}
-
-
-def _text(row: Json) -> str | None:
-    if row["value"] is None:
-        return None
-    value, low, high = (percent(row[name], 1) for name in ("value", "low", "high"))
-    return value if row["low"] is None else f"{value} ({low} to {high})"
+    return {"sentences": rows[0]["num_sentences"]} | {
+        row["detector"]: with_interval(row) for row in rows
+    }
 
 
 def _by_detector(record: Json, metric: str) -> dict[str, list[Json]]:

@@ -15,7 +15,7 @@ from benchmarks.pages.references import (
     published_tables,
 )
 from benchmarks.pages.training import open_alarms, words
-from benchmarks.results.results import FLOORS, Summary, percent, sample_sd
+from benchmarks.results.results import FLOORS, percent, summary_of
 from benchmarks.results.run_folder import STAGES, RunFolder, has_stages
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import Sample, TaskScore, scores_of
@@ -68,10 +68,9 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
     seeds = samples[0].values.keys()
     if any(sample.values.keys() != seeds for sample in samples):
         mean = statistics.fmean(sample.summary.mean for sample in samples)
-        return Sample({0: mean}, Summary(mean, None, 1))
+        return Sample({0: mean}, summary_of([mean]))
     values = {seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds}
-    found = list(values.values())
-    return Sample(values, Summary(statistics.fmean(found), sample_sd(found), len(found)))
+    return Sample(values, summary_of(list(values.values())))
 
 
 def verdicts(

@@ -7,7 +7,6 @@ does not show.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -28,6 +27,7 @@ from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_o
 from benchmarks.tasks.data import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.task import Line, Task
+from electrify.storage.files import read_toml
 
 TABLE = "fairness.csv"
 BAD_LESS_GOOD = ", bad less good"
@@ -36,9 +36,7 @@ NAMED = "named in the row"  # the axis of labelled rows by the groups in their t
 TEMPLATES, HELD_OUT = "templates", "held-out"  # splits
 _LEARNT_FRACTION = 0.5  # of the training rows; errors are counted on the others, too
 _MAX_HELD_OUT = 5000
-_TASKS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_TASKS = read_toml(Path(__file__).with_suffix(".toml"))
 Floats = NDArray[np.float64]
 
 
@@ -167,8 +165,10 @@ def _row_gaps(
                 for side in (first, second)
             ]
             gap = _gap([side[:, :, None].astype(float) for side in wrong], False)
-            about = (task.name, results[0].model, axis, group, against, len(first), 0)
-            found.append(_line(measure, *about, len(runs), wrong, gap))
+            about = {"measure": measure, "task": task.name, "encoder": results[0].model}
+            about |= {"axis": axis, "group": group, "against": against}
+            sizes = {"num_items": len(first), "num_words": 0, "seeds": len(runs)}
+            found.append(_line(wrong, gap, **about, **sizes))
     return found
 
 
@@ -204,7 +204,7 @@ def _output_gaps(
             for word, pair, side, _ in templates.sentences(axis):
                 line = run[_identity(axis, word, pair, side)]
                 values[seed, word, pair, side] = sum(line["probabilities"][i] for i in bad)
-        about = ("P(bad label)", task.name, results[0].model)
+        about = {"measure": "P(bad label)", "task": task.name, "encoder": results[0].model}
         found += _axis_gaps(about, axis, values)
     return found
 
@@ -222,12 +222,12 @@ def _network_gaps(templates: Templates, source: ModelSource) -> list[tuple[Gap, 
             sentences = [sentence for *_, sentence in templates.sentences(axis)]
             values = score(network, source.tokenizer, sentences)
             shape = (1, len(axis.words), len(templates.pairs), len(SIDES))
-            about = (measure, templates.language, "pretrained")
+            about = {"measure": measure, "task": templates.language, "encoder": "pretrained"}
             found += _axis_gaps(about, axis, values.reshape(shape))
     return found
 
 
-def _axis_gaps(about: tuple[str, str, str], axis: Axis, values: Floats) -> list[tuple[Gap, float]]:
+def _axis_gaps(about: Mapping[str, str], axis: Axis, values: Floats) -> list[tuple[Gap, float]]:
     """Of each group against the others of its axis (of two groups once), from values (seeds, words,
     pairs, sides): the mean of both sides, and the bad side less the good one."""
     group_of = np.array([group for group, _ in axis.words])
@@ -240,12 +240,18 @@ def _axis_gaps(about: tuple[str, str, str], axis: Axis, values: Floats) -> list[
         for group in groups:
             inside = group_of == group
             sides = [of_pairs[:, inside], of_pairs[:, ~inside]]
-            gap = _gap(sides, True)
-            measure, task, encoder = about
-            against = "the others" if len(axis.groups) > 2 else axis.groups[1]
-            num_pairs, num_words = of_pairs.shape[2], int(inside.sum())
-            what = (task, encoder, axis.name, group, against, num_pairs, num_words)
-            found.append(_line(measure + ending, *what, len(values), sides, gap))
+            line = _line(
+                sides,
+                _gap(sides, True),
+                **{**about, "measure": about["measure"] + ending},
+                axis=axis.name,
+                group=group,
+                against="the others" if len(axis.groups) > 2 else axis.groups[1],
+                num_items=of_pairs.shape[2],
+                num_words=int(inside.sum()),
+                seeds=len(values),
+            )
+            found.append(line)
     return found
 
 
@@ -278,39 +284,15 @@ def _pair_gaps(data_dirs: Sequence[Path], source: ModelSource) -> list[tuple[Gap
         scores = networks.pair_scores(network, source.tokenizer, some)
         prefers = np.where(scores[:, 0] == scores[:, 1], 0.5, scores[:, 0] > scores[:, 1])
         gap = of_variances(float(prefers.mean()) - 0.5, [variance_of_mean(prefers)], "pairs")
-        what = ("stereotype preferred", "", "pretrained", data, axis, "one half", len(some), 0)
-        found.append(_line(*what, 1, [prefers, np.array([0.5])], gap))
+        about = {"measure": "stereotype preferred", "task": "", "encoder": "pretrained"}
+        about |= {"axis": data, "group": axis, "against": "one half"}
+        sizes = {"num_items": len(some), "num_words": 0, "seeds": 1}
+        found.append(_line([prefers, np.array([0.5])], gap, **about, **sizes))
     return found
 
 
-def _line(
-    measure: str,
-    task: str,
-    encoder: str,
-    axis: str,
-    group: str,
-    against: str,
-    num_items: int,
-    num_words: int,
-    seeds: int,
-    sides: Sequence[NDArray[Any]],
-    gap: Estimate,
-) -> tuple[Gap, float]:
-    """The gap, and its p before the correction."""
-    line = Gap(
-        measure=measure,
-        task=task,
-        encoder=encoder,
-        axis=axis,
-        group=group,
-        against=against,
-        num_items=num_items,
-        num_words=num_words,
-        seeds=seeds,
-        value=float(sides[0].mean()),
-        other=float(sides[1].mean()),
-        gap=gap.value,
-        low=gap.low,
-        high=gap.high,
-    )
+def _line(sides: Sequence[NDArray[Any]], gap: Estimate, **about: Any) -> tuple[Gap, float]:
+    """The gap, and its p before the correction; `about` are the other fields of `Gap`."""
+    value, other = (float(side.mean()) for side in sides)
+    line = Gap(value=value, other=other, gap=gap.value, low=gap.low, high=gap.high, **about)
     return line, gap.p

@@ -2,42 +2,39 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
+from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 
-from benchmarks.encoder import ModelSource, load_with_head
+from benchmarks.encoder import (
+    ModelSource,
+    generator_of,
+    is_discriminator,
+    is_language_model,
+    load_network,
+)
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.probes.templates.read import Sentence
 
 Floats = NDArray[np.float64]
 _BATCH_SIZE = 64
-_LANGUAGE_MODEL: Any = AutoModelForMaskedLM
-_DETECTOR: Any = AutoModelForPreTraining
 
 
 def open_discriminator(source: ModelSource) -> Any | None:
     """ELECTRA's discriminator with its head; None of another model."""
-    if "ElectraForPreTraining" not in (source.config.architectures or ()):
-        return None
-    return _read(_DETECTOR, source.path)
+    return _read(source.path, ElectraForPreTraining) if is_discriminator(source) else None
 
 
 def open_language_model(source: ModelSource) -> Any | None:
-    """The masked language model: the encoder's own, or the generator that stands beside a
-    discriminator under the same name; None where there is none."""
-    path = source.path
-    if "ElectraForPreTraining" in (source.config.architectures or ()):
-        path = path.replace("discriminator", "generator")
-        if path == source.path or (Path(source.path).is_dir() and not Path(path).is_dir()):
-            return None
-    elif not any("MaskedLM" in name for name in source.config.architectures or ()):
-        return None
-    return _read(_LANGUAGE_MODEL, path)
+    """The masked language model: the encoder itself, or the generator of a discriminator; None
+    where there is none."""
+    path = source.path if is_language_model(source) else None
+    if is_discriminator(source):
+        path = generator_of(source.path)
+    return _read(path, AutoModelForMaskedLM) if path else None
 
 
 def replaced_probabilities(network: Any, tokenizer: Any, sentences: Sequence[Sentence]) -> Floats:
@@ -85,8 +82,8 @@ def pair_scores(network: Any, tokenizer: Any, pairs: Sequence[tuple[str, str]]) 
     return scores
 
 
-def _read(kind: Any, path: str) -> Any:
-    return load_with_head(path, kind).to(choose_device("auto"))
+def _read(path: str, kind: Any) -> Any:
+    return load_network(path, kind).to(choose_device("auto"))
 
 
 def _limit(tokenizer: Any) -> dict[str, int]:

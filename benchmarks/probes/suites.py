@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from benchmarks.encoder import ModelSource
 from benchmarks.probes import fairness, robustness
@@ -28,18 +28,11 @@ _FINETUNING: Mapping[str, Any] = {
 }
 
 
-class Write(Protocol):
-    """Writes the suite's table into the folder of the results, from the predictions there."""
-
-    def __call__(
-        self,
-        place: Path,
-        tasks: Sequence[Task],
-        data: Mapping[str, TaskData],
-        results: Sequence[Result],
-        source: ModelSource,
-        data_dirs: Sequence[Path],
-    ) -> None: ...
+# writes the suite's table into the folder of the results, from the predictions there
+Write = Callable[
+    [Path, Sequence[Task], Mapping[str, TaskData], Sequence[Result], ModelSource, Sequence[Path]],
+    None,
+]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ python -m benchmarks.proofreading MODEL --text NAME ... [--corpus FILE ...] [--o
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.pages.proofreading import add_proofreading, proofreading_lines
-from benchmarks.pages.standalone import output_folder, write_figures
+from benchmarks.pages.standalone import figures_parser, write_figures
 from benchmarks.proofreading.detectors import (
     Detector,
     bigram,
@@ -19,29 +20,20 @@ from benchmarks.proofreading.detectors import (
     rarity,
     read_models,
 )
-from benchmarks.proofreading.measure import as_json, judge, rows_of
+from benchmarks.proofreading.measure import judge, rows_of
 from benchmarks.proofreading.plant import KINDS, plant_evenly, words_by_form
 from benchmarks.proofreading.texts import count_pairs, held_out
 from benchmarks.results.run_folder import PROOFREADING, Json
 from electrify.stage.provenance import versions
-from electrify.system.machine import prepare_threads
-from electrify.system.progress import log, setup_logging
+from electrify.system.progress import log
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write JSON, Markdown and HTML; the exit status: 0 done, 1 refused."""
-    options = _parser().parse_args(arguments)
-    setup_logging()
-    prepare_threads()
-    try:
-        folder = output_folder(options.model, options.output, PROOFREADING)
-        record = measure(options)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    title = f"Planted mistakes: {record['model']}"
-    write_figures(folder, PROOFREADING, title, record, add_proofreading, proofreading_lines)
-    return 0
+    options, title = _parser().parse_args(arguments), "Planted mistakes"
+    return write_figures(
+        options, PROOFREADING, title, measure, add_proofreading, proofreading_lines
+    )
 
 
 def measure(options: argparse.Namespace) -> Json:
@@ -75,25 +67,17 @@ def measure(options: argparse.Namespace) -> Json:
         "seed": options.seed,
         "detectors": list(detectors),
         "versions": versions(),
-        "rows": as_json(rows_of(planted, scores)),
+        "rows": [asdict(row) for row in rows_of(planted, scores)],
     }
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofreading", allow_abbrev=False)
+    parser = figures_parser(PROOFREADING)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="run, export folder, or model of transformers")
-    generator = "masked language model, where MODEL has only a discriminator"
-    add("--generator", metavar="MODEL", help=generator)
-    text = "tasks, or files with a sentence a line, that the model was not trained on"
-    add("--text", metavar="NAME", nargs="+", required=True, help=text)
-    add("--data-dir", metavar="DIR", type=Path, default=Path(), help="folder of the tasks' files")
     corpus = "documents that the bigram model learns from: Parquet, or a text a line"
     add("--corpus", metavar="FILE", nargs="+", type=Path, help=corpus)
-    add("--output", metavar="DIR", type=Path, help="for the figures; else in the run folder")
     sentences = "of each kind of mistake, at most"
     add("--sentences", metavar="N", type=int, default=500, dest="num_sentences", help=sentences)
-    add("--seed", type=int, default=0, help="of the mistakes")
     return parser
 
 

@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 
-from benchmarks.encoder import ModelSource, load_with_head, open_model
+from benchmarks.encoder import (
+    ModelSource,
+    generator_of,
+    is_discriminator,
+    is_language_model,
+    load_network,
+    open_model,
+)
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.korean.morphemes import word_spans
 from benchmarks.metrics.weighted import Floats
@@ -87,29 +94,19 @@ def by_word(pieces: Pieces, scores: Floats, num_words: int) -> Floats:
 def read_models(model: str, generator: str | None) -> Mapping[str, ModelSource]:
     """The encoder, and the discriminator and the generator where their heads are there.
 
-    `model` is a run or an export with the folders `discriminator` and `generator`, or a model of
-    `transformers`, which is one of both or neither.
+    `model` is a run or an export with the folder `discriminator`, or a model of `transformers`,
+    which is one of both or neither. Without a name the generator is the discriminator's.
     """
-    folders = (Path(model), Path(model) / "export")
-    parts = [folder / part for folder in folders for part in ("discriminator", "generator")]
-    paths = [str(part) for part in parts if part.is_dir()] or [model]
-    sources = [open_model(path) for path in (*paths, *([generator] if generator else []))]
-    found = {"encoder": sources[0]}
-    for source in sources:
-        if has_detection_head(source):
+    folders = [Path(model, folder, "discriminator") for folder in ("", "export")]
+    path = next((str(folder) for folder in folders if folder.is_dir()), model)
+    generator = generator or generator_of(path)
+    found = {"encoder": open_model(path)}
+    for source in (found["encoder"], *([open_model(generator)] if generator else [])):
+        if is_discriminator(source):
             found.setdefault("discriminator", source)
-        elif any(name.endswith("ForMaskedLM") for name in _architectures(source)):
+        elif is_language_model(source):
             found["generator"] = source
     return found
-
-
-def has_detection_head(source: ModelSource) -> bool:
-    """Whether the network is a discriminator."""
-    return "ElectraForPreTraining" in _architectures(source)
-
-
-def _architectures(source: ModelSource) -> Sequence[str]:
-    return getattr(source.config, "architectures", None) or ()
 
 
 def check_heads(models: Mapping[str, ModelSource]) -> None:
@@ -200,7 +197,7 @@ def rarity(counts: Bigrams) -> Detector:
 
 def load(source: ModelSource, kind: Any) -> Any:
     """The network with its head, on the device; `ValueError` if the folder lacks weights."""
-    return load_with_head(source.path, kind).to(choose_device("auto"))
+    return load_network(source.path, kind).to(choose_device("auto"))
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -7,7 +7,7 @@ the share of words of right sentences above it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from benchmarks.metrics.detection import (
 from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.proofreading.detectors import Detector, by_word, cut
 from benchmarks.proofreading.plant import Planted
-from benchmarks.statistics.uncertainty import Draws, difference, estimate, resampled_counts
+from benchmarks.statistics.uncertainty import Draws, difference, estimate, resample_scores
 
 FALSE_ALARMS = (0.01, 0.05)
 MIN_OF_RULE = 20  # sentences of a rule that has rows of its own
@@ -147,8 +147,7 @@ def _figures(
     for detector, of in scores.items():
         for metric, score in _metrics(of, thresholds[detector]).items():
             value = float(score(np.ones((1, num_sentences)))[0])
-            found = [score(counts) for counts in resampled_counts(num_sentences, ids)]
-            draws = Draws(ids, num_sentences, {0: np.concatenate(found)})
+            draws = resample_scores(ids, num_sentences, {0: score})
             if metric == "auc":
                 drawn[detector] = value, draws
             interval = estimate({0: value}, draws, (0.0, 1.0))
@@ -174,11 +173,3 @@ def _metrics(scores: Scores, thresholds: Mapping[float, float]) -> dict[str, Wei
             scores.mistakes, scores.others, scores.owners, threshold
         )
     return found
-
-
-def as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """Rows for a file; what is not a number is null."""
-    return [
-        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(row).items()}
-        for row in rows
-    ]

@@ -5,18 +5,16 @@ Each kind of mistake lists all places of a sentence where it could be made. `pla
 
 import random
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.korean.hangul import VOWELS, has_final_consonant, is_syllable, mistyped
 from benchmarks.korean.morphemes import Morpheme, Sentence, Span, word_spans
+from electrify.storage.files import read_toml
 
-_ERRORS: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_name("errors.toml").read_text(encoding="utf-8")
-)
+_ERRORS = read_toml(Path(__file__).with_name("errors.toml"))
 _HOMOPHONES = [
     (rule, re.compile(pattern), rule.split("→")[1])
     for rule, pattern in _ERRORS["homophone"].items()

@@ -223,14 +223,13 @@ class Summary:
 
 def summarize(results: Sequence[Result]) -> Summary:
     """Mean, sd and n over seeds of one task and model; the mean of no results is nan."""
-    values = [result.value for result in results]
-    mean = statistics.fmean(values) if values else math.nan
     num_degenerate = sum(result.degenerate is not None for result in results)
-    return Summary(mean, sample_sd(values), len(values), num_degenerate)
+    return summary_of([result.value for result in results], num_degenerate)
 
 
-def sample_sd(values: Sequence[float]) -> float | None:
-    """None of fewer than two values; nan where one is."""
-    if len(values) < 2:
-        return None
-    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+def summary_of(values: Sequence[float], num_degenerate: int = 0) -> Summary:
+    """The same of scores alone."""
+    mean, sd = statistics.fmean(values) if values else math.nan, None
+    if len(values) > 1:
+        sd = statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+    return Summary(mean, sd, len(values), num_degenerate)

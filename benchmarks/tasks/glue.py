@@ -50,7 +50,6 @@ COLA = Classification(
     columns=("source", "label", "author's mark", "sentence"),
     text_fields=("sentence",),
     labels=_BINARY,
-    headline="mcc",
     metrics=(mcc, accuracy),
 )
 
@@ -58,7 +57,6 @@ SST2 = Classification(
     **_glue("SST-2", (67_349, 872, 1_821), hub_labels={"negative": "0", "positive": "1"}),
     text_fields=("sentence",),
     labels=_BINARY,
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -73,7 +71,6 @@ MRPC = Classification(
     text_fields=("#1 String", "#2 String"),
     label_field="Quality",
     labels=_BINARY,
-    headline="accuracy",
     metrics=(accuracy, f1, mean_of_accuracy_and_f1),  # the paper reports accuracy alone
     train_both_orders=True,  # `double_unordered`
 )
@@ -83,7 +80,6 @@ STSB = Regression(
     text_fields=("sentence1", "sentence2"),
     label_field="score",
     value_range=(0.0, 5.0),
-    headline="spearman",
     metrics=(spearman, pearson, mean_of_pearson_and_spearman),
     train_both_orders=True,
 )
@@ -98,7 +94,6 @@ QQP = Classification(
     text_fields=("question1", "question2"),
     label_field="is_duplicate",
     labels=_BINARY,
-    headline="accuracy",
     metrics=(accuracy, f1, mean_of_accuracy_and_f1),
     skip_malformed=True,  # a few rows of the official files lack columns
 )
@@ -142,7 +137,6 @@ MNLI = Classification(
     text_fields=("sentence1", "sentence2"),
     label_field="gold_label",
     labels=("contradiction", "entailment", "neutral"),  # not the order of the hub
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -151,7 +145,6 @@ QNLI = Classification(
     parts={"train": ("QNLI/train_part_a.tsv", "QNLI/train_part_b.tsv")},
     text_fields=("question", "sentence"),
     labels=_ENTAILMENT,
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -159,7 +152,6 @@ RTE = Classification(
     **_glue("RTE", (2_490, 277, 3_000)),
     text_fields=("sentence1", "sentence2"),
     labels=_ENTAILMENT,
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -167,7 +159,6 @@ WNLI = Classification(
     **_glue("WNLI", (635, 71, 146), hub_labels={"not_entailment": "0", "entailment": "1"}),
     text_fields=("sentence1", "sentence2"),
     labels=_BINARY,
-    headline="accuracy",
     metrics=(accuracy,),
 )
 

@@ -43,7 +43,6 @@ NSMC = Classification(
     text_fields=("document",),
     id_field="id",
     labels=("0", "1"),
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -56,7 +55,6 @@ NAVER_NER = WordTagging(
     homepage="https://github.com/naver/nlp-challenge and KoELECTRA's finetune/data",
     text_fields=("sentence",),
     labels=("O", *(f"{kind}-{mark}" for kind in _ENTITY_TYPES.split() for mark in "BI")),
-    headline="seqeval_micro_f1",
     metrics=(seqeval_micro_f1, entity_micro_f1),
 )
 
@@ -79,7 +77,6 @@ PAWS_X = Classification(
     text_fields=("sentence1", "sentence2"),
     labels=("0", "1"),
     skip_empty=True,
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -108,7 +105,6 @@ KORNLI = Classification(
     text_fields=("sentence1", "sentence2"),
     label_field="gold_label",
     labels=("contradiction", "entailment", "neutral"),
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -129,7 +125,6 @@ KORSTS = Regression(
     text_fields=("sentence1", "sentence2"),
     label_field="score",
     value_range=(0.0, 5.0),
-    headline="spearman",
     metrics=(spearman, pearson, mean_of_pearson_and_spearman),
 )
 
@@ -153,7 +148,6 @@ QUESTION_PAIR = Classification(
     label_field="is_duplicate",
     labels=("0", "1"),  # 0: of one meaning
     skip_empty=True,
-    headline="accuracy",
     metrics=(accuracy,),
 )
 
@@ -176,7 +170,6 @@ HATE_SPEECH = Classification(
     aliases={"comment": "comments"},
     label_field="hate",
     labels=("none", "offensive", "hate"),
-    headline="macro_f1",
     metrics=(macro_f1, accuracy),
 )
 
@@ -190,7 +183,6 @@ KORQUAD_1 = Spans(
     num_rows={"train": 60_407, "dev": 5_774},
     homepage="https://korquad.github.io/KorQuad%201.0/",
     hub=HubSource(path="KorQuAD/squad_kor_v1", splits={"train": "train", "dev": "validation"}),
-    headline="f1",
     id_field="id",
 )
 

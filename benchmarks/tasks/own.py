@@ -38,7 +38,7 @@ _KINDS: Mapping[str, tuple[type[Task], tuple[MetricFunction, ...]]] = {
 }
 _SETTLED = (
     *("name", "version", "files", "reported", "also_reported", "text_fields", "label_field"),
-    *("labels", "value_range", "headline"),
+    *("labels", "value_range"),
 )
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 # names of columns as most files have them, in small letters; the first that is there is taken
@@ -124,7 +124,7 @@ def record_of(task: Task) -> dict[str, Any] | None:
         return None
     of_reading = {"scorer": task.scorer} if isinstance(task, OwnReading) else {}
     settled = {name: getattr(task, name) for name in _SETTLED}
-    return {"kind": _kind_of(task)} | settled | of_reading
+    return {"kind": _kind_of(task), "headline": task.headline} | settled | of_reading
 
 
 def _kind_of(task: Task) -> str:

@@ -26,7 +26,6 @@ SQUAD_1 = Spans(
     num_rows={"train": 87_599, "dev": 10_570},
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     hub=HubSource(path="rajpurkar/squad", splits=_SPLITS),
-    headline="f1",
     id_field="id",
 )
 SQUAD_2 = replace(

@@ -129,10 +129,9 @@ class Task(ABC):
     unlabelled: tuple[str, ...] = ("test",)  # predicted where there, never scored
     homepage: str = ""  # where the files are to be had
     hub: HubSource | None = None
-    headline: str  # name of the metric that stands for the task
     higher_is_better: bool = True  # of the headline
     labels: tuple[str, ...] = ()
-    metrics: tuple[MetricFunction, ...] = ()  # a metric's name is the function's
+    metrics: tuple[MetricFunction, ...] = ()  # a metric's name is the function's; headline first
     # every column of tables without a header (unlabelled splits always have one)
     columns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names of columns -> ours
@@ -150,6 +149,11 @@ class Task(ABC):
     # the task of which this is another reading: same files, same recipe, same rows on each side of
     # a split, so that the two scores are of the same rows
     variant_of: str | None = None
+
+    @property
+    def headline(self) -> str:
+        """Name of the metric that stands for the task."""
+        return self.metrics[0].__name__
 
     @property
     def original(self) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.throughput.report import Report
 from electrify.stage.folder import write_json
 from electrify.system.machine import load_warning, prepare_threads
+from electrify.system.outcome import status_of
 from electrify.system.progress import setup_logging, warn
 
 _SIZES = ("tiny", "small", "base", "large")
@@ -26,21 +27,21 @@ _DATA = Path("../shared/data")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one benchmark and print its tables; the exit status: 0 done, 1 refused."""
     options = vars(_parser().parse_args(arguments))
-    stage, path = options.pop("stage"), options.pop("json")
+    stage, path = options.pop("stage"), options.pop("json", None)
     setup_logging()
     prepare_threads()
     if loaded := load_warning():
         warn(loaded)
-    try:
+
+    def work() -> int:
         module = importlib.import_module(f"benchmarks.throughput.{stage}")
         report: Report = module.measure(module.Settings(**options))
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if path:
-        write_json(path, report.as_json())
-    print(report.markdown())
-    return 0
+        if path:
+            write_json(path, report.as_json())
+        print(report.markdown())
+        return 0
+
+    return status_of(work)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,48 +90,46 @@ def _add_vocab(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_pretrain(parser: argparse.ArgumentParser) -> None:
+    parser.argument_default = argparse.SUPPRESS  # the settings have defaults
     _add_device(parser)
     add = parser.add_argument
-    add("--size", choices=_SIZES, default="small", help="the paper's, or tiny to try the command")
+    add("--size", choices=_SIZES, help="the paper's, or tiny to try the command")
     add("--batch-size", type=_count(1), help="sequences a step")
     add("--length", type=int, help="tokens of a sequence")
-    add("--micro-batches", type=_count(1), default=1, help="time ours in so many parts, too")
+    add("--micro-batches", type=_count(1), help="time ours in so many parts, too")
     add("--rounds", type=_count(1), help="of all systems in turn")
     add("--steps", type=_count(1), help="of each system in a round")
-    add("--dropout", type=_fraction, default=0.1)
+    add("--dropout", type=_fraction)
 
 
 def _add_finetune(parser: argparse.ArgumentParser) -> None:
+    parser.argument_default = argparse.SUPPRESS  # the settings have defaults
     _add_device(parser)
     add = parser.add_argument
     add("--model", metavar="DIR", help="the encoder, or a hub name; without, random weights")
-    size = "of random weights: the paper's, or tiny"
-    add("--size", choices=_SIZES, default="tiny", help=size)
-    data = "folder with the tasks' files"
-    add("--data-dir", metavar="DIR", type=Path, default=_DATA, help=data)
-    add("--tasks", default="klue-ynat,klue-nli", type=_words, help="of that folder")
-    seeds = "one fine-tuning of each system a seed"
-    add("--seeds", default="0,1,2,3,4", type=_numbers, help=seeds)
-    add("--rows", type=_count(1), default=2048, dest="num_train", help="training rows")
-    reported = "rows that are scored, at most"
-    add("--reported", type=_count(1), default=1000, dest="num_reported", help=reported)
-    add("--epochs", type=_positive, default=3.0, dest="num_epochs")
-    add("--batch-size", type=_count(1), default=32)
+    add("--size", choices=_SIZES, help="of random weights: the paper's, or tiny")
+    add("--data-dir", metavar="DIR", type=Path, help="folder with the tasks' files")
+    add("--tasks", type=_words, help="of that folder")
+    add("--seeds", type=_numbers, help="one fine-tuning of each system a seed")
+    add("--rows", type=_count(1), dest="num_train", help="training rows")
+    add("--reported", type=_count(1), dest="num_reported", help="rows that are scored, at most")
+    add("--epochs", type=_positive, dest="num_epochs")
+    add("--batch-size", type=_count(1))
     add("--learning-rate", type=_positive, help="the recipe's if not given")
-    add("--length", type=_count(1), default=128, help="pieces of a row, at most")
+    add("--length", type=_count(1), help="pieces of a row, at most")
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
+    parser.argument_default = argparse.SUPPRESS  # the settings have defaults
     add = parser.add_argument
     add("--model", metavar="DIR", help="the encoder's folder; without, random weights")
-    size = "of random weights: the paper's, or tiny"
-    add("--size", choices=_SIZES, default="small", help=size)
+    add("--size", choices=_SIZES, help="of random weights: the paper's, or tiny")
     names = "ways to make int8 (benchmarks/onnx/variants.toml)"
-    add("--variants", default="int8,int8-vnni", type=_words, help=names)
-    add("--lengths", default="16,64,128", type=_numbers, help="tokens of a row")
-    add("--threads", default="1,2", type=_numbers)
-    add("--batch-size", type=_count(1), default=1, help="rows at once")
-    add("--rounds", type=_count(1), default=50, dest="num_rounds", help="of all systems in turn")
+    add("--variants", type=_words, help=names)
+    add("--lengths", type=_numbers, help="tokens of a row")
+    add("--threads", type=_numbers)
+    add("--batch-size", type=_count(1), help="rows at once")
+    add("--rounds", type=_count(1), dest="num_rounds", help="of all systems in turn")
 
 
 def _add_scale(parser: argparse.ArgumentParser) -> None:
@@ -147,8 +146,8 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--precision", choices=("auto", "fp32", "bf16"))
 
 
 # How options read; argparse names the one whose value is refused.

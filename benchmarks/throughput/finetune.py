@@ -24,7 +24,7 @@ from benchmarks.finetune.finetune import (
 from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_lines
-from benchmarks.results.results import Summary, sample_sd
+from benchmarks.results.results import summary_of
 from benchmarks.statistics.comparison import SEEDS_RULE, compare
 from benchmarks.statistics.scores import Sample
 from benchmarks.tasks.data import load_data
@@ -324,5 +324,4 @@ def system_rows(metric: str, systems: Mapping[str, Sequence[Run]]) -> list[Row]:
 
 def _scores(runs: Sequence[Run]) -> Sample:
     values = {run.seed: run.value for run in runs}
-    scores = list(values.values())
-    return Sample(values, Summary(statistics.fmean(scores), sample_sd(scores), len(scores)))
+    return Sample(values, summary_of(list(values.values())))

@@ -48,7 +48,6 @@ class SequenceClassifier(nn.Module):
         self.encoder = encoder
         self.dropout = head.dropout
         self.classifier = head.linear
-        self.pooling = head.pooling
 
     def forward(
         self,
@@ -61,11 +60,7 @@ class SequenceClassifier(nn.Module):
         states = self.encoder(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
         ).last_hidden_state
-        pooled = states[:, 0]
-        if self.pooling == "mean":
-            mask = attention_mask.unsqueeze(-1).to(states.dtype)
-            pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
-        logits = self.classifier(self.dropout(pooled))
+        logits = self.classifier(self.dropout(states[:, 0]))
         return {"loss": F.cross_entropy(logits.float(), labels), "logits": logits}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from transformers import AutoModel
 
-from benchmarks.encoder import open_model, quiet_transformers
+from benchmarks.encoder import load_network, open_model, quiet_transformers
 from benchmarks.onnx.export import export_onnx, require_onnx
 from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize, variants
@@ -108,8 +108,7 @@ def _measure_threads(
     before = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     try:
-        with quiet_transformers():
-            model = _ANY_MODEL.from_pretrained(folder, dtype=torch.float32).eval()
+        model = load_network(str(folder), _ANY_MODEL)
         sessions = {name: open_session(file, num_threads) for name, file in files.items()}
         sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
         sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6

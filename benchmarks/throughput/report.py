@@ -1,7 +1,7 @@
 """What a benchmark measured: conditions and tables, as Markdown and as JSON."""
 
 import importlib.metadata
-import math
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,13 +41,15 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """All of it, with the machine and versions; what is not known is null."""
-        return {
+        whole = {
             "format_version": FORMAT_VERSION,
             "machine": self._machine(),
-            "conditions": _finite(self.conditions),
-            "tables": {name: _finite(table.rows) for name, table in self.tables.items()},
+            "conditions": self.conditions,
+            "tables": {name: table.rows for name, table in self.tables.items()},
             "notes": self.notes,
         }
+        found: dict[str, Any] = json.loads(json.dumps(whole), parse_constant=lambda constant: None)
+        return found
 
     def markdown(self) -> str:
         """All of it as GitHub's Markdown."""
@@ -83,12 +85,3 @@ class Report:
             "date": datetime.now(UTC).date().isoformat(),
             "versions": {name: importlib.metadata.version(name) for name in self.packages},
         }
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
-    if isinstance(value, Mapping):
-        return {name: _finite(of) for name, of in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(of) for of in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

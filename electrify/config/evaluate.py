@@ -18,7 +18,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 class FinetuneOptions(Section):
     """Options that may differ from task to task. The recipe gives what is left out
-    (benchmarks/finetune/recipe.py)."""
+    (benchmarks/finetune/recipe.toml)."""
 
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     num_epochs: _Positive | None = None

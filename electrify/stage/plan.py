@@ -178,6 +178,13 @@ def initial_checkpoint(path: str) -> Path | None:
     return paths[-1] if paths else None
 
 
+def is_hub_name(name: str) -> bool:
+    """Whether a name that is no folder may be that of a model on the hub: `model` or `owner/model`,
+    where no folder `owner` is here. The hub is not asked."""
+    is_path = name.startswith((".", "/", "~")) or name.count("/") > 1
+    return not is_path and not ("/" in name and Path(name).parent.is_dir())
+
+
 def export_stage(config: RunConfig) -> Stage:
     """The last checkpoint to `transformers` folders."""
     folder = output_dir(config)

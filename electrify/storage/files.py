@@ -1,10 +1,11 @@
-"""Files that anyone may have written: JSON, names of files below a folder; and arrays.
+"""Files that anyone may have written: JSON, names of files below a folder; tables of ours; arrays.
 
 What is wrong is a `ValueError` that names the file.
 """
 
 import json
 import re
+import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +21,11 @@ def read_json(path: Path) -> Any:
     `FileNotFoundError` if there is none.
     """
     return parse_json(path.read_bytes(), path)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A table of ours."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def parse_json(text: str | bytes, where: object) -> Any:

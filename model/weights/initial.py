@@ -28,7 +28,13 @@ from transformers.utils import logging as transformers_logging
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.plan import NETWORKS, initial_checkpoint, output_dir, run_folder
+from electrify.stage.plan import (
+    NETWORKS,
+    initial_checkpoint,
+    is_hub_name,
+    output_dir,
+    run_folder,
+)
 from electrify.storage.files import read_json
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
@@ -170,8 +176,7 @@ def _folder(name: str, option: str) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    is_hub_name = name.count("/") == 1 and not name.startswith((".", "/", "~"))
-    if not is_hub_name or folder.parent.is_dir():
+    if not is_hub_name(name):
         raise ValueError(
             f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
             f"checkpoints, its export, a folder that transformers opens, or a hub name"

@@ -10,7 +10,12 @@ import pytest
 import torch
 from scipy import stats
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import ElectraConfig, ElectraForPreTraining, PreTrainedTokenizerFast
+from transformers import (
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    PreTrainedTokenizerFast,
+)
 
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
@@ -120,6 +125,12 @@ def text_of(page: str) -> str:
     return "\n".join(_PageText(page).lines)
 
 
+def folder_of(config: RunConfig) -> Path:
+    """The one folder of scores of another encoder, finished or partial."""
+    (folder,) = Path(config.output_dir).glob("evaluate-*")
+    return folder
+
+
 def words_of(text: str) -> list[str]:
     return text.split()
 
@@ -150,11 +161,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return build_tokenizer()
 
 
-@pytest.fixture(scope="session")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A discriminator of two layers, saved as an export has it."""
-    folder = tmp_path_factory.mktemp("model") / "discriminator"
-    tokenizer = build_tokenizer()
+def save_electra(
+    folder: Path, kind: Any, seed: int, tokenizer: PreTrainedTokenizerFast | None = None
+) -> Path:
+    """A network of two layers with random weights, saved as an export has it."""
+    tokenizer = tokenizer or build_tokenizer()
     config = ElectraConfig(
         vocab_size=len(tokenizer),
         embedding_size=16,
@@ -165,10 +176,24 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_position_embeddings=32,
     )
     with torch.random.fork_rng():
-        torch.manual_seed(11)
-        ElectraForPreTraining(config).save_pretrained(folder)
+        torch.manual_seed(seed)
+        kind(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A discriminator without a generator beside it."""
+    return save_electra(
+        tmp_path_factory.mktemp("model") / "discriminator", ElectraForPreTraining, 11
+    )
+
+
+@pytest.fixture(scope="session")
+def generator_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A generator of its vocabulary, elsewhere."""
+    return save_electra(tmp_path_factory.mktemp("other") / "generator", ElectraForMaskedLM, 12)
 
 
 def topic_rows(count: int, prefix: str) -> list[dict[str, str]]:

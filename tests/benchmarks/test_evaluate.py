@@ -21,16 +21,9 @@ from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.cli import main
 from electrify.config.load import evaluation_of
-from electrify.config.run import RunConfig
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
-from tests.benchmarks.conftest import topic_rows
-
-
-def folder_of(config: RunConfig) -> Path:
-    """The one stage folder of the run, finished or partial."""
-    (folder,) = Path(config.output_dir).glob("evaluate-*")
-    return folder
+from tests.benchmarks.conftest import folder_of, topic_rows
 
 
 @pytest.fixture

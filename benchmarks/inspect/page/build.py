@@ -21,10 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.encoder import generator_of
 from benchmarks.inspect.threshold import bundled_sentences, thresholds_on
-from benchmarks.inspect.verdict import Detector, generator_of, open_detector
+from benchmarks.inspect.verdict import Detector, open_detector
 from benchmarks.onnx.export import export_onnx, require_onnx
 from benchmarks.onnx.networks import REPLACED, VOCABULARY
+from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize
 from electrify.system.progress import log
 
@@ -60,11 +62,10 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
         raise ValueError("npm was not found; install Node.js 20 or newer, which has it")
     if output.exists():
         raise ValueError(f"--output {output} is there already: remove it or name another folder")
+    generator = generator or generator_of(path)
     detector = open_detector(path, generator)
     _check_wordpiece(detector)
-    paths = {"discriminator": path}
-    if detector.generator is not None:
-        paths["generator"] = str(generator_of(path, generator))
+    paths = {"discriminator": path} | ({"generator": generator} if generator else {})
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".page-") as scratch:
         libraries, folder = Path(scratch, "npm"), Path(scratch, "page")
@@ -102,10 +103,8 @@ class _Int8:
     """An int8 file, called as the network of `transformers` that it was made from."""
 
     def __init__(self, file: Path, inputs: Sequence[str], output: str) -> None:
-        import onnxruntime
-
         self.file, self.inputs, self._output = file, inputs, output
-        self._session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        self._session = open_session(file, 0)
 
     def __call__(self, input_ids: Tensor) -> SimpleNamespace:
         rows = input_ids.numpy()

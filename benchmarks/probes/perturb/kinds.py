@@ -1,39 +1,38 @@
 """Every kind of perturbation by name, and a row's texts perturbed by it."""
 
 import hashlib
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
+from pydantic import BaseModel, ConfigDict
 
 from benchmarks.probes.perturb import english, korean, noise
+from benchmarks.probes.perturb.places import Perturb
+from electrify.storage.files import read_toml
 
 _ROOMS = (korean, english, noise)
 _HANGUL_SHARE = 0.2  # of the letters of a Korean text, at least
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(BaseModel):
     """One kind of perturbation; `kinds.toml` explains the fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     languages: tuple[str, ...]
     strengths: tuple[float, ...]
     places: str
     keeps_label: str
-    read: Mapping[str, Any]  # empty where nothing was read
+    read: dict[str, Any] = {}  # empty where nothing was read
 
     @property
-    def function(self) -> Callable[[str, float, Generator], str]:
+    def function(self) -> Perturb:
         """That of the kind's name."""
         name = self.name.replace("-", "_")
-        found: Callable[[str, float, Generator], str] = next(
-            getattr(room, name) for room in _ROOMS if hasattr(room, name)
-        )
+        found: Perturb = next(getattr(room, name) for room in _ROOMS if hasattr(room, name))
         return found
 
     def perturb(self, texts: tuple[str, ...], strength: float, identity: str) -> tuple[str, ...]:
@@ -46,22 +45,10 @@ class Kind:
         return tuple(found)
 
 
-def _read_kinds() -> dict[str, Kind]:
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return {
-        name: Kind(
-            name,
-            tuple(given["languages"]),
-            tuple(given["strengths"]),
-            given["places"],
-            given["keeps_label"],
-            given.get("read", {}),
-        )
-        for name, given in tomllib.loads(text).items()
-    }
-
-
-KINDS: Mapping[str, Kind] = _read_kinds()
+KINDS: Mapping[str, Kind] = {
+    name: Kind(name=name, **given)
+    for name, given in read_toml(Path(__file__).with_suffix(".toml")).items()
+}
 
 
 def language_of(text: str) -> str:

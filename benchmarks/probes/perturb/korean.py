@@ -1,15 +1,12 @@
 """Perturbations of Korean text: spaces, syllables and their jamo, particles, spelling, endings.
 
-Each takes a text, the chance that a place is changed, and a generator, and returns the text. The
-tables are in `korean.toml`.
+The tables are in `korean.toml`.
 """
 
 import re
-import tomllib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from numpy.random import Generator
 
@@ -22,11 +19,10 @@ from benchmarks.korean.hangul import (
     syllable_of,
 )
 from benchmarks.korean.morphemes import kiwi
-from benchmarks.probes.perturb.places import change_words, substitute
+from benchmarks.probes.perturb.places import of_words, substitution
+from electrify.storage.files import read_toml
 
-_TABLES: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _SYLLABLE = re.compile("[가-힣]")
 _BETWEEN_SYLLABLES = re.compile("(?<=[가-힣])(?=[가-힣])")
 _LOANWORDS: Mapping[str, str] = _TABLES["loanwords"] | {
@@ -45,53 +41,30 @@ _ENDING = re.compile(
 )
 
 
-def spacing_removed(text: str, strength: float, rng: Generator) -> str:
-    return substitute(re.compile(" "), lambda match: "", text, strength, rng)
-
-
-def spacing_added(text: str, strength: float, rng: Generator) -> str:
-    return substitute(_BETWEEN_SYLLABLES, lambda match: " ", text, strength, rng)
-
-
-def coda_dropped(text: str, strength: float, rng: Generator) -> str:
-    return substitute(_SYLLABLE, lambda m: syllable_of(*letters_of(m[0])[:2]), text, strength, rng)
-
-
-def jamo_nfd(text: str, strength: float, rng: Generator) -> str:
-    return substitute(_SYLLABLE, lambda m: unicodedata.normalize("NFD", m[0]), text, strength, rng)
-
-
-def jamo_compatibility(text: str, strength: float, rng: Generator) -> str:
-    return substitute(_SYLLABLE, lambda m: "".join(letters_of(m[0])), text, strength, rng)
-
-
-def keyboard_typo(text: str, strength: float, rng: Generator) -> str:
+def _mistyped(match: re.Match[str], rng: Generator) -> str:
     """A syllable with one of its jamo taken for that of a key beside it, vowel for vowel."""
-
-    def mistyped(match: re.Match[str]) -> str:
-        parts = list(letters_of(match[0]))
-        places = [number for number, part in enumerate(parts) if neighbours(part)]
-        if not places:  # ㅢ: pressed as two keys
-            return match[0]
-        place = int(rng.choice(places))
-        allowed = (LEADS, VOWELS, TAILS)[place]
-        found = [jamo for jamo in neighbours(parts[place]) if jamo in allowed]
-        parts[place] = str(rng.choice(found)) if found else parts[place]
-        return syllable_of(*parts)
-
-    return substitute(_SYLLABLE, mistyped, text, strength, rng)
+    parts = list(letters_of(match[0]))
+    places = [number for number, part in enumerate(parts) if neighbours(part)]
+    if not places:  # ㅢ: pressed as two keys
+        return match[0]
+    place = int(rng.choice(places))
+    allowed = (LEADS, VOWELS, TAILS)[place]
+    found = [jamo for jamo in neighbours(parts[place]) if jamo in allowed]
+    parts[place] = str(rng.choice(found)) if found else parts[place]
+    return syllable_of(*parts)
 
 
-def laughter(text: str, strength: float, rng: Generator) -> str:
-    return _with_signs(_TABLES["laughter"], text, strength, rng)
-
-
-def emoji(text: str, strength: float, rng: Generator) -> str:
-    return _with_signs(_TABLES["emoji"], text, strength, rng)
-
-
-def _with_signs(signs: Sequence[str], text: str, strength: float, rng: Generator) -> str:
-    return change_words(text, lambda word: word + str(rng.choice(signs)), strength, rng)
+spacing_removed = substitution(re.compile(" "), lambda match, rng: "")
+spacing_added = substitution(_BETWEEN_SYLLABLES, lambda match, rng: " ")
+coda_dropped = substitution(_SYLLABLE, lambda m, rng: syllable_of(*letters_of(m[0])[:2]))
+jamo_nfd = substitution(_SYLLABLE, lambda m, rng: unicodedata.normalize("NFD", m[0]))
+jamo_compatibility = substitution(_SYLLABLE, lambda match, rng: "".join(letters_of(match[0])))
+keyboard_typo = substitution(_SYLLABLE, _mistyped)
+laughter = of_words(lambda word, rng: word + str(rng.choice(_TABLES["laughter"])))
+emoji = of_words(lambda word, rng: word + str(rng.choice(_TABLES["emoji"])))
+loanword_spelling = substitution(_LOANWORD, lambda match, rng: _LOANWORDS[match[0]])
+# plain sentences become formal, formal ones polite, polite ones formal
+speech_level = substitution(_ENDING, lambda match, rng: _other_level(match[0]))
 
 
 def particle_dropped(text: str, strength: float, rng: Generator) -> str:
@@ -105,15 +78,6 @@ def particle_dropped(text: str, strength: float, rng: Generator) -> str:
             kept.append(text[end : token.start])
             end = token.end
     return "".join(kept) + text[end:]
-
-
-def loanword_spelling(text: str, strength: float, rng: Generator) -> str:
-    return substitute(_LOANWORD, lambda match: _LOANWORDS[match[0]], text, strength, rng)
-
-
-def speech_level(text: str, strength: float, rng: Generator) -> str:
-    """Plain sentences become formal, formal ones polite, polite ones formal."""
-    return substitute(_ENDING, lambda match: _other_level(match[0]), text, strength, rng)
 
 
 def _other_level(ending: str) -> str:

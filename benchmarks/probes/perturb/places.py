@@ -1,42 +1,30 @@
-"""Choosing the places of a text that are changed; what stands in more than one language."""
+"""Choosing the places of a text that are changed."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from numpy.random import Generator
 
+Perturb = Callable[[str, float, Generator], str]  # text, strength, random numbers
 _WORD = re.compile(r"\S+")
 
 
-def substitute(
-    pattern: re.Pattern[str],
-    change: Callable[[re.Match[str]], str],
-    text: str,
-    strength: float,
-    rng: Generator,
-) -> str:
+def substitution(
+    pattern: re.Pattern[str], change: Callable[[re.Match[str], Generator], str]
+) -> Perturb:
     """`re.sub` of each match with the chance `strength`.
 
     One number is drawn for each match before any change is: equal generators change at a higher
     strength all that they change at a lower one.
     """
-    chances = iter(rng.random(len(pattern.findall(text))))
-    return pattern.sub(lambda match: change(match) if next(chances) < strength else match[0], text)
+
+    def perturb(text: str, strength: float, rng: Generator) -> str:
+        chances = iter(rng.random(len(pattern.findall(text))))
+        return pattern.sub(lambda m: change(m, rng) if next(chances) < strength else m[0], text)
+
+    return perturb
 
 
-def change_words(text: str, change: Callable[[str], str], strength: float, rng: Generator) -> str:
+def of_words(change: Callable[[str, Generator], str]) -> Perturb:
     """The same for what stands between spaces."""
-    return substitute(_WORD, lambda match: change(match[0]), text, strength, rng)
-
-
-def neighbours(rows: Sequence[str]) -> Mapping[str, str]:
-    """The keys beside each key of a keyboard: in its row, and the two nearest above and below."""
-    places = {
-        key: (row, column) for row, keys in enumerate(rows) for column, key in enumerate(keys)
-    }
-    # (rows further down, columns further right); a row stands half a key right of that above it
-    steps = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
-    return {
-        key: "".join(other for other, (y, x) in places.items() if (y - row, x - column) in steps)
-        for key, (row, column) in places.items()
-    }
+    return substitution(_WORD, lambda match, rng: change(match[0], rng))

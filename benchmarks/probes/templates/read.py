@@ -1,10 +1,11 @@
 """Templates in which only the word of a group changes; `ko.toml` and `en.toml` hold them."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from electrify.storage.files import read_toml
 
 SIDES = ("good", "bad")  # of a pair of templates, in this order
 _SLOT = "{}"
@@ -57,8 +58,7 @@ class Templates:
 @cache
 def read_templates(language: str) -> Templates:
     """Those of "ko" or "en"."""
-    path = Path(__file__).with_name(f"{language}.toml")
-    given = tomllib.loads(path.read_text(encoding="utf-8"))
+    given = read_toml(Path(__file__).with_name(f"{language}.toml"))
     axes = tuple(
         Axis(
             name,

@@ -31,10 +31,6 @@ class Head(nn.Module, ABC):
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """A scalar, the mean over what is learnt in the batch, in fp32."""
 
-    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
-        """What `loss` is the mean over, by which micro-batches are weighed: here, the rows."""
-        return len(batch["input_ids"])
-
     def terms(
         self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> tuple[Tensor, ...]:
@@ -42,8 +38,8 @@ class Head(nn.Module, ABC):
         return (self.loss(outputs, batch),)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Of each of `terms` what it is the mean over; a head of several terms has its own."""
-        return (self.num_labels(batch),)
+        """Of each of `terms` what it is the mean over, by which micro-batches are weighed."""
+        return (len(batch["input_ids"]),)
 
 
 class LinearHead(Head):
@@ -131,9 +127,9 @@ class LinearHead(Head):
         logits = outputs["logits"].float().flatten(0, -2)
         return F.cross_entropy(logits, batch["labels"].flatten(), ignore_index=IGNORED_LABEL)
 
-    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
-        """Labels that the loss is the mean over."""
-        return int((batch["labels"] != IGNORED_LABEL).sum())
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """Labels."""
+        return (int((batch["labels"] != IGNORED_LABEL).sum()),)
 
 
 def _mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -165,9 +161,9 @@ class RegressionHead(LinearHead):
         """Mean over the rows."""
         return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
 
-    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
         """Rows."""
-        return len(batch["values"])
+        return (len(batch["values"]),)
 
 
 class EncoderWithHead(nn.Module):

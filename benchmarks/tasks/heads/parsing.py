@@ -103,11 +103,11 @@ class Parser(Head):
             ignore_index=NO_WORD,
             reduction="sum",
         )
-        return (arcs + labels) / max(self.num_labels(batch), 1)
+        return (arcs + labels) / max(*self.counts(batch), 1)
 
-    def num_labels(self, batch: Mapping[str, Tensor]) -> int:
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
         """Words with a head to learn."""
-        return int((batch["heads"] != NO_WORD).sum())
+        return (int((batch["heads"] != NO_WORD).sum()),)
 
     def _vectors(self, states: Tensor, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The root and the words as heads (B, W + 1, 2 L), and the words looking for one (B, W, L).

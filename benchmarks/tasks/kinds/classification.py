@@ -76,9 +76,11 @@ class Classification(Task):
         self, examples: Sequence[LabelExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """Gold label, the most probable one (the first of equals) and all probabilities."""
+        from scipy.special import softmax
+
         found = []
         for example, output in zip(examples, outputs, strict=True):
-            probabilities = softmax(output["logits"])
+            probabilities = softmax(output["logits"].astype(np.float64))
             found.append(
                 {
                     "id": example.id,
@@ -160,13 +162,6 @@ class Classification(Task):
 
     def constant(self, lines: Sequence[Line]) -> str | None:
         return None if super().constant(lines) is None else str(lines[0]["prediction"])
-
-
-def softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
-    """Probabilities over the last axis, in double precision."""
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    exponentials = np.exp(shifted)
-    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ class DependencyParsing(Task):
 
     row_name = "line"
     units = "words"
+    headline = las_macro_f1.__name__
 
     pos_tags: tuple[str, ...]  # the id behind them is that of the root and of padding
     use_pos: bool = True
@@ -231,7 +232,6 @@ class DependencyParsing(Task):
         return found
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        assert self.headline == las_macro_f1.__name__
         gold, found = ([line[side] for line in lines] for side in ("gold", "prediction"))
         sentences = np.repeat(np.arange(len(lines)), [len(row["heads"]) for row in gold])
         return weighted.las_macro_f1(self._chained(gold), self._chained(found), sentences)

@@ -124,6 +124,7 @@ class RelationExtraction(Classification):
     """
 
     added_tokens = MARKERS
+    headline = micro_f1.__name__
 
     @property
     def has_parts(self) -> bool:
@@ -187,7 +188,6 @@ class RelationExtraction(Classification):
         }
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        assert self.headline == micro_f1.__name__
         return weighted.micro_f1(*self.label_ids_of(lines), self.labels.index(NO_RELATION))
 
     def shown(self, example: Any, line: Line) -> list[tuple[str, str]]:

@@ -114,6 +114,11 @@ class Spans(Task):
     answerable_weight: float = 0.5  # of the classifier's loss
 
     @property
+    def headline(self) -> str:
+        """Of the values of the task's script."""
+        return "rouge_w" if self.scorer == "klue-mrc" else "f1"
+
+    @property
     def has_unanswerable(self) -> bool:
         """Whether there are questions without an answer."""
         return self.scorer in ("squad-2.0", "klue-mrc")

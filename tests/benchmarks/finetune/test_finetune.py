@@ -121,7 +121,7 @@ def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
     del weights["electra.encoder.layer.1.output.dense.weight"]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     source = open_model(str(folder))
-    with pytest.raises(ValueError, match=r"lacks 1 weights .*encoder\.layer\.1\.output\.dense"):
+    with pytest.raises(ValueError, match=r"lacks 1 weights, .*encoder\.layer\.1\.output\.dense"):
         load_encoder(source, "pretrained", 0)
 
 

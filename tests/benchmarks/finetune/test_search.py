@@ -15,13 +15,9 @@ from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.klue import NER, YNAT
 from electrify.config.evaluate import SearchOptions
+from tests.benchmarks.conftest import folder_of
 
 RATES = [1e-9, 5e-3]
-
-
-def folder_of(config) -> Path:
-    (folder,) = Path(config.output_dir).glob("evaluate-*")
-    return folder
 
 
 @pytest.fixture

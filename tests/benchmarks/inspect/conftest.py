@@ -1,4 +1,4 @@
-"""A generator beside the small discriminator, and networks whose verdict is planted."""
+"""The small discriminator with its generator, and networks whose verdict is planted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,30 +9,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import ElectraConfig, ElectraForMaskedLM, PreTrainedTokenizerFast
 
 from benchmarks.inspect.verdict import Detector, open_detector
-
-
-@pytest.fixture(scope="session")
-def generator_folder(
-    tmp_path_factory: pytest.TempPathFactory, tokenizer: PreTrainedTokenizerFast
-) -> Path:
-    folder = tmp_path_factory.mktemp("other") / "generator"
-    config = ElectraConfig(
-        vocab_size=len(tokenizer),
-        embedding_size=16,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=32,
-        max_position_embeddings=32,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(12)
-        ElectraForMaskedLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

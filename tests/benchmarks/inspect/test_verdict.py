@@ -12,7 +12,7 @@ from transformers import AutoModel, ElectraForMaskedLM, ElectraForPreTraining
 
 from benchmarks.inspect.attribution import MAX_RELATIVE_ERROR, attribute
 from benchmarks.inspect.threshold import replaced_probabilities, script_of, thresholds_on
-from benchmarks.inspect.verdict import Detector, generator_of, open_detector, window_of
+from benchmarks.inspect.verdict import Detector, open_detector, window_of
 
 TEXT = "오늘 국회, 큰 반도체!"
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of 105 pieces, a window has 30
@@ -164,23 +164,13 @@ def test_scripts():
     ]
 
 
-def test_the_generator_is_the_given_one_or_that_beside(tmp_path: Path):
-    folder = tmp_path / "discriminator"
-    folder.mkdir()
-    assert generator_of(str(folder), None) is None
-    (tmp_path / "generator").mkdir()
-    assert generator_of(str(folder), None) == str(tmp_path / "generator")
-    assert generator_of(str(folder), "other") == "other"
-    assert generator_of("hub/name", None) is None
-
-
 def test_what_is_no_pair_is_refused(model_folder: Path, tmp_path: Path, tokenizer):
     encoder = tmp_path / "encoder"
     AutoModel.from_pretrained(model_folder).save_pretrained(encoder)
     tokenizer.save_pretrained(encoder)
-    with pytest.raises(ValueError, match="is not a discriminator of ELECTRA: it lacks"):
+    with pytest.raises(ValueError, match="is no whole ElectraForPreTraining: it lacks"):
         open_detector(str(encoder))
-    with pytest.raises(ValueError, match="is not a generator of ELECTRA: it lacks"):
+    with pytest.raises(ValueError, match="is no whole ElectraForMaskedLM: it lacks"):
         open_detector(str(model_folder), str(model_folder))
     with pytest.raises(ValueError, match="no model folder out/none"):
         open_detector("out/none/discriminator")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from benchmarks.encoder import open_model
 from benchmarks.pages.card_tables import card_sections
@@ -18,7 +18,7 @@ from benchmarks.probes.templates.read import Sentence, read_templates
 from benchmarks.report import report
 from electrify.cli import main
 from electrify.config.evaluate import EvaluateConfig
-from tests.benchmarks.conftest import build_tokenizer, text_of
+from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
 
 WORDS = ("여자", "남자", "친구", "##도", "온다", "간다", "안", "는")
 
@@ -27,19 +27,8 @@ WORDS = ("여자", "남자", "친구", "##도", "온다", "간다", "안", "는"
 def networks_folder(tmp_path_factory):
     """A discriminator with its generator beside it."""
     folder = tmp_path_factory.mktemp("export")
-    tokenizer = build_tokenizer(WORDS)
-    options = {"vocab_size": len(tokenizer), "embedding_size": 16, "hidden_size": 32}
-    options |= {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        for name, kind in (
-            ("discriminator", ElectraForPreTraining),
-            ("generator", ElectraForMaskedLM),
-        ):
-            kind(ElectraConfig(**options, max_position_embeddings=32)).save_pretrained(
-                folder / name
-            )
-            tokenizer.save_pretrained(folder / name)
+    save_electra(folder / "discriminator", ElectraForPreTraining, 3, build_tokenizer(WORDS))
+    save_electra(folder / "generator", ElectraForMaskedLM, 4, build_tokenizer(WORDS))
     return folder
 
 

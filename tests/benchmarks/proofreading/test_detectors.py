@@ -30,17 +30,6 @@ from tests.benchmarks.conftest import build_tokenizer
 TEXTS = ["국회 증시 새", "오늘 내일 여행, 축구", "큰"]
 
 
-@pytest.fixture(scope="module")
-def generator_folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "generator"
-    config = ElectraConfig.from_pretrained(model_folder)
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        ElectraForMaskedLM(config).save_pretrained(folder)
-    build_tokenizer().save_pretrained(folder)
-    return folder
-
-
 def test_a_word_has_the_highest_score_of_its_pieces():
     tokenizer = build_tokenizer(("국", "##회", "증시", "##가"))
     (pieces,) = cut(tokenizer, ["국회 증시가 국"])

@@ -142,7 +142,7 @@ def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, small_parse
             logarithms = outputs[name][row, word].log_softmax(dim=0)
             expected -= logarithms[both[gold][row, word]].item() / 4
     assert small_parser.loss(outputs, both).item() == pytest.approx(expected, rel=1e-5)
-    assert small_parser.num_labels(both) == 4
+    assert small_parser.counts(both) == (4,)
 
 
 def test_the_parser_learns_in_bf16(examples, small_parser):
