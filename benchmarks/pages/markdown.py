@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from electrify.page.page import format_number, printable
+from electrify.page.page import format_number
+from electrify.page.plots import printable
 
 Record = Mapping[str, object]
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
