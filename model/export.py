@@ -155,7 +155,7 @@ def export(config: RunConfig, overwrite: bool = False) -> None:
 def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     _disable_progress_bar()  # a bar for each file that is written or read back in no time
     run = output_dir(config)
-    data = SequenceData.from_config(config, "valid")
+    data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)

@@ -159,7 +159,7 @@ def test_the_encoder_is_that_of_the_checkpoint(run, tmp_path):
     checkpoint = run / "pretrain.partial" / "checkpoint-8"
     export_checkpoint(checkpoint, target)
     config = make_config(run)
-    data = SequenceData.from_config(config, "train")
+    data = SequenceData(config, "train")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     load_model(checkpoint, model)
     theirs = AutoModel.from_pretrained(target)

@@ -116,8 +116,7 @@ class SequenceReader:
         temperature: float = 1.0,
     ) -> None:
         self.languages = shards.languages(split)
-        streams = [shards.stream(split, [language]) for language in self.languages]
-        self.num_documents = sum(stream.num_documents for stream in streams)
+        streams = [shards.stream(split, language) for language in self.languages]
         self._packed = [
             PackedSequences(
                 stream, packing, sequence_length, (seed, language), shards.special_token_ids
