@@ -247,7 +247,7 @@ def estimate(config: RunConfig) -> list[str]:
         f"discriminator{generator}",
         f"masked positions: {', '.join(masked)}",
         *_describe_steps(pretrain, phases),
-        f"training tokens: {sum(p.num_steps * p.tokens_per_step for p in phases):,}",
+        f"training tokens: {flops.positions:,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention, {flops.six_nd:.3g} by 6ND",
         *(f"estimated time: {duration(s)} ({where}, assumed)" for where, s in seconds.items()),
