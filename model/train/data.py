@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -121,14 +120,10 @@ class SequenceData:
         shards: TokenShards | None = None,
     ) -> None:
         """Read as the config says; of `sequence_length` in a phase of the curriculum."""
-        options, temperature = config.encode, config.encode.mixture.temperature
-        length = sequence_length or options.sequence_length
         shards = shards or open_shards(output_dir(config) / "shards", [split])
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
-        self._slots = num_slots(config.pretrain, length)
-        self.reader = SequenceReader(
-            shards, split, length, config.seed, options.packing, temperature
-        )
+        self.reader = SequenceReader(shards, split, config.encode, config.seed, sequence_length)
+        self._slots = num_slots(config.pretrain, self.reader.sequence_length)
         self.languages: Sequence[str] = self.reader.languages
 
     @property
@@ -281,12 +276,7 @@ class Loader:
         self._ask()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.shutdown(cancel_futures=True)  # ends with the batch that is being read
 
     def take(self, step: int) -> list[Batch]:
