@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
-from vocab.counts.table import strings_of
 from vocab.pretokenize import plain_words_of
 from vocab.shards.files import token_dtype
 from vocab.tokenizer import SEP, UNK
@@ -54,7 +53,7 @@ class WordEncoder:
         spaced = pc.replace_substring(pa.array(texts, pa.large_string()), "\n", " ")
         lists = pc.split_pattern(spaced, " ")
         coded = lists.values.dictionary_encode()
-        pool, sizes = self._look_up(strings_of(coded.dictionary.cast(pa.string())))
+        pool, sizes = self._look_up(coded.dictionary.to_pylist())
         codes = np.frombuffer(coded.indices.buffers()[1] or b"", np.int32)
         lengths = sizes[codes]
         ends = np.cumsum(lengths)
