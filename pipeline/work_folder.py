@@ -150,30 +150,47 @@ def code_versions() -> dict[str, str]:
 
 
 @cache
-def _open_in_worker(address: str, expected: tuple[tuple[str, str], ...]) -> WorkFolder:
-    """The folder in a worker process, once in each; `WorkerError` if it cannot take part."""
+def _open_in_worker(address: str, expected: tuple[tuple[str, str], ...]) -> "WorkFolder | _Closed":
+    """The folder in a worker process, asked once in each whether it can take part."""
     worker = f"the worker on {socket.gethostname()} (process {os.getpid()})"
     here = code_versions()
     if others := [f"{n} {here.get(n, '-')}, not {of}" for n, of in expected if here.get(n) != of]:
-        raise WorkerError(
+        return _Closed(
             f"{worker} has {'; '.join(others)}: install the wheel and the versions of the machine "
             "that starts the run on every worker, then give the same command again"
         )
-    work = WorkFolder(address)
     try:
+        work = WorkFolder(address)
         is_there = work.exists(_README)
         if is_there and work.local is None:
             work.write(f"worker-{socket.gethostname()}-{os.getpid()}", b"")
     except Exception as error:  # every file system has error types of its own
         said = " ".join(str(error).split())
-        raise WorkerError(
+        return _Closed(
             f"{worker} cannot read and write {address} ({type(error).__name__}: {said}): give its "
             "account the right to read, write and remove files there, then give the same command "
             "again"
-        ) from error
+        )
     if not is_there:
-        raise WorkerError(
+        return _Closed(
             f"{worker} does not see {address}: set clean.work_dir to a folder that all workers "
             "see, such as gs://bucket/tmp"
         )
     return work
+
+
+class _Closed:
+    """The folder of a worker that cannot take part: `WorkerError` for whatever is asked of it.
+
+    Opening it is no error: that would be before the worker asks for data, and Spark waits minutes
+    for this to hand out some, without the worker's line.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> Any:
+        raise WorkerError(self._reason)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Closed, (self._reason,)  # Beam's worker pickles what it has read once more

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -77,6 +77,8 @@ def write_report(
             lines += [question, *table, ""]
             blocks += [f"## {markdown_text(question)}", "\n".join(table)]
             page.records(rows, _MEANING)
+            if text := _add_spread(page, experiment, scores):
+                blocks.append(markdown_text(text))
         if verdicts:
             with page.fold("How the claims are judged", is_section=True):
                 page.records(_claim_rows(grid, verdicts))
@@ -219,6 +221,48 @@ def _spread(scores: GridScores, column: str) -> str:
         f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, "
         f"with {fit.degrees} degrees of freedom."
     )
+
+
+def _add_spread(page: Page, experiment: Experiment, scores: GridScores) -> str:
+    """Where each variant lies about the mean of the first one; what is said of the headline.
+
+    The marks are means over seeds, the bars reach from the lowest seed to the highest.
+    """
+    reference = experiment.variants[0]
+    rows: dict[str, dict[str, tuple[float, float, float]]] = {}
+    said = ""
+    for column in scores.fits:
+        values = scores.values(column)
+        if reference not in values:
+            continue
+        centre = statistics.fmean(values[reference].values())
+        points = {
+            variant: [100 * (score - centre) for score in values[variant].values()]
+            for variant in experiment.variants
+            if variant in values
+        }
+        for variant, found in points.items():
+            rows.setdefault(variant, {})[column] = statistics.fmean(found), min(found), max(found)
+        if column == scores.headline:
+            said = _spread_text(column, reference, points)
+    if len(rows) > 1:
+        page.forest_plot("Spread", rows, f"points above the mean of {reference}")
+        page.paragraph(f"{said} Marks are means, bars reach over the seeds of a variant.")
+    return said
+
+
+def _spread_text(column: str, reference: str, points: Mapping[str, Sequence[float]]) -> str:
+    """How far other variants lie from the reference, and its own seeds."""
+    others = [statistics.fmean(of) for variant, of in points.items() if variant != reference]
+    if not others:
+        return ""
+    text = (
+        f"{column}: the other variants lie between {min(others):+.2f} and {max(others):+.2f} "
+        f"points of {reference}"
+    )
+    if len(own := points[reference]) > 1:
+        text += f", its own {len(own)} seeds between {min(own):+.2f} and {max(own):+.2f}"
+    return f"{text}."
 
 
 def _plus_minus(difference: Estimate | None) -> str | None:

@@ -20,7 +20,6 @@ class Cluster(ABC):
 
     name: str
     worker_process: str  # in the command of the engine's own processes on a host that works
-    hands_on_refusals: bool  # the line of a Python worker that cannot take part reaches the driver
 
     def __init__(self, head: Host, task_hosts: Sequence[Host], storage: str) -> None:
         self.head, self.task_hosts, self.storage = head, task_hosts, storage

@@ -58,7 +58,6 @@ io.tmp.dirs: /tmp
 class Flink(Cluster):
     name = "flink"
     worker_process = "TaskManagerRunner"
-    hands_on_refusals = True
 
     def start_head(self) -> None:
         self._start(self.head, "entrypoint.StandaloneSessionClusterEntrypoint", "600m")

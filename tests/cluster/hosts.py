@@ -4,6 +4,7 @@ A host has an address, a name, a /tmp and a home folder. It sees the software th
 the cluster, but neither the checkout (unless it is to start runs) nor the files of other hosts.
 """
 
+import fcntl
 import os
 import shlex
 import signal
@@ -111,7 +112,17 @@ class Host:
 
 @contextmanager
 def network(hosts: Sequence[Host]) -> Iterator[None]:
-    """Hosts on a bridge; at the end none of their processes is left, nor of an earlier attempt."""
+    """Hosts on a bridge; at the end none of their processes is left, nor of an earlier attempt.
+
+    `BlockingIOError` while another process has them.
+    """
+    ROOT.mkdir(parents=True, exist_ok=True)
+    with (ROOT / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield from _network(hosts)
+
+
+def _network(hosts: Sequence[Host]) -> Iterator[None]:
     _remove(hosts)
     command("rm", "-rf", HOSTS)
     try:

@@ -10,7 +10,6 @@ _HOME = SOFTWARE / "spark"
 class Spark(Cluster):
     name = "spark"
     worker_process = "org.apache.spark."  # the worker and its executors
-    hands_on_refusals = False  # executors wait three minutes an attempt, without the line
 
     def start_head(self) -> None:
         words = ("--host", self.head.address, "--port", "7077", "--webui-port", "8080")

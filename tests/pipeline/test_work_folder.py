@@ -84,7 +84,7 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
     ):
         list(cleaned_rows(work, 0, ["rank"]))
     with pytest.raises(WorkerError, match=r"worker on .* does not see .*set clean\.work_dir"):
-        pickle.loads(pickle.dumps(work))
+        pickle.loads(pickle.dumps(work)).names()
 
 
 def test_a_worker_with_other_code_says_so(tmp_path, monkeypatch):
@@ -93,8 +93,10 @@ def test_a_worker_with_other_code_says_so(tmp_path, monkeypatch):
         here = work_folders.code_versions() | {"pyarrow": "1.0"}
         monkeypatch.setattr(work_folders, "code_versions", lambda: here)
         work_folders._open_in_worker.cache_clear()
-        with pytest.raises(WorkerError, match=r"has pyarrow 1\.0, not \d.*install the wheel"):
-            pickle.loads(pickled)
+        opened = pickle.loads(pickled)
+        for folder in (opened, pickle.loads(pickle.dumps(opened))):
+            with pytest.raises(WorkerError, match=r"has pyarrow 1\.0, not \d.*install the wheel"):
+                folder.names()
 
 
 def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
@@ -105,8 +107,9 @@ def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
         pickled = pickle.dumps(work)
         monkeypatch.setattr(work_folders.WorkFolder, "write", forbidden)
         work_folders._open_in_worker.cache_clear()
+        opened = pickle.loads(pickled)
         with pytest.raises(WorkerError, match=r"cannot read and write gs://corpus.* the right to"):
-            pickle.loads(pickled)
+            opened.names()
 
 
 def test_documents_are_read_where_workers_see_them(tmp_path, work, write_rows):

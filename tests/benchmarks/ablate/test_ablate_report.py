@@ -101,6 +101,17 @@ def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_pat
     assert "untrained" in text
 
 
+def test_the_page_sets_the_spread_of_variants_beside_that_of_seeds(grid, tmp_path):
+    write_report(grid, plan_runs(grid, []), RUNS, tmp_path / "out")
+    page = text_of((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    said = (
+        "all tasks: the other variants lie between -20.50 and -20.50 points of a, its own 2 seeds "
+        "between -1.00 and +1.00."
+    )
+    assert said in page
+    assert said in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
 def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid, tmp_path):
     planned = plan_runs(grid, [])
     grid = grid.model_copy(update={"judged_by": (MEAN, "klue-ner", "no-rows")})
