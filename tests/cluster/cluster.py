@@ -32,7 +32,7 @@ class Cluster(ABC):
             self.start_head()
             for host in self.task_hosts:
                 self.start_worker(host)
-                self.start_pool(host)
+            self.start_pools()
             self.wait_for_workers()
             yield
         finally:
@@ -42,6 +42,10 @@ class Cluster(ABC):
     def wait_for_workers(self) -> None:
         num, what = len(self.task_hosts), f"workers of {self.name}"
         wait_until(what, _START_SECONDS, lambda: self.num_workers() == num)
+
+    def start_pools(self, storage: str | None = None, other_code: bool = False) -> None:
+        for host in self.task_hosts:
+            self.start_pool(host, storage, other_code)
 
     def start_pool(self, host: Host, storage: str | None = None, other_code: bool = False) -> None:
         """Python workers, of the wheel alone; with other code than the wheel's if asked for."""

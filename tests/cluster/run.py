@@ -152,11 +152,8 @@ class Run:
         return {name for name in names if f"/worker-{host.name}-" in name}
 
     def expect(self, output: str, verb: str, options: Sequence[str], said: str, *w: str) -> None:
-        """A fault unless the command is refused with these words, or other hosts did the work."""
+        """A fault unless the command is refused with these words."""
         status = self.start(output, verb, options, *w).wait(timeout=MAX_SECONDS)
-        if status == 0:
-            print(f"not refused, {output}: the other host has done it", flush=True)
-            return self.compare(output, verb)
         text = self.said(output, verb)
         (*_, last) = [line for line in text.splitlines() if line.startswith("error:")] or ["-"]
         print(f"refused, {output}: {last}", flush=True)
@@ -220,20 +217,22 @@ def check_kills(run: Run, cluster: Cluster) -> None:
 
 
 def check_refusals(run: Run, cluster: Cluster) -> None:
-    second, options = cluster.second, cluster.options()
+    options = cluster.options()
     (run.home / "here.jsonl").write_text('{"text": "only here"}\n', encoding="utf-8")
     source = '[{kind="jsonl",language="en",path="here.jsonl"}]'
     words = ("--set", f"clean.sources={source}")
     here = r"clean\.sources\[0\]\.path = 'here"
     run.expect(f"{cluster.name}-driver-only", "clean", options, here, *words)
-    worker = f"the worker on {second.name} "
-    cluster.start_pool(second, other_code=True)
-    code = f"{worker}.*code .*install the wheel"
+    cluster.start_pools(other_code=True)
+    code = r"the worker on task\d .*code .*install the wheel"
     run.expect(f"{cluster.name}-other-code", "clean", options, code)
-    cluster.start_pool(second, storage=run.forbidden)
-    rights = f"{worker}.* cannot read and write gs://corpus/tmp"
+    cluster.start_pools(storage=run.forbidden)
+    rights = r"the worker on task\d .* cannot read and write gs://corpus/tmp"
     run.expect(f"{cluster.name}-no-rights", "clean", options, rights)
-    cluster.start_pool(second)
+    cluster.start_pools()
+    cluster.start_pool(cluster.second, other_code=True)  # an engine gives its work to another one
+    if run.measure(f"{cluster.name}-one-of-two", "clean", options, cluster.hosts):
+        run.compare(f"{cluster.name}-one-of-two", "clean")
 
 
 def check_prism(run: Run) -> None:
