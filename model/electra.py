@@ -20,30 +20,13 @@ from model.layers import (
     DiscriminatorHead,
     Embeddings,
     Encoder,
-    EncoderShape,
     GeneratorHead,
     TwoTowers,
     initialise,
     initialise_mimetic,
 )
 from model.masking import choose_positions, cumulative_of, mask_tokens, masked_limits
-
-
-def discriminator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
-    return EncoderShape.of(config, vocab_size=vocab_size)
-
-
-def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
-    """Sizes of the generator, a fraction of the main network's."""
-    return EncoderShape.of(
-        config,
-        vocab_size=vocab_size,
-        embedding_size=config.generator_embedding_size,
-        hidden_size=config.generator_hidden_size,
-        num_hidden_layers=config.generator_num_hidden_layers,
-        num_attention_heads=config.generator_num_attention_heads,
-        intermediate_size=config.generator_intermediate_size,
-    )
+from model.shape import discriminator_shape, generator_shape
 
 
 class ElectraPretrainer(nn.Module):
@@ -96,14 +79,13 @@ class ElectraPretrainer(nn.Module):
 
     def _make_generator(self) -> None:
         config, shape = self.config, self.generator_shape
-        towers = config.objective == "electric"
         if config.weight_sharing in ("none", "gdes"):
             self.generator_embeddings = Embeddings(shape)
-        if towers:
+        if shape.num_towers > 1:
             self.generator = TwoTowers(shape)
         elif config.weight_sharing != "all":
             self.generator = Encoder(shape)
-        self.generator_head = GeneratorHead(shape, num_towers=2 if towers else 1)
+        self.generator_head = GeneratorHead(shape)
         if config.objective == "electra-adversarial":
             self.baseline = nn.Linear(shape.hidden_size, 1)
 

@@ -71,16 +71,10 @@ def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
 
 
 EXAMPLE = "example.json"
-# A word that does not belong, in a sentence of the corpus' main language.
+# in the corpus' main language a sentence, a word of it, and one that does not belong there
 EXAMPLES = {
-    "ko": (
-        "봄이 오면 공원에 꽃이 피고 사람들이 산책을 나온다.",
-        "봄이 오면 공원에 금리가 피고 사람들이 산책을 나온다.",
-    ),
-    "en": (
-        "In spring the flowers open and people walk in the park.",
-        "In spring the taxes open and people walk in the park.",
-    ),
+    "ko": ("봄이 오면 공원에 꽃이 피고 사람들이 산책을 나온다.", "꽃이", "금리가"),
+    "en": ("In spring the flowers open and people walk in the park.", "flowers", "taxes"),
 }
 
 
@@ -98,16 +92,21 @@ def mark_example(folder: Path, language: str) -> dict[str, Any]:
 
     Read from the exported folder alone, as a user would.
     """
-    sentence, corrupted = EXAMPLES.get(language, EXAMPLES["en"])
+    sentence, word, other = EXAMPLES.get(language, EXAMPLES["en"])
+    corrupted, start = sentence.replace(word, other), sentence.index(word)
+    stop = start + len(other)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = ElectraForPreTraining.from_pretrained(folder, dtype=torch.float32)
     encoded = tokenizer(corrupted, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
     probabilities = model(**encoded).logits[0].sigmoid().tolist()
-    start, stop = _changed_span(sentence, corrupted)
     tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
     marked = [
-        {"token": token, "replaced": a < stop and b > start, "probability": round(p, 4)}
+        {
+            "token": token,
+            "replaced": a < stop and b > start,
+            "probability": round(p, 4),
+        }
         for token, (a, b), p in zip(tokens, offsets, probabilities, strict=True)
     ]
     return {"sentence": sentence, "corrupted": corrupted, "tokens": marked}
@@ -115,12 +114,10 @@ def mark_example(folder: Path, language: str) -> dict[str, Any]:
 
 def format_example(example: Mapping[str, Any]) -> str:
     """The example as one line for a terminal; the replaced tokens stand in brackets."""
-    parts = [
-        f"[{t['token']}] {t['probability']:.2f}"
-        if t["replaced"]
-        else f"{t['token']} {t['probability']:.2f}"
-        for t in example["tokens"][1:-1]
-    ]
+    parts = []
+    for marked in example["tokens"][1:-1]:
+        token = f"[{marked['token']}]" if marked["replaced"] else marked["token"]
+        parts.append(f"{token} {marked['probability']:.2f}")
     return "  ".join(parts)
 
 
@@ -131,14 +128,6 @@ def read_example(config: RunConfig) -> Mapping[str, Any] | None:
         return None
     example: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return example
-
-
-def _changed_span(before: str, after: str) -> tuple[int, int]:
-    """Where `after` differs from `before`, word by word: [start, stop) in characters."""
-    old, new = before.split(" "), after.split(" ")
-    index = next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
-    start = len(" ".join(new[:index])) + (1 if index else 0)
-    return start, start + len(new[index])
 
 
 MAX_LOGIT_DIFFERENCE = 1e-5
@@ -155,7 +144,7 @@ def export(config: RunConfig, overwrite: bool = False) -> None:
 def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     _disable_progress_bar()  # a bar for each file that is written or read back in no time
     run = output_dir(config)
-    data = SequenceData.from_config(config, "valid")
+    data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)

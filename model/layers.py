@@ -7,34 +7,12 @@ positions, N masked positions, E embedding size, H hidden size, V vocabulary siz
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderShape:
-    """Sizes of one network; names as in `ElectraConfig`."""
-
-    vocab_size: int
-    embedding_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int
-    hidden_dropout_prob: float
-    attention_probs_dropout_prob: float
-    layer_norm_eps: float
-
-    @classmethod
-    def of(cls, config: object, **others: int) -> Self:
-        """Those that a config gives, with `others` in place of its own."""
-        names = [field.name for field in fields(cls) if field.name not in others]
-        return cls(**{name: getattr(config, name) for name in names} | others)
+from model.shape import EncoderShape
 
 
 class Embeddings(nn.Module):
@@ -242,9 +220,9 @@ class GeneratorHead(nn.Module):
     does not call it: `head_loss` goes from `transform` to the loss without all the logits.
     """
 
-    def __init__(self, shape: EncoderShape, num_towers: int = 1) -> None:
+    def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.dense = nn.Linear(num_towers * shape.hidden_size, shape.embedding_size)
+        self.dense = nn.Linear(shape.num_towers * shape.hidden_size, shape.embedding_size)
         self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 

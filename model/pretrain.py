@@ -86,7 +86,7 @@ class Trainer:
         self.folder, self.ranks, self.device = folder, ranks, resolve_device(config.pretrain.device)
         shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
         self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
-        self.valid_data = SequenceData.from_config(config, "valid", shards=shards)
+        self.valid_data = SequenceData(config, "valid", shards=shards)
         check_shares(self.train_data.phases, self.device)
         self.identity = run_identity(config)
         self.probe = self._make_probe(config) if config.pretrain.probe else None

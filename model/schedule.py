@@ -56,16 +56,9 @@ def phase_at(phases: Sequence[Phase], step: int) -> Phase:
 
 def sequences_until(phases: Sequence[Phase], step: int) -> int:
     """Sequences seen in the first `step` steps, over all processes."""
-    return sum(phase.batch_size * _steps_until(phase, step) for phase in phases)
-
-
-def tokens_until(phases: Sequence[Phase], step: int) -> int:
-    """Positions seen in the first `step` steps, padding included, over all processes."""
-    return sum(phase.tokens_per_step * _steps_until(phase, step) for phase in phases)
-
-
-def _steps_until(phase: Phase, step: int) -> int:
-    return min(max(step - phase.first_step, 0), phase.num_steps)
+    return sum(
+        phase.batch_size * min(max(step - phase.first_step, 0), phase.num_steps) for phase in phases
+    )
 
 
 def stage_at(config: PretrainConfig, step: int) -> Stage:

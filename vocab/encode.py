@@ -270,14 +270,7 @@ def _log_packing(config: RunConfig, folder: Path) -> None:
     options, shards = config.encode, TokenShards(folder)
     for split in SPLITS:
         try:
-            reader = SequenceReader(
-                shards,
-                split,
-                options.sequence_length,
-                config.seed,
-                options.packing,
-                options.mixture.temperature,
-            )
+            reader = SequenceReader(shards, split, options, config.seed)
         except ValueError as error:  # the shards are whole: another length may do
             log(f"pretraining cannot use these shards with this config: {error}")
             continue

@@ -178,18 +178,21 @@ def _kiwi(num_threads: int) -> Any:
 
 # Characters that the normaliser leaves as they are, alone and in any order (none of them combines
 # with another under NFC), and that are letters to the pre-tokenizer: Arabic, Devanagari without
-# nukta, boxes and symbols, kana, jamo of the compatibility block, Hangul syllables; Latin and
-# Cyrillic.
+# nukta, boxes and symbols, kana with the marks that repeat one, jamo of the compatibility block,
+# Hangul syllables; Latin and Cyrillic.
 _CASELESS = (
     "\u0621-\u063a\u0641-\u064a\u0901-\u0939\u093e-\u094d"
     "\u2500-\u2767"
-    "\u3041-\u3096\u30a1-\u30fa\u30fc\u3131-\u3163가-힣"
+    "\u3005\u3041-\u3096\u309d\u309e\u30a1-\u30fa\u30fc-\u30fe\u3131-\u3163가-힣"
 )
 _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u0430-\u044f"
 _MIXED = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0100-\u017f\u1ea0-\u1ef9\u0410-\u042f"
 # Those that it leaves as they are and that always stand alone. "<" is one, though "<email>" may be
 # a token: the encoder looks for such tokens first.
-_ALONE = r"!-/:-@\[-`{-~·‘’“”…、。「」『』【】《》〈〉" + "\u4e00-\u9fff"
+_ALONE = (
+    r"!-/:-@\[-`{-~·‘’“”…–—―«»、。・「」『』【】《》〈〉，！？：；（）［］＃／،؟।॥"
+    + "\u4e00-\u9fff"
+)
 
 
 class PlainWords:

@@ -270,10 +270,8 @@ def _read_answers(data: Any) -> Iterator[SpanText]:
                 if question.get("is_impossible"):
                     continue  # its answers, if any, are only plausible
                 for answer in question["answers"]:
-                    start, end = (
-                        answer["answer_start"],
-                        answer["answer_start"] + len(answer["text"]),
-                    )
+                    start = answer["answer_start"]
+                    end = start + len(answer["text"])
                     if text[start:end] == answer["text"] != "":
                         spans.add((start, end))
             yield SpanText(text, sorted(spans))
@@ -304,34 +302,28 @@ def _entities(characters: Sequence[str], tags: Sequence[str]) -> Iterator[tuple[
 def span_report(tokenizer: Any, texts: Iterable[SpanText]) -> dict[str, float | int]:
     """Shares of spans that begin, end, and both at borders of pieces; pieces a word; [UNK]."""
     listed = list(texts)
-    found = dict.fromkeys(("spans", "starts", "ends", "both", "words", "pieces", "unknown"), 0)
+    found: Counter[str] = Counter()
     for first in range(0, len(listed), _TEXTS):
         part = listed[first : first + _TEXTS]
         encodings = tokenizer.encode_batch([of.text for of in part], add_special_tokens=False)
         for of, encoding in zip(part, encodings, strict=True):
-            _count_spans(of, encoding, found)
-    spans, words = max(1, found["spans"]), max(1, found["words"])
+            found["words"] += len(of.text.split())
+            found["pieces"] += len(encoding.ids)
+            found["unknown"] += encoding.tokens.count(UNK)
+            starts, ends = ({offset[end] for offset in encoding.offsets} for end in (0, 1))
+            for start, end in of.spans:
+                found["spans"] += 1
+                found["starts"] += start in starts
+                found["ends"] += end in ends
+                found["both"] += start in starts and end in ends
     return {
         "num_spans": found["spans"],
-        "span_ceiling": round(found["both"] / spans, 6),
-        "start_ceiling": round(found["starts"] / spans, 6),
-        "end_ceiling": round(found["ends"] / spans, 6),
-        "pieces_per_word": round(found["pieces"] / words, 6),
-        "unk_piece_fraction": round(found["unknown"] / max(1, found["pieces"]), 6),
+        "span_ceiling": _share(found["both"], found["spans"]),
+        "start_ceiling": _share(found["starts"], found["spans"]),
+        "end_ceiling": _share(found["ends"], found["spans"]),
+        "pieces_per_word": _share(found["pieces"], found["words"]),
+        "unk_piece_fraction": _share(found["unknown"], found["pieces"]),
     }
-
-
-def _count_spans(of: SpanText, encoding: Any, found: dict[str, int]) -> None:
-    starts = {start for start, _ in encoding.offsets}
-    ends = {end for _, end in encoding.offsets}
-    found["words"] += len(of.text.split())
-    found["pieces"] += len(encoding.ids)
-    found["unknown"] += encoding.tokens.count(UNK)
-    for start, end in of.spans:
-        found["spans"] += 1
-        found["starts"] += start in starts
-        found["ends"] += end in ends
-        found["both"] += start in starts and end in ends
 
 
 def compare(

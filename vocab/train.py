@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -152,18 +152,12 @@ def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Trainin
             f"{'pieces of vocab.extend' if options.extend else 'special tokens'} and "
             f"{len(first) - num_given} tokens beside them: set it to {len(first)} or more{kept}"
         )
+    names = {field.name for field in fields(Training)}
     return Training(
-        options.size,
-        options.min_frequency,
-        options.limit_alphabet,
-        options.surplus,
-        options.max_crossing,
-        options.max_words,
-        options.lowercase,
-        options.split_digits,
-        tuple(first),
-        hangul_syllables(options.hangul),
-        options.extend is not None,
+        **options.model_dump(include=names),
+        first_pieces=tuple(first),
+        extra_characters=hangul_syllables(options.hangul),
+        extends=options.extend is not None,
     )
 
 

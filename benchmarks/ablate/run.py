@@ -244,7 +244,6 @@ def report_of(path: Path, overrides: Sequence[str]) -> str:
 
 def plan_of(path: Path, overrides: Sequence[str]) -> str:
     """The runs in their order with their cost, and how many hours those took that are finished."""
-    from model.schedule import phases_of, tokens_until
     from model.watch.flops import run_flops
 
     grid = load_grid(path)
@@ -259,7 +258,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
                 "variant": run.variant,
                 "seed": run.seed,
                 "steps": options.num_steps,
-                "tokens": tokens_until(phases_of(options, length), options.num_steps),
+                "tokens": flops.positions,
                 "FLOPs, matrix products": f"{flops.matmul:.3g}",
                 "FLOPs, paper": f"{flops.paper:.3g}",
                 "": "finished" if run.label in done else "to do",

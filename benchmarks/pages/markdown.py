@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.results.results import percent
-from electrify.page.page import format_number, printable
+from electrify.page.page import format_number
+from electrify.page.plots import printable
 
 Record = Mapping[str, object]
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")

@@ -396,7 +396,8 @@ class PretrainConfig(Section):
         def refuse(what: str, why: str) -> None:
             raise ValueError(f"{what} with objective = {self.objective!r}: {why}")
 
-        sharing, equal = self.weight_sharing, self._has_equal_networks()
+        sharing, width, depth = self.weight_sharing, self.hidden_size, self.num_hidden_layers
+        equal = (self.generator_hidden_size, self.generator_num_hidden_layers) == (width, depth)
         if self.objective == "mlm" and self.generator != "learned":
             refuse(f"generator = {self.generator!r}", "it has no generator; leave the option out")
         if self.objective in _LEARNED_ONLY and self.generator != "learned":
@@ -473,9 +474,3 @@ class PretrainConfig(Section):
                     f"{self.generator!r}: nothing would use it; leave it out"
                 )
         return self
-
-    def _has_equal_networks(self) -> bool:
-        return (
-            self.generator_hidden_size == self.hidden_size
-            and self.generator_num_hidden_layers == self.num_hidden_layers
-        )

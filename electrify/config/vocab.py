@@ -8,6 +8,8 @@ from electrify.config.names import check_language
 from electrify.config.section import Count, Fraction, Section
 
 Pretokenizer = Literal["kiwi", "whitespace"]
+Hangul = Literal["seen", "common", "all"]
+Packing = Literal["full", "electra", "sentence"]
 
 
 class VocabConfig(Section):
@@ -39,7 +41,7 @@ class VocabConfig(Section):
     )
     """Number of characters that get pieces, the most frequent ones. Left out: a fifth of `size`, at
     least 1,000 and at most 6,000. Each character takes about two pieces."""
-    hangul: Literal["seen", "common", "all"] = "seen"
+    hangul: Hangul = "seen"
     """Syllables that get pieces though the text lacks them. `seen`: none. `common`: the 2,350 of KS
     X 1001, useful below some 10 MB of Korean. `all`: all 11,172, which take up to 22,344 pieces."""
     lowercase: bool = False
@@ -91,7 +93,7 @@ class EncodeConfig(Section):
 
     sequence_length: Annotated[int, Field(ge=16)]
     """Tokens of a sequence, [CLS] and [SEP] included."""
-    packing: Literal["full", "electra", "sentence"] = "full"
+    packing: Packing = "full"
     """How sequences are filled. `full`: contiguous text, without padding or loss. `electra`: two
     segments of one document, as the original. `sentence`: whole sentences of one document."""
     mixture: MixtureConfig = MixtureConfig()

@@ -23,26 +23,16 @@ from electrify.page.plots import (
     forest_svg,
     line_style,
     line_svg,
+    printable,
     scatter_svg,
     series_color,
 )
 from electrify.stage.folder import write_text
 
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
-# What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
-# the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
-# a text that a page quotes must not change how the page reads.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
 Point = TypeVar("Point", tuple[float, float], tuple[float, float, str])
 Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
-
-
-def printable(text: str) -> str:
-    """Text with U+FFFD for what cannot be shown, or would reorder the text around it."""
-    return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def format_number(value: object) -> str:
@@ -194,9 +184,9 @@ class Page:
                 raise ValueError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
         self._add("tokens", title=title, tokens=items, mark=mark)
 
-    def code(self, title: str, text: str, is_open: bool = False) -> None:
+    def code(self, title: str, text: str) -> None:
         """A block of fixed-width text that folds away."""
-        self._add("code", title=title, text=text, is_open=is_open)
+        self._add("code", title=title, text=text)
 
     @contextmanager
     def fold(self, title: str, is_section: bool = False) -> Iterator[None]:
@@ -226,13 +216,7 @@ class Page:
         drawn = {name: points for name, points in series.items() if _drawn(points, log_x)}
         if not drawn:
             return self.paragraph(f"{title}: nothing to plot.")
-        clean = {printable(name): points for name, points in drawn.items()}
-        shades = {
-            printable(name): [b for b in band if all(map(math.isfinite, b))]
-            for name, band in (bands or {}).items()
-        }
-        labels = printable(x_label), printable(y_label)
-        svg = line_svg(clean, *labels, log_y, self._prefix(), log_x=log_x, bands=shades)
+        svg = line_svg(drawn, x_label, y_label, log_x, log_y, bands or {}, self._prefix())
         self._add("plot", title=title, svg=svg, keys=_line_keys(drawn))
 
     def scatter_plot(
@@ -255,13 +239,7 @@ class Page:
         curves = {name: line for name, line in curves.items() if line}
         if not drawn:
             return self.paragraph(f"{title}: nothing to plot.")
-        marks = {
-            printable(name): [(x, y, printable(label)) for x, y, label in series]
-            for name, series in drawn.items()
-        }
-        behind = {printable(name): line for name, line in curves.items()}
-        labels = printable(x_label), printable(y_label)
-        svg = scatter_svg(marks, behind, *labels, log_x, self._prefix())
+        svg = scatter_svg(drawn, curves, x_label, y_label, log_x, self._prefix())
         self._add("plot", title=title, svg=svg, keys=_point_keys(list(drawn), list(curves)))
 
     def bar_plot(
@@ -281,10 +259,7 @@ class Page:
                 raise ValueError(f"{title}: {len(values)} values of {name!r}, {len(labels)} labels")
         if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
             return self.paragraph(f"{title}: nothing to plot.")
-        clean = {printable(name): values for name, values in series.items()}
-        spread = {printable(name): values for name, values in (errors or {}).items()}
-        shown = [printable(label) for label in labels]
-        svg = bar_svg(shown, clean, printable(y_label), spread, self._prefix())
+        svg = bar_svg(labels, series, y_label, errors or {}, self._prefix())
         keys = _line_keys(series if len(series) > 1 else ())
         self._add("plot", title=title, svg=svg, keys=keys)
 
@@ -299,11 +274,7 @@ class Page:
         names = list(dict.fromkeys(name for row in rows.values() for name in row))
         if not any(math.isfinite(mark[0]) for row in rows.values() for mark in row.values()):
             return self.paragraph(f"{title}: nothing to plot.")
-        clean = {
-            printable(label): {printable(name): mark for name, mark in row.items()}
-            for label, row in rows.items()
-        }
-        svg = forest_svg(clean, list(map(printable, names)), printable(x_label), self._prefix())
+        svg = forest_svg(rows, names, x_label, self._prefix())
         keys = _point_keys(names, ()) if len(names) > 1 else []
         self._add("plot", title=title, svg=svg, keys=keys)
 

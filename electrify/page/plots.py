@@ -62,6 +62,13 @@ _MAX_BUCKETS = 400  # about one a point of width: more would be drawn over each 
 _TICK_STEPS = (1, 2, 2.5, 5, 10)
 _BAND_ALPHA = 0.2
 
+# What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
+# the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
+# a text that a page quotes must not change how the page reads.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
 # labels of points
 _LABEL_SIZE = FONT - 1.5
 _MAX_COLUMNS = 30
@@ -97,14 +104,19 @@ def tick_text(value: float) -> str:
     return f"{value:.4g}"
 
 
+def printable(text: str) -> str:
+    """Text with U+FFFD for what cannot be shown, or would reorder the text around it."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
 def num_columns(text: str) -> int:
     """Width in half-em columns: a Hangul syllable or a Han character takes two."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def shorten(text: str, max_columns: int) -> str:
-    """Text on one line, its end cut off with an ellipsis where it is wider."""
-    text = " ".join(text.split())
+    """`printable` text on one line, its end cut off with an ellipsis where it is wider."""
+    text = " ".join(printable(text).split())
     while num_columns(text) > max_columns:
         text = text.removesuffix("…")[:-1] + "…"
     return text
@@ -138,7 +150,7 @@ def svg_text(figure: "Figure", prefix: str, label: str) -> str:
     svg = buffer.getvalue()[buffer.getvalue().index("<svg ") :].strip()
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
     svg = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0], prefix), svg)
-    text = escape(label)
+    text = escape(printable(label))
     opening = f'<svg role="img" aria-label="{text}" '
     return svg.replace("<svg ", opening, 1).replace(">", f"><title>{text}</title>", 1)
 
@@ -194,15 +206,14 @@ def line_svg(
     series: Mapping[str, Points],
     x_label: str,
     y_label: str,
+    log_x: bool,
     log_y: bool,
+    bands: Mapping[str, Sequence[tuple[float, float, float]]],
     prefix: str,
-    *,
-    log_x: bool = False,
-    bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
 ) -> str:
     """Lines over x, one a series; a point that is not finite leaves a gap. `prefix` of ids.
 
-    `bands` of a series are (x, low, high).
+    `bands` of some series are (x, low, high); what is not finite is left out.
     """
     with new_figure(210.0, left=46, bottom=36, top=24) as (figure, axes):
         for index, (name, all_points) in enumerate(series.items()):
@@ -216,14 +227,18 @@ def line_svg(
                 marker="o" if len(points) <= 15 else None,
                 markersize=3.5,
             )
-            band = [b for b in (bands or {}).get(name, ()) if b[0] > 0 or not log_x]
+            band = [
+                b
+                for b in bands.get(name, ())
+                if all(map(math.isfinite, b)) and (b[0] > 0 or not log_x)
+            ]
             if band:
                 at, low, high = ([float(b[i]) for b in band] for i in range(3))
                 color = PALETTE[index % len(PALETTE)]
                 axes.fill_between(at, low, high, color=color, alpha=_BAND_ALPHA, linewidth=0)
         _scale_axes(axes, list(series.values()), log_x, log_y)
-        axes.set_xlabel(x_label)
-        axes.set_title(y_label, loc="left", fontsize=FONT)
+        axes.set_xlabel(printable(x_label))
+        axes.set_title(printable(y_label), loc="left", fontsize=FONT)
         return svg_text(figure, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
 
 
@@ -259,8 +274,8 @@ def scatter_svg(
         axes.margins(0.12)
         plain = [[(x, y) for x, y, _ in marks] for marks in points.values()]
         _scale_axes(axes, [*plain, *lines.values()], log_x, log_y=False)
-        axes.set_xlabel(x_label)
-        axes.set_title(y_label, loc="left", fontsize=FONT)
+        axes.set_xlabel(printable(x_label))
+        axes.set_title(printable(y_label), loc="left", fontsize=FONT)
         label_points(axes, [mark for marks in points.values() for mark in marks])
         points_text = [
             f"{label} ({tick_text(x)}, {tick_text(y)})"
@@ -300,7 +315,7 @@ def forest_svg(
         axes.yaxis.grid(False)
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=_TICK_STEPS))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
-        axes.set_xlabel(x_label)
+        axes.set_xlabel(printable(x_label))
         marks = [
             f"{label}, {name}: {tick_text(row[name][0])}"
             for label, row in rows.items()
@@ -313,7 +328,7 @@ def bar_svg(
     labels: Sequence[str],
     series: Mapping[str, Sequence[float]],
     y_label: str,
-    errors: Mapping[str, Sequence[float]] | None,
+    errors: Mapping[str, Sequence[float]],
     prefix: str,
 ) -> str:
     """Groups of bars, one group a label; lying where labels are many or long. `prefix` of ids."""
@@ -328,7 +343,7 @@ def bar_svg(
     with new_figure(height, left=left, bottom=22, top=24) as (figure, axes):
         for index, (name, values) in enumerate(series.items()):
             places = [i + (index - (len(series) - 1) / 2) * thickness for i in range(len(shown))]
-            _draw_bars(axes, index, places, values, (errors or {}).get(name), thickness, lying)
+            _draw_bars(axes, index, places, values, errors.get(name), thickness, lying)
         (axes.set_xmargin if lying else axes.set_ymargin)(0.12)  # room for the values
         along, across = (axes.yaxis, axes.xaxis) if lying else (axes.xaxis, axes.yaxis)
         along.set_ticks(range(len(shown)), shown)
@@ -340,7 +355,7 @@ def bar_svg(
             axes.invert_yaxis()
         elif len(shown) < 3:  # one bar is not to fill the plot
             axes.set_xlim(-1.2, len(shown) + 0.2)
-        axes.set_title(y_label, loc="left", fontsize=FONT)
+        axes.set_title(printable(y_label), loc="left", fontsize=FONT)
         return svg_text(figure, prefix, f"{y_label}: {', '.join(labels)}")
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,7 +26,6 @@ from model.masking import num_slots
 from model.schedule import Phase, phase_at, phases_of, sequences_until
 from model.watch.metrics import fingerprint
 from vocab.shards.files import TokenShards
-from vocab.shards.pack import Packing
 from vocab.shards.reader import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
@@ -116,40 +114,17 @@ class SequenceData:
 
     def __init__(
         self,
-        shards: TokenShards,
-        split: Split,
-        sequence_length: int,
-        seed: int,
-        packing: Packing = "full",
-        temperature: float = 1.0,
-        slots: int = 1,
-    ) -> None:
-        self.vocab_size, self._slots = shards.vocab_size, slots
-        self.special = special_tokens(shards)
-        self.reader = SequenceReader(shards, split, sequence_length, seed, packing, temperature)
-        self.num_documents = self.reader.num_documents
-        self.languages: Sequence[str] = self.reader.languages
-
-    @classmethod
-    def from_config(
-        cls,
         config: RunConfig,
         split: Split,
         sequence_length: int | None = None,
         shards: TokenShards | None = None,
-    ) -> Self:
-        """A split read as the config says; of `sequence_length` in a phase of the curriculum."""
-        options = config.encode
-        length = sequence_length or options.sequence_length
-        return cls(
-            shards or open_shards(output_dir(config) / "shards", [split]),
-            split,
-            length,
-            config.seed,
-            options.packing,
-            options.mixture.temperature,
-            num_slots(config.pretrain, length),
-        )
+    ) -> None:
+        """Read as the config says; of `sequence_length` in a phase of the curriculum."""
+        shards = shards or open_shards(output_dir(config) / "shards", [split])
+        self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
+        self.reader = SequenceReader(shards, split, config.encode, config.seed, sequence_length)
+        self._slots = num_slots(config.pretrain, self.reader.sequence_length)
+        self.languages: Sequence[str] = self.reader.languages
 
     @property
     def num_sequences(self) -> int:
@@ -194,9 +169,7 @@ class StepData:
         self._rank, self._num_ranks, self._seed = rank, num_ranks, config.seed
         self.phases = phases_of(config.pretrain, config.encode.sequence_length)
         lengths = {phase.sequence_length for phase in self.phases}
-        self._data = {
-            length: SequenceData.from_config(config, "train", length, shards) for length in lengths
-        }
+        self._data = {length: SequenceData(config, "train", length, shards) for length in lengths}
         for phase in self.phases:
             _check_shares(phase, num_ranks)
         self.last = self._data[self.phases[-1].sequence_length]
@@ -255,7 +228,7 @@ def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> T
         shares = data.reader.passes(data.num_sequences)
         for language in data.languages:
             counts = np.zeros(shards.vocab_size)
-            for shard in shards.stream("train", [language]).shards:
+            for shard in shards.stream("train", language).shards:
                 for start in range(0, len(shard.tokens), _COUNTED_TOKENS):
                     part = shard.tokens[start : start + _COUNTED_TOKENS]
                     counts += np.bincount(part, minlength=shards.vocab_size)
@@ -303,12 +276,7 @@ class Loader:
         self._ask()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.shutdown(cancel_futures=True)  # ends with the batch that is being read
 
     def take(self, step: int) -> list[Batch]:

@@ -157,7 +157,7 @@ def _groups(
         ):
             if parameters:
                 of = {"network": network, "rate_scale": scale, "weight_decay": decay}
-                groups.append({"params": list(parameters.values())} | of)
+                groups.append({"params": parameters} | of)
     return groups
 
 
@@ -189,23 +189,18 @@ def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]
 
 
 def split_parameters(
-    model: nn.Module, names: Iterable[str] | None = None
-) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
-    """Parameters with and without weight decay, by name; each one stands in exactly one.
+    model: nn.Module, names: Sequence[str]
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Those of these names with and without weight decay.
 
     Decayed: all weights, embeddings included (optimization.py:56 excludes LayerNorm and bias).
-    `names` limits them to some; None takes all.
     """
-    chosen = dict(model.named_parameters())  # a tied one once, by its first name
-    if names is not None:
-        chosen = {name: chosen[name] for name in names}
-    decayed: dict[str, nn.Parameter] = {}
-    plain: dict[str, nn.Parameter] = {}
-    for name, parameter in chosen.items():
+    decayed: list[nn.Parameter] = []
+    plain: list[nn.Parameter] = []
+    for name in names:
         owner, _, kind = name.rpartition(".")
         is_plain = kind == "bias" or isinstance(model.get_submodule(owner), nn.LayerNorm)
-        (plain if is_plain else decayed)[name] = parameter
-    assert len({id(p) for p in (*decayed.values(), *plain.values())}) == len(chosen)
+        (plain if is_plain else decayed).append(model.get_parameter(name))
     return decayed, plain
 
 

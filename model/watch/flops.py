@@ -20,73 +20,22 @@ at the maker's boost clock, which no kernel reaches for long.
 """
 
 import re
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.system.machine import Precision
 from electrify.system.progress import duration
 from model.schedule import Phase, Stage, phases_of
+from model.shape import EncoderShape, discriminator_shape, generator_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkSize:
-    layers: int
-    hidden: int
-    heads: int
-    intermediate: int
-    embedding: int
-    vocab: int
-    positions: int
-    towers: int = 1  # encoders side by side: 2 in the cloze model of electric
-
-    @property
-    def embedding_parameters(self) -> int:
-        """Word, position and token-type tables and their LayerNorm."""
-        return self.embedding * (self.vocab + self.positions + 2 + 2)
-
-    @property
-    def encoder_parameters(self) -> int:
-        """All layers, and the projection from the embeddings where widths differ."""
-        h, i = self.hidden, self.intermediate
-        layer = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-        project = (self.embedding + 1) * h if self.embedding != h else 0
-        return self.towers * (self.layers * layer + project)
-
-    @property
-    def language_head_parameters(self) -> int:
-        """Dense, LayerNorm and output bias; the word table is counted in the embeddings."""
-        return (self.towers * self.hidden + 1) * self.embedding + 2 * self.embedding + self.vocab
-
-    @property
-    def detection_head_parameters(self) -> int:
-        return (self.hidden + 1) * self.hidden + self.hidden + 1
-
-
-def network_sizes(
+def network_shapes(
     config: PretrainConfig, vocab_size: int
-) -> tuple[NetworkSize, NetworkSize | None]:
-    """The main network (the discriminator) and the generator, None where none is trained."""
-    main = NetworkSize(
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        heads=config.num_attention_heads,
-        intermediate=config.intermediate_size,
-        embedding=config.embedding_size,
-        vocab=vocab_size,
-        positions=config.max_position_embeddings,
-    )
-    if not config.has_generator:
-        return main, None
-    return main, replace(
-        main,
-        layers=config.generator_num_hidden_layers,
-        hidden=config.generator_hidden_size,
-        heads=config.generator_num_attention_heads,
-        intermediate=config.generator_intermediate_size,
-        embedding=config.generator_embedding_size,
-        towers=2 if config.objective == "electric" else 1,
-    )
+) -> tuple[EncoderShape, EncoderShape | None]:
+    """The main network's (the discriminator's) and the generator's, None where none is trained."""
+    generator = generator_shape(config, vocab_size) if config.has_generator else None
+    return discriminator_shape(config, vocab_size), generator
 
 
 def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:
@@ -95,7 +44,7 @@ def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:
     With weight_sharing "all" the body stands in both. Heads are included, the baseline of
     electra-adversarial is not.
     """
-    main, generator = network_sizes(config, vocab_size)
+    main, generator = network_shapes(config, vocab_size)
     in_main = main.encoder_parameters
     in_main += main.detection_head_parameters if config.has_detection_head else 0
     in_main += main.language_head_parameters if config.has_language_head else 0
@@ -110,7 +59,7 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
     The tables of weight_sharing "gdes" count twice among those trained: the generator's, and the
     discriminator's differences from them. A run without a generator has 0 in it.
     """
-    main, generator = network_sizes(config, vocab_size)
+    main, generator = network_shapes(config, vocab_size)
     in_generator, in_main = body_parameters(config, vocab_size)
     counts = {
         "trained": main.embedding_parameters + in_main,
@@ -126,7 +75,7 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
     if config.weight_sharing == "all":
         counts["trained"] -= generator.encoder_parameters
     if config.objective == "electra-adversarial":
-        counts["trained"] += generator.hidden + 1  # the baseline
+        counts["trained"] += generator.hidden_size + 1  # the baseline
     return counts
 
 
@@ -212,11 +161,11 @@ def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
 
 def _matmul_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
     """Matrix products of one forward pass a token: the generator's and the main network's."""
-    main, generator = network_sizes(config, vocab_size)
+    main, generator = network_shapes(config, vocab_size)
     chosen = config.num_masked(length) / length
     in_main = _matmul_encoder(main, length)
     if config.has_detection_head:
-        in_main += 2 * main.hidden * (main.hidden + 1)
+        in_main += 2 * main.hidden_size * (main.hidden_size + 1)
     if config.has_language_head:
         share = 1.0 if config.objective == "all-tokens-mlm" else chosen
         in_main += _matmul_language_head(main) * share
@@ -226,28 +175,28 @@ def _matmul_forward(config: PretrainConfig, vocab_size: int, length: int) -> tup
     share = 1.0 if config.objective == "electric" else chosen
     in_generator += _matmul_language_head(generator) * share
     if config.objective == "electra-adversarial":
-        in_generator += 2 * generator.hidden * chosen  # the baseline
+        in_generator += 2 * generator.hidden_size * chosen  # the baseline
     return in_generator, in_main
 
 
-def _matmul_encoder(size: NetworkSize, length: int) -> float:
+def _matmul_encoder(size: EncoderShape, length: int) -> float:
     # attention is taken whole, also where a mask leaves half or less of it
-    h = size.hidden
-    layer = 2 * (4 * h * h + 2 * h * size.intermediate) + 4 * length * h
-    project = 2 * size.embedding * h if size.embedding != h else 0
-    return size.towers * (size.layers * layer + project)
+    h = size.hidden_size
+    layer = 2 * (4 * h * h + 2 * h * size.intermediate_size) + 4 * length * h
+    project = 2 * size.embedding_size * h if size.embedding_size != h else 0
+    return size.num_towers * (size.num_hidden_layers * layer + project)
 
 
-def _matmul_language_head(size: NetworkSize) -> float:
-    return 2 * size.embedding * (size.towers * size.hidden + size.vocab)
+def _matmul_language_head(size: EncoderShape) -> float:
+    return 2 * size.embedding_size * (size.num_towers * size.hidden_size + size.vocab_size)
 
 
 def _paper_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
     """One forward pass a token as the script counts it: the generator's, the main network's."""
-    main, generator = network_sizes(config, vocab_size)
+    main, generator = network_shapes(config, vocab_size)
     in_main = _paper_encoder(main, length) + _paper_input(main, length)
     if config.has_detection_head:
-        in_main += main.hidden * (2 * main.hidden + 1 + _ACTIVATION + 2)
+        in_main += main.hidden_size * (2 * main.hidden_size + 1 + _ACTIVATION + 2)
     if config.has_language_head:
         share = 1.0 if config.objective == "all-tokens-mlm" else _PAPER_SHARE
         in_main += _paper_language_head(main) * share
@@ -258,26 +207,26 @@ def _paper_forward(config: PretrainConfig, vocab_size: int, length: int) -> tupl
     return in_generator + _paper_language_head(generator) * share, in_main
 
 
-def _paper_encoder(size: NetworkSize, length: int) -> float:
-    h, i, heads = size.hidden, size.intermediate, size.heads
+def _paper_encoder(size: EncoderShape, length: int) -> float:
+    h, i, heads = size.hidden_size, size.intermediate_size, size.num_attention_heads
     attention = 3 * (2 * h * h + h) + 4 * h * length + (_SOFTMAX + _DROPOUT + 1) * length * heads
     # the script counts the LayerNorm after attention once, not for each of the h elements
     after = 2 * h * h + h + _DROPOUT * h + h + _NORM
     feed_forward = 4 * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
-    return size.towers * size.layers * (attention + after + feed_forward)
+    return size.num_towers * size.num_hidden_layers * (attention + after + feed_forward)
 
 
-def _paper_input(size: NetworkSize, length: int) -> float:
-    e = size.embedding
-    project = 2 * size.hidden * e + size.hidden if e != size.hidden else 0
-    tables = 2 * e * size.vocab + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
-    return tables + size.towers * project
+def _paper_input(size: EncoderShape, length: int) -> float:
+    e = size.embedding_size
+    project = 2 * size.hidden_size * e + size.hidden_size if e != size.hidden_size else 0
+    tables = 2 * e * size.vocab_size + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
+    return tables + size.num_towers * project
 
 
-def _paper_language_head(size: NetworkSize) -> float:
-    e, v = size.embedding, size.vocab
+def _paper_language_head(size: EncoderShape) -> float:
+    e, v = size.embedding_size, size.vocab_size
     softmax = 2 * e * v + (_SOFTMAX + 2) * v
-    return softmax + 2 * size.towers * size.hidden * e + (1 + _ACTIVATION + _NORM) * e
+    return softmax + 2 * size.num_towers * size.hidden_size * e + (1 + _ACTIVATION + _NORM) * e
 
 
 def estimate(config: RunConfig) -> list[str]:
@@ -298,7 +247,7 @@ def estimate(config: RunConfig) -> list[str]:
         f"discriminator{generator}",
         f"masked positions: {', '.join(masked)}",
         *_describe_steps(pretrain, phases),
-        f"training tokens: {sum(p.num_steps * p.tokens_per_step for p in phases):,}",
+        f"training tokens: {flops.positions:,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention, {flops.six_nd:.3g} by 6ND",
         *(f"estimated time: {duration(s)} ({where}, assumed)" for where, s in seconds.items()),
@@ -334,10 +283,10 @@ def _memory_gib(config: RunConfig) -> float:
     """
     pretrain, vocab = config.pretrain, config.vocab.size
     kept = 0
-    for size in network_sizes(pretrain, vocab):
+    for size in network_shapes(pretrain, vocab):
         if size is not None:
-            per_layer = 16 * size.hidden + 3 * size.intermediate
-            kept += size.towers * size.layers * per_layer + 6 * size.embedding
+            per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
+            kept += size.num_towers * size.num_hidden_layers * per_layer + 6 * size.embedding_size
     logits = 3 * vocab * (pretrain.has_generator + pretrain.has_language_head)
 
     def activations(phase: Phase) -> int:

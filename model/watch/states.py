@@ -6,9 +6,10 @@ frozen probe, which is logistic regression on the mean state of labelled texts, 
 """
 
 import csv
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electrify.config.pretrain import ProbeConfig
+from electrify.storage.files import parse_json
 from vocab.tokenizer import load_tokenizer
 
 Floats = NDArray[np.float64]
@@ -162,22 +164,20 @@ def read_labelled(options: ProbeConfig) -> list[tuple[str, str]]:
     return found
 
 
-def _rows(path: Path, content: str) -> Iterator[Mapping[str, object]]:
-    try:
-        if path.suffix == ".json":
-            rows = json.loads(content)
-        elif path.suffix == ".jsonl":
-            rows = [json.loads(line) for line in content.split("\n") if line.strip()]
-        elif path.suffix in (".tsv", ".csv"):
-            lines = content.splitlines()
-            if path.suffix == ".tsv":
-                rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-            else:
-                rows = list(csv.DictReader(lines))
-        else:
-            raise ValueError("its name must end in .json, .jsonl, .tsv or .csv")
-    except ValueError as error:
-        raise ValueError(f"pretrain.probe.path: {path}: {error}") from None
+def _rows(path: Path, content: str) -> list[dict[str, object]]:
+    where = f"pretrain.probe.path: {path}"
+    if path.suffix == ".json":
+        rows = parse_json(content, where)
+    elif path.suffix == ".jsonl":
+        rows = [parse_json(line, where) for line in content.split("\n") if line.strip()]
+    elif path.suffix in (".tsv", ".csv"):
+        form: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {}
+        try:
+            rows = list(csv.DictReader(StringIO(content), **form))
+        except csv.Error as error:
+            raise ValueError(f"{where}: {error}") from None
+    else:
+        raise ValueError(f"{where}: its name must end in .json, .jsonl, .tsv or .csv")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"pretrain.probe.path: {path} is no list of rows with named fields")
-    yield from rows
+        raise ValueError(f"{where} is no list of rows with named fields")
+    return rows

@@ -38,8 +38,8 @@ from electrify.stage.plan import (
 from electrify.storage.files import read_json
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
-from model.electra import ElectraPretrainer, discriminator_shape, generator_shape
-from model.layers import EncoderShape
+from model.electra import ElectraPretrainer
+from model.shape import EncoderShape, discriminator_shape, generator_shape
 from model.train.checkpoint import (
     DAMAGES,
     read_checkpoint,
@@ -85,7 +85,6 @@ class Source:
     weights: dict[str, Tensor]
     shape: EncoderShape  # of the main network
     generator_shape: EncoderShape | None  # None: there is no generator
-    has_towers: bool  # its generator is electric's
     tokenizer_sha256: str | None  # of a run
     pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
 
@@ -130,7 +129,6 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
         untie(found.model, config),
         discriminator_shape(config, vocab_size),
         generator_shape(config, vocab_size) if config.has_generator else None,
-        config.objective == "electric",
         sha256,
         pieces,
     )
@@ -168,7 +166,7 @@ def _from_transformers(place: str, generator: str | None) -> Source:
         else:  # the main network again, with its other head
             found = {n: t for n, t in found.items() if n.startswith(f"{network.head}.")}
         weights |= found
-    return Source(place, weights, EncoderShape.of(config), of_generator, False, None, pieces)
+    return Source(place, weights, EncoderShape.of(config), of_generator, None, pieces)
 
 
 def _folder(name: str, option: str) -> Path:
@@ -373,7 +371,7 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     """
     pretrain = config.pretrain
     source = read_source(pretrain)
-    uses_generator = _uses_generator(source, pretrain)
+    uses_generator = _uses_generator(source, model)
     _check_sizes(source, model, uses_generator)
     rows = _rows_between(source, config, model.special)
     given = _given(source, pretrain, uses_generator)
@@ -391,10 +389,10 @@ def _weights(model: ElectraPretrainer) -> Weights:
     return untie(state, model.config)
 
 
-def _uses_generator(source: Source, config: PretrainConfig) -> bool:
+def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
     """Whether the earlier generator is one of the new run's kind."""
-    there, wanted = source.generator_shape is not None, config.has_generator
-    uses = there and wanted and source.has_towers == (config.objective == "electric")
+    config, there, ours = model.config, source.generator_shape, model.generator_shape
+    uses = there is not None and config.has_generator and there.num_towers == ours.num_towers
     if config.objective == "electra-two-stage":
         if not uses:
             raise ValueError(

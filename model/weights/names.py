@@ -159,8 +159,10 @@ def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
     """One of the model's `exported_networks` as a `transformers` model with the same weights."""
     network = next(n for n in exported_networks(model.config) if n.folder == folder)
     shape = model.generator_shape if network.body == "generator" else model.shape
+    sizes = asdict(shape)  # which has its names
+    del sizes["num_towers"]
     config = ElectraConfig(
-        **asdict(shape),  # which has its names
+        **sizes,
         initializer_range=model.config.initializer_range,
         hidden_act="gelu",
         type_vocab_size=2,

@@ -99,7 +99,7 @@ def _index(folder: Path) -> Reader:
         shards = TokenShards(path.parent)
         shards.verify()
         special_tokens(shards)
-        return shards.stream("train").num_tokens
+        return [shards.stream("train", name).num_tokens for name in shards.languages("train")]
 
     path = shard_folder(folder) / "index.json"
     return of_file(path, read, [path.read_bytes()], form="json", named="")
@@ -115,7 +115,7 @@ def _arrays(name: str) -> Make:
         words = (b"\x93NUMPY", b"'descr'", b"'|O'", b"'<i8'", b"'shape': (12,)", b"'<u2'")
 
         def read(path: Path) -> object:
-            return TokenShards(folder).stream("train").num_tokens
+            return TokenShards(folder).stream("train", "ko").num_tokens
 
         return of_file(path, read, [path.read_bytes()], words=words, named=".npy")
 

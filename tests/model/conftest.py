@@ -180,7 +180,7 @@ def config(tmp_path: Path) -> RunConfig:
 @pytest.fixture
 def data(config: RunConfig) -> SequenceData:
     """The train split of the tiny run."""
-    return SequenceData.from_config(config, "train")
+    return SequenceData(config, "train")
 
 
 def make_model(config: RunConfig, data: SequenceData, seed: int = 3) -> ElectraPretrainer:

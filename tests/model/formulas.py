@@ -68,22 +68,24 @@ def corrupted_by_hand(masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
     return corrupted, (corrupted != masked.batch.input_ids).long()
 
 
+def mask_of(batch: Batch) -> Tensor | None:
+    return None if batch.packed else (batch.input_ids != PAD).long()
+
+
 def generator_logits(model: ElectraPretrainer, masked: Masked) -> Doubles:
-    types = masked.batch.token_type_ids
-    mask = None if masked.batch.packed else (masked.batch.input_ids != PAD).long()
+    types, mask = masked.batch.token_type_ids, mask_of(masked.batch)
     return doubles(model.generate(masked.masked_ids, types, masked.positions, mask))
 
 
 def detection_logits(model: ElectraPretrainer, masked: Masked, ids: Tensor) -> Doubles:
-    mask = None if masked.batch.packed else (masked.batch.input_ids != PAD).long()
-    return doubles(model.discriminate(ids, masked.batch.token_type_ids, mask))
+    return doubles(model.discriminate(ids, masked.batch.token_type_ids, mask_of(masked.batch)))
 
 
 def prediction_logits(
     model: ElectraPretrainer, masked: Masked, ids: Tensor, positions: Tensor
 ) -> Doubles:
-    mask = None if masked.batch.packed else (masked.batch.input_ids != PAD).long()
-    return doubles(model.predict(ids, masked.batch.token_type_ids, positions, mask))
+    types, mask = masked.batch.token_type_ids, mask_of(masked.batch)
+    return doubles(model.predict(ids, types, positions, mask))
 
 
 def mlm_by_hand(logits: Doubles, masked: Masked) -> float:

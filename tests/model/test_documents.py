@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from electrify.config.vocab import Packing
 from model.batch import Batch, Noise, document_blocks
 from model.masking import num_slots
 from tests.model.conftest import random_model
 from vocab.shards.files import Shard, TokenStream
-from vocab.shards.pack import PackedSequences, Packing
+from vocab.shards.pack import PackedSequences
 
 PAD, CLS, SEP = 0, 2, 3
 

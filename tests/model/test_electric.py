@@ -10,23 +10,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from model import vocabulary_head as log_probs_module
-from model.batch import Batch, Masked
+from model.batch import Batch
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
 from model.vocabulary_head import gathered_log_probs
 from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
+from tests.model.formulas import (
+    UNK,
+    Doubles,
+    chosen_of,
+    corrupted_by_hand,
+    doubles,
+    mask_of,
+    softmax,
+)
 
-UNK = 1
 ELECTRIC = {"objective": "electric"}
-
-
-def log_softmax(row: NDArray[np.float64]) -> NDArray[np.float64]:
-    shifted = row - row.max()
-    return shifted - np.log(np.exp(shifted).sum())
 
 
 def noise_loss(energy: float, log_q: float, is_noise: bool, k: float, n: int) -> float:
@@ -35,21 +37,11 @@ def noise_loss(energy: float, log_q: float, is_noise: bool, k: float, n: int) ->
     return -math.log((noise if is_noise else data) / (data + noise))
 
 
-def mask_of(batch: Batch) -> Tensor | None:
-    return None if batch.packed else (batch.input_ids != 0).long()
-
-
-def cloze_log_probs(model: ElectraPretrainer, batch: Batch) -> NDArray[np.float64]:
+def cloze_log_probs(model: ElectraPretrainer, batch: Batch) -> Doubles:
     """log q of every piece at every position, (B, L, V)."""
     states = model.generator_states(batch.input_ids, batch.token_type_ids, mask_of(batch))
-    logits = model.generator_logits(states).detach().double().numpy()
-    return np.apply_along_axis(log_softmax, -1, logits)
-
-
-def chosen_positions(masked: Masked, row: int) -> dict[int, int]:
-    """Position: slot."""
-    found = zip(masked.positions[row].tolist(), masked.weights[row].tolist(), strict=True)
-    return {position: slot for slot, (position, weight) in enumerate(found) if weight}
+    logits = doubles(model.generator_logits(states))
+    return np.log(np.apply_along_axis(softmax, -1, logits))
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -61,10 +53,8 @@ def test_the_loss_is_the_papers(sharing: str, padded: bool):
     masked = model.mask(batch)
     out = run_objective(model, masked)
     cloze = cloze_log_probs(model, batch)
-    corrupted = batch.input_ids.clone()
-    for row in range(len(corrupted)):
-        for position, slot in chosen_positions(masked, row).items():
-            corrupted[row, position] = out.sampled[row, slot]
+    corrupted, _ = corrupted_by_hand(masked, out.sampled)
+    noise = {(row, position) for row, _, position in chosen_of(masked)}
     assert torch.equal(out.corrupted_ids, corrupted)
     energies = model.discriminate(corrupted, batch.token_type_ids, mask_of(batch)).detach().double()
     contrast = likelihood = 0.0
@@ -73,7 +63,7 @@ def test_the_loss_is_the_papers(sharing: str, padded: bool):
     n = 100  # any number: only k / n matters
     k = model.config.mask_fraction * n
     for row, position in candidates:
-        is_noise = position in chosen_positions(masked, row)
+        is_noise = (row, position) in noise
         log_q = cloze[row, position]
         energy = energies[row, position].item()
         contrast += noise_loss(energy, log_q[corrupted[row, position]], is_noise, k, n)
@@ -114,10 +104,10 @@ def test_noise_without_weights_has_one_distribution_everywhere(kind: str):
     out = run_objective(model, masked)
     energies = model.discriminate(out.corrupted_ids, batch.token_type_ids).detach().double()
     share = model.config.mask_fraction
-    total = 0.0
+    total, noise = 0.0, {(row, position) for row, _, position in chosen_of(masked)}
     for row, position in masked.maskable.nonzero().tolist():
         q = table[out.corrupted_ids[row, position]].item()
-        is_noise = position in chosen_positions(masked, row)
+        is_noise = (row, position) in noise
         data = (1 - share) * math.exp(-energies[row, position].item())
         total -= math.log((share * q if is_noise else data) / (data + share * q))
     mean = out.terms["discriminator"].mean(out.counts)

@@ -130,7 +130,7 @@ def test_the_example_marks_the_replaced_word(tmp_path, monkeypatch):
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
     fast.save_pretrained(tmp_path / "discriminator")
-    monkeypatch.setitem(example_module.EXAMPLES, "ko", ("봄이 꽃이 핀다", "봄이 금리가 핀다"))
+    monkeypatch.setitem(example_module.EXAMPLES, "ko", ("봄이 꽃이 핀다", "꽃이", "금리가"))
     example = mark_example(tmp_path / "discriminator", "ko")
     replaced = [t["token"] for t in example["tokens"] if t["replaced"]]
     assert replaced == ["금리", "##가"]
@@ -159,7 +159,7 @@ def test_the_encoder_is_that_of_the_checkpoint(run, tmp_path):
     checkpoint = run / "pretrain.partial" / "checkpoint-8"
     export_checkpoint(checkpoint, target)
     config = make_config(run)
-    data = SequenceData.from_config(config, "train")
+    data = SequenceData(config, "train")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     load_model(checkpoint, model)
     theirs = AutoModel.from_pretrained(target)

@@ -12,13 +12,13 @@ from model.layers import (
     DiscriminatorHead,
     Embeddings,
     Encoder,
-    EncoderShape,
     TwoTowers,
     attend,
     initialise,
     sinusoids,
 )
 from model.masking import num_slots
+from model.shape import EncoderShape
 from tests.model.conftest import preset, random_batch, random_model
 
 CLS, SEP = 2, 3

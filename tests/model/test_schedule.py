@@ -10,7 +10,6 @@ from model.schedule import (
     phases_of,
     sequences_until,
     stage_at,
-    tokens_until,
 )
 from tests.model.conftest import preset
 
@@ -39,14 +38,13 @@ def test_phases_take_their_fractions_and_the_rest_its_length():
 def test_counts_equal_those_of_a_walk_over_the_steps():
     config = preset(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
     phases = phases_of(config, 128)
-    tokens = sequences = 0
+    sequences = 0
     for step in range(40):
-        assert (tokens, sequences) == (tokens_until(phases, step), sequences_until(phases, step))
+        assert sequences == sequences_until(phases, step)
         (here,) = [p for p in phases if p.first_step <= step < p.first_step + p.num_steps]
         assert phase_at(phases, step) is here
         sequences += here.batch_size
-        tokens += here.batch_size * here.sequence_length
-    assert (tokens, sequences) == (tokens_until(phases, 40), sequences_until(phases, 40))
+    assert sequences == sequences_until(phases, 40)
     assert phase_at(phases, 40) is phases[-1]
     with pytest.raises(AssertionError):
         phase_at(phases, 41)

@@ -57,12 +57,6 @@ def test_sentences_and_lines_are_cut():
     assert cut_sentences(text, "ko") == ["학교 갔다. ", "학교 다!\n", "漢。", "漢|a"]
 
 
-def test_without_any_mark_among_the_pieces_words_are_still_right():
-    plain = build_tokenizer([*SPECIAL_TOKENS, "a", "##a", "b"], lowercase=False)
-    encoder = WordEncoder(plain)
-    assert np.frombuffer(encoder.encode(["a aa |b"])[0], np.uint16).tolist() == [5, 5, 6, 1, 7]
-
-
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
     monkeypatch.setattr("vocab.shards.word_encoder.MAX_STRINGS", size)

@@ -17,6 +17,11 @@ from vocab.train import train_vocab
 MANY = 40  # times the sentences, each time another text
 
 
+def tokens_of(shards, split, language):
+    stream = shards.stream(split, language)
+    return stream.tokens.read(0, stream.num_tokens).tolist()
+
+
 def corpus(documents, times=MANY):
     return [(lang, f"{text} {n}.") for n in range(times) for lang, text in documents]
 
@@ -83,15 +88,14 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
     texts = corpus(documents)
     in_files = texts[0::2] + texts[1::2]  # as `write_documents` spreads them over two files
     for split in ("train", "valid"):
-        expected = [
-            token
-            for language in ("en", "ko")
-            for lang, text in in_files
-            if lang == language and split_of(text, 0.2) == split
-            for token in [*tokenizer.encode(text, add_special_tokens=False).ids, 3]
-        ]
-        stream = shards.stream(split)
-        assert stream.read(0, stream.num_tokens).tolist() == expected
+        for language in ("en", "ko"):
+            expected = [
+                token
+                for lang, text in in_files
+                if lang == language and split_of(text, 0.2) == split
+                for token in [*tokenizer.encode(text, add_special_tokens=False).ids, 3]
+            ]
+            assert tokens_of(shards, split, language) == expected
         sizes = [s["num_tokens"] for s in shards.index["splits"][split]["ko"]["shards"]]
         assert all(size >= 1024 for size in sizes[:-1])
 
@@ -122,11 +126,8 @@ def test_a_tokenizer_edited_by_hand_is_refused(finished, tmp_path):
 def test_repeated_documents_stand_in_the_train_split_once_a_pass(finished, tmp_path):
     encode(again(finished, tmp_path, "encode.repeats.test=3"), [], overwrite=False)
     once, thrice = (
-        {split: stream.read(0, stream.num_tokens).tolist() for split, stream in streams.items()}
-        for streams in (
-            {split: TokenShards(folder / "shards").stream(split, ["ko"]) for split in SPLITS}
-            for folder in (finished, tmp_path / "copy")
-        )
+        {split: tokens_of(TokenShards(folder / "shards"), split, "ko") for split in SPLITS}
+        for folder in (finished, tmp_path / "copy")
     )
     assert thrice == {"train": 3 * once["train"], "valid": once["valid"]}
     config = load_config(finished / "test.toml", ["encode.repeats.tset=2"])
@@ -161,8 +162,8 @@ def test_odd_documents(make_run, documents):
     assert tokenizer.get_vocab_size() == 600
     tokens = []
     for split in ("train", "valid"):
-        stream = shards.stream(split)
-        tokens += stream.read(0, stream.num_tokens).tolist()
+        for language in shards.languages(split):
+            tokens += tokens_of(shards, split, language)
     assert tokens.count(3) == len(texts) + 3
     assert not {0, 2, 4} & set(tokens)
     assert tokens.count(tokenizer.token_to_id("<email>")) == len(texts)

@@ -1,14 +1,11 @@
 """Text to counts of words, as the finished tokenizer cuts them."""
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from vocab.pretokenize import MAX_WORD_CHARACTERS, PlainWords, normalizer, pre_tokenizer
 
 COUNTED = pa.schema([("word", pa.string()), ("count", pa.int64())])
-_JOINED = 512  # strings normalised as one text
 
 
 class WordCounter:
@@ -58,22 +55,13 @@ class WordCounter:
     def _odd_words(self, strings: pa.Table) -> pa.Table:
         """Whatever the tokenizer's own steps make of strings."""
         words, counts = list[str](), list[int]()
-        of = strings["count"].to_pylist()
-        for start in range(0, len(strings), _JOINED):
-            listed = strings["word"].slice(start, _JOINED).to_pylist()
-            for normalized, count in zip(
-                self._normalized(listed), of[start : start + _JOINED], strict=True
-            ):
-                found = [word for word, _ in self._cut(normalized)]
-                words += found
-                counts += [count] * len(found)
+        for string, count in zip(
+            *(strings[name].to_pylist() for name in COUNTED.names), strict=True
+        ):
+            found = [word for word, _ in self._cut(self._normalize(string))]
+            words += found
+            counts += [count] * len(found)
         return pa.table([words, counts], schema=COUNTED)
-
-    def _normalized(self, strings: list[str]) -> Iterable[str]:
-        """Many as one text: alone, each would cost twice as much."""
-        joined: str = self._normalize(" \n ".join(strings))
-        found = joined.split(" \n ")
-        return found if len(found) == len(strings) else map(self._normalize, strings)
 
 
 def sum_counts(tables: list[pa.Table]) -> pa.Table:

@@ -26,25 +26,10 @@ def read_batches(path: Path) -> Iterator[WordBatch]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(BATCH_WORDS, use_threads=False):
             yield WordBatch(
-                strings_of(pc.coalesce(batch.column("cut"), batch.column("word"))),
+                pc.coalesce(batch.column("cut"), batch.column("word")).to_pylist(),
                 _counts(batch.column("count")),
-                _repeated(batch.column("language")),
+                batch.column("language").to_pylist(),
             )
-
-
-def strings_of(column: pa.StringArray) -> list[str]:
-    """As Arrow's to_pylist(), five times faster, for strings without line breaks."""
-    whole = pa.LargeListArray.from_arrays([0, len(column)], column)
-    joined: str = pc.binary_join(whole, "\n")[0].as_py()
-    return joined.split("\n") if len(column) else []
-
-
-def _repeated(column: pa.StringArray) -> list[str]:
-    """As Arrow's to_pylist(), for a few values again and again."""
-    encoded = column.dictionary_encode()
-    values = np.array(encoded.dictionary.to_pylist(), object)
-    listed: list[str] = values[np.frombuffer(encoded.indices.buffers()[1], np.int32)].tolist()
-    return listed
 
 
 def _counts(column: pa.Array) -> NDArray[np.int64]:

@@ -44,16 +44,13 @@ def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
     return dict(sorted(total.items())), dict(sorted(distinct.items()))
 
 
-def weighted(
-    batches: Batches, temperature: float, total: Mapping[str, int] | None = None
-) -> Batches:
+def weighted(batches: Batches, temperature: float, total: Mapping[str, int]) -> Batches:
     """The same words, counted as if text were drawn from languages by p ~ n^temperature.
 
-    `total`: all words of each language, where they are known; else the batches are read for them.
-    The language that loses most keeps its counts, so that no rare word is rounded away; the others
-    are multiplied. Where the sum would pass 2^52, all are scaled down, and never below one.
+    `total` are all words of each language. The language that loses most keeps its counts, so that
+    no rare word is rounded away; the others are multiplied. Where the sum would pass 2^52, all are
+    scaled down, and never below one.
     """
-    total = language_totals(batches)[0] if total is None else total
     shares = sampling_shares(total, temperature)
     factors = {language: shares[language] / total[language] for language in total}
     least = min(factors.values(), default=1.0)

@@ -107,10 +107,9 @@ class ShardWriter:
         self._num_tokens = 0
         self.entries: list[ShardEntry] = []
 
-    def add(self, tokens: Tokens, offsets: Int64s, sentences: Int64s | None = None) -> None:
+    def add(self, tokens: Tokens, offsets: Int64s, sentences: Int64s) -> None:
         """Append documents: ids 1-D; starts of documents and of sentences, each with one last
-        entry, the number of ids. Without `sentences`, a document is one sentence."""
-        sentences = offsets if sentences is None else sentences
+        entry, the number of ids."""
         assert offsets[0] == sentences[0] == 0
         assert offsets[-1] == sentences[-1] == len(tokens)
         assert np.isin(offsets, sentences).all()
@@ -298,11 +297,6 @@ class TokenStream:
         self.tokens = Joined([shard.tokens for shard in self.shards], dtype)
         self.num_tokens = len(self.tokens)
         self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)
-        self.num_sentences = sum(len(shard.sentences) - 1 for shard in self.shards)
-
-    def read(self, start: int, stop: int) -> Tokens:
-        """The ids at [start, stop), 1-D, in the dtype of the shards."""
-        return self.tokens.read(start, stop)
 
     @cached_property
     def token_starts(self) -> Int64s:
@@ -369,17 +363,9 @@ class TokenShards:
     def languages(self, split: str) -> list[str]:
         return sorted(self.index["splits"].get(split, {}))
 
-    def stream(self, split: str, languages: Sequence[str] | None = None) -> TokenStream:
-        """All tokens of a split, language after language in sorted order (None: every language)."""
-        known = self.languages(split)
-        wanted = known if languages is None else sorted(set(languages))
-        for language in wanted:
-            if language not in known:
-                raise ValueError(
-                    f"{self.folder / split} has no language {language!r}; it has {known}"
-                )
-        shards = [shard for language in wanted for shard in self._shards[split, language]]
-        return TokenStream(shards, self.dtype)
+    def stream(self, split: str, language: str) -> TokenStream:
+        """All tokens of a split in one of its languages."""
+        return TokenStream(self._shards[split, language], self.dtype)
 
     def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:
         int64, num_tokens = np.dtype(np.int64), shard["num_tokens"]

@@ -6,11 +6,11 @@ they are written.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.config.vocab import Packing
 from vocab.shards.draws import make_key, uniform
 from vocab.shards.files import Int64s, Shard, Tokens, TokenStream
 
@@ -233,10 +233,12 @@ def _join(parts: list[Int64s]) -> Int64s:
 
 
 Mode = FullMode | ElectraMode | SentenceMode
-MODES: dict[str, type[Mode]] = {"full": FullMode, "electra": ElectraMode, "sentence": SentenceMode}
+MODES: dict[str, type[Mode]] = {
+    "full": FullMode,
+    "electra": ElectraMode,
+    "sentence": SentenceMode,
+}
 
-
-Packing = Literal["full", "electra", "sentence"]
 _CHUNK = 65_536  # sequences counted at once
 
 # why tokens are in no sequence

@@ -12,11 +12,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.config.vocab import EncodeConfig
 from electrify.system.progress import warn
 from vocab.sampling import sampling_shares
 from vocab.shards.draws import make_key, permute, uniform
 from vocab.shards.files import Int64s, Tokens, TokenShards
-from vocab.shards.pack import Accounting, PackedSequences, Packing
+from vocab.shards.pack import Accounting, PackedSequences
 
 PERIOD = 65_536  # positions after which the schedule of languages repeats
 
@@ -110,42 +111,37 @@ class SequenceReader:
         self,
         shards: TokenShards,
         split: str,
-        sequence_length: int,
+        options: EncodeConfig,
         seed: int,
-        packing: Packing = "full",
-        temperature: float = 1.0,
+        sequence_length: int | None = None,
     ) -> None:
+        """As the options say, but for another length."""
+        length = sequence_length or options.sequence_length
         self.languages = shards.languages(split)
-        streams = [shards.stream(split, [language]) for language in self.languages]
-        self.num_documents = sum(stream.num_documents for stream in streams)
+        streams = [shards.stream(split, language) for language in self.languages]
         self._packed = [
             PackedSequences(
-                stream, packing, sequence_length, (seed, language), shards.special_token_ids
+                stream, options.packing, length, (seed, language), shards.special_token_ids
             )
             for language, stream in zip(self.languages, streams, strict=True)
         ]
         sizes = [packed.num_sequences for packed in self._packed]
         num_tokens = [stream.num_tokens for stream in streams]
-        _check_sizes(split, sequence_length, self.languages, num_tokens, sizes)
+        _check_sizes(split, length, self.languages, num_tokens, sizes)
         self.num_sequences = sum(sizes)  # of one pass over everything
-        self.sequence_length = sequence_length
+        self.sequence_length = length
         self.is_full = all(packed.mode.is_full for packed in self._packed)
-        self.schedule = Schedule(sizes, temperature, make_key(seed, split))
+        self.schedule = Schedule(sizes, options.mixture.temperature, make_key(seed, split))
         self._dtype = shards.dtype
         # a batch of 128 by itself takes 0.5 ms, in calls of NumPy on short arrays
         self._stretch = lru_cache(maxsize=2)(self._order)
 
-    def batch(
-        self, first: int, count: int, rank: int = 0, num_ranks: int = 1
-    ) -> tuple[Tokens, NDArray[np.uint8]]:
-        """Positions first ... first + count of the endless order: ids and types, [n, L].
+    def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
+        """The sequences at positions first ... first + count of the endless order.
 
         Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
         would.
         """
-        return self.sequences(self.indices(first, count, rank, num_ranks))
-
-    def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
         stop = first + count
         numbers = range(first // _STRETCH, -(-stop // _STRETCH))
         found = [

@@ -17,15 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
-from vocab.counts.table import strings_of
 from vocab.pretokenize import plain_words_of
 from vocab.shards.files import token_dtype
 from vocab.tokenizer import SEP, UNK
 from vocab.wordpiece.segment import is_continuing
 
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
-_JOINED = 512  # new strings tokenised as one text
-_MARKS = "|~^\\;=+*.,"  # one of these, which BERT's pre-tokenizer isolates, goes between them
+_JOINED = 512  # new words tokenised as one text
 _UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
 
 
@@ -40,7 +38,6 @@ class WordEncoder:
         self.unk: int = tokenizer.token_to_id(UNK)
         self.sep = np.array([tokenizer.token_to_id(SEP)], self.dtype).tobytes()
         self._known: dict[str, bytes] = {"": b""}
-        self._mark, self._mark_id = self._find_mark()
         # strings that normaliser and pre-tokenizer would leave as they are need only the model
         self._plain = plain_words_of(tokenizer)
         self._has_added = _added_in(tokenizer)
@@ -56,7 +53,7 @@ class WordEncoder:
         spaced = pc.replace_substring(pa.array(texts, pa.large_string()), "\n", " ")
         lists = pc.split_pattern(spaced, " ")
         coded = lists.values.dictionary_encode()
-        pool, sizes = self._look_up(strings_of(coded.dictionary.cast(pa.string())))
+        pool, sizes = self._look_up(coded.dictionary.to_pylist())
         codes = np.frombuffer(coded.indices.buffers()[1] or b"", np.int32)
         lengths = sizes[codes]
         ends = np.cumsum(lengths)
@@ -98,7 +95,9 @@ class WordEncoder:
         self._learn_words(list(words.difference(known)))
         for string, parts in several.items():
             known[string] = b"".join(map(known.__getitem__, parts))
-        self._learn_any(others)
+        encodings = self._tokenizer.encode_batch_fast(others, add_special_tokens=False)
+        for string, encoding in zip(others, encodings, strict=True):
+            known[string] = np.array(encoding.ids, self.dtype).tobytes()
 
     def _learn_words(self, words: Sequence[str]) -> None:
         groups = [words[i : i + _JOINED] for i in range(0, len(words), _JOINED)]
@@ -112,41 +111,6 @@ class WordEncoder:
             self._known.update(
                 (word, data[start:stop]) for word, (start, stop) in zip(group, borders, strict=True)
             )
-
-    def _learn_any(self, words: Sequence[str]) -> None:
-        """Many as one text: alone, each would cost three times as much."""
-        mark, apart = self._mark, list[str]()
-        joinable = [word for word in words if mark and mark not in word]
-        groups = [joinable[i : i + _JOINED] for i in range(0, len(joinable), _JOINED)]
-        texts = [f" {mark} ".join(group) for group in groups]
-        for group, listed in zip(groups, self._tokenize(texts), strict=True):
-            ids = np.array(listed, self.dtype)
-            ends = np.flatnonzero(ids == self._mark_id).tolist()
-            if len(ends) != len(group) - 1:
-                apart += group
-                continue
-            borders = zip([0, *(end + 1 for end in ends)], [*ends, len(ids)], strict=True)
-            self._known.update(
-                (word, ids[start:stop].tobytes())
-                for word, (start, stop) in zip(group, borders, strict=True)
-            )
-        apart += [word for word in words if not mark or mark in word]
-        for word, listed in zip(apart, self._tokenize(apart), strict=True):
-            self._known[word] = np.array(listed, self.dtype).tobytes()
-
-    def _find_mark(self) -> tuple[str, int]:
-        """A punctuation mark that is a piece; no mark if there is none."""
-        for mark, ids in zip(
-            _MARKS, self._tokenize([f"a {mark} a" for mark in _MARKS]), strict=True
-        ):
-            alone = self._tokenizer.token_to_id(mark)
-            if alone is not None and alone != self.unk and list(ids).count(alone) == 1:
-                return mark, alone
-        return "", -1
-
-    def _tokenize(self, texts: Sequence[str]) -> Iterable[list[int]]:
-        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return (encoding.ids for encoding in encoded)
 
 
 def _added_in(tokenizer: Any) -> Callable[[str], object] | None:

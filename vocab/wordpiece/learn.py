@@ -16,18 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import accumulate
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.config.vocab import Hangul
 from electrify.system.progress import Progress, log, warn
 from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
 from vocab.wordpiece.merges import BORDER, PREFIX, SPECIAL_TOKENS, Ints, PairMerger
 from vocab.wordpiece.segment import Segmenter
-
-Hangul = Literal["seen", "common", "all"]
 
 
 def alphabet_pieces(characters: Iterable[str], lowercase: bool, split_digits: bool) -> list[str]:

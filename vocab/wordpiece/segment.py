@@ -38,17 +38,17 @@ class Segments(NamedTuple):
 class Segmenter:
     """Cuts normalised, pretokenised words into pieces by longest match."""
 
-    def __init__(self, pieces: Sequence[str], unknown: str = UNK) -> None:
+    def __init__(self, pieces: Sequence[str]) -> None:
         ids = {piece: index for index, piece in enumerate(pieces)}
         model = WordPiece(
             ids,
-            unk_token=unknown,
+            unk_token=UNK,
             max_input_chars_per_word=MAX_WORD_CHARACTERS,
             continuing_subword_prefix=PREFIX,
         )
         self._tokenizer: Any = Tokenizer(model)
         self._tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        self.unknown_id = ids[unknown]
+        self.unknown_id = ids[UNK]
         self._continues = np.array([is_continuing(piece) for piece in pieces])
         self._lengths = np.array([len(surface(piece)) for piece in pieces], np.int64)
 

@@ -271,6 +271,10 @@ def test_the_vocabulary_is_trained_and_used_by_both(tmp_path: Path, data: Path, 
     shards, alone = tables["encoding"]
     assert alone["ratio_of_wall_seconds"] == alone["wall_seconds"] / shards["wall_seconds"] > 0
     streams = TokenShards(tmp_path / "out" / "shards")
-    tokens = sum(streams.stream(split).num_tokens for split in ("train", "valid"))
+    tokens = sum(
+        streams.stream(split, language).num_tokens
+        for split in ("train", "valid")
+        for language in streams.languages(split)
+    )
     encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
     assert tokens == sum(len(encoding.ids) + 1 for encoding in encoded)

@@ -59,29 +59,6 @@ def test_every_config_shipped_is_valid(path: Path):
         assert load_config(path).name == path.stem
 
 
-@pytest.mark.parametrize(
-    ("size", "length", "batch", "steps", "rate", "masked", "generator"),
-    [
-        ("small", 128, 128, 1_000_000, 5e-4, 19, (64, 12, 1, 256)),
-        ("base", 512, 256, 766_000, 2e-4, 79, (256, 12, 4, 1024)),
-        ("large", 512, 2048, 400_000, 2e-4, 130, (256, 24, 4, 1024)),
-    ],
-)
-def test_presets_are_the_papers(size, length, batch, steps, rate, masked, generator):
-    config = parse_config(minimal(pretrain={"size": size}))
-    pretrain = config.pretrain
-    assert config.encode.sequence_length == length
-    assert (pretrain.batch_size, pretrain.num_steps) == (batch, steps)
-    assert (pretrain.learning_rate, pretrain.warmup_steps) == (rate, 10_000)
-    assert pretrain.num_masked(length) == masked
-    assert generator == (
-        pretrain.generator_hidden_size,
-        pretrain.generator_num_hidden_layers,
-        pretrain.generator_num_attention_heads,
-        pretrain.generator_intermediate_size,
-    )
-
-
 def test_set_overrides_any_key(tmp_path: Path):
     path = write(tmp_path, MINIMAL_TOML)
     overrides = ["pretrain.num_steps=20000", "name=other", "evaluate.tasks=['klue-ynat']"]

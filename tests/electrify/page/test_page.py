@@ -5,13 +5,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from electrify.page.page import Page, format_number, printable
+from electrify.page.page import Page, format_number
 from electrify.page.plots import (
     PALETTE,
     _envelope,
     label_points,
     new_figure,
     num_columns,
+    printable,
     tick_text,
 )
 

@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 def data_of(config: RunConfig, packing: str) -> SequenceData:
-    return SequenceData.from_config(with_encoding(config, packing=packing), "train")
+    return SequenceData(with_encoding(config, packing=packing), "train")
 
 
 def assert_same(batch: Batch, other: Batch) -> None:
@@ -65,7 +65,7 @@ def test_padding_stands_only_behind_the_text(config: RunConfig, packing: str):
 
 
 def test_a_batch_follows_from_its_place_alone(config: RunConfig):
-    first, again = (SequenceData.from_config(config, "train") for _ in range(2))
+    first, again = (SequenceData(config, "train") for _ in range(2))
     first.batch(100, 7)
     assert_same(first.batch(8, 4, key=5), again.batch(8, 4, key=5))
     other = again.batch(8, 4, key=6)
@@ -101,7 +101,7 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
     seen = 0
     for step in range(10):
         count, length, micro = (12, 16, 3) if step < 3 else (6, 32, 2)
-        whole = SequenceData.from_config(config, "train", length)
+        whole = SequenceData(config, "train", length)
         expected = whole.batch(seen, count, noise_key(config.seed, step)).tensors()
         batches = data.host_batch(step).micro_batches(CPU)
         assert [len(batch.input_ids) for batch in batches] == [micro] * (count // micro)
@@ -169,7 +169,7 @@ def test_the_key_of_draws_is_another_at_each_step_and_seed():
 
 def test_uniform_noise_is_all_pieces_but_special_tokens(folder: Path):
     config = make_config(folder)
-    data = SequenceData.from_config(config, "train")
+    data = SequenceData(config, "train")
     table = noise_probabilities("uniform", TokenShards(folder / "shards"), data)
     assert table.dtype == torch.float64
     assert table.tolist() == [0.0] * 5 + [1 / 55] * 55
@@ -196,7 +196,7 @@ def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     write_two_languages(tmp_path)
     mixture = make_config(tmp_path).encode.mixture.model_copy(update={"temperature": 0.3})
     config = with_encoding(make_config(tmp_path), mixture=mixture)
-    data = SequenceData.from_config(config, "train")
+    data = SequenceData(config, "train")
     table = noise_probabilities("unigram", TokenShards(tmp_path / "shards"), data)
     read = data.batch(0, 20_000).input_ids.flatten()
     counts = read[read >= 5].bincount(minlength=VOCAB_SIZE).double()
@@ -212,10 +212,10 @@ def test_a_vocabulary_edited_after_encoding_is_an_error(config: RunConfig):
     (vocab / "tokenizer.json").write_text("{}")
     documents = {("train", "ko"): [[9] * 99 + [3]], ("valid", "ko"): [[9] * 99 + [3]]}
     write_shards(folder / "shards", documents, 60, tokenizer_sha256(vocab), SPECIAL)
-    SequenceData.from_config(config, "train")
+    SequenceData(config, "train")
     (vocab / "tokenizer.json").write_text("[]")
     with pytest.raises(ValueError, match=r"not the tokenizer that the shards .* made with"):
-        SequenceData.from_config(config, "train")
+        SequenceData(config, "train")
 
 
 # --- a batch as it is read ------------------------------------------------------------------------

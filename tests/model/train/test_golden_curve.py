@@ -49,7 +49,7 @@ def train(folder: Path) -> Curve:
     """Figures of the batches of some steps, from the same weights, data and draws each time."""
     write_tiny_shards(folder / "shards")
     config = make_config(folder, **OPTIONS)
-    model = make_model(config, SequenceData.from_config(config, "train"))
+    model = make_model(config, SequenceData(config, "train"))
     data = StepData(config, TokenShards(folder / "shards"), 0, 1)
     optimizers = make_optimizers(model, config.pretrain)
     curve = []

@@ -110,11 +110,23 @@ def test_files_of_all_forms_hold_the_same_rows(tmp_path, name, content):
     assert read_labelled(options) == [(f"t{n}", str(n % 2)) for n in range(20)]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_only_a_line_break_ends_a_row(tmp_path, suffix):
+    """Neither another of Unicode's line ends does, nor one between quotation marks."""
+    text = {"csv": "a\u2028b\nc\x85", "tsv": "a\u2028b\x85"}[suffix]
+    row = {"csv": f'"{text}",y\n', "tsv": f"{text}\ty\n"}[suffix]
+    path = tmp_path / f"rows.{suffix}"
+    path.write_text({"csv": "text,label\n", "tsv": "text\tlabel\n"}[suffix] + row * 20, "utf-8")
+    assert read_labelled(ProbeConfig(path=str(path))) == [(text, "y")] * 20
+
+
 @pytest.mark.parametrize(
     ("name", "content", "named"),
     [
         ("rows.json", "[1, 2]", "named fields"),
         ("rows.json", "{", "rows.json"),
+        ("rows.json", "[" * 100_000, "rows.json is not valid JSON: it is nested too deeply"),
+        ("rows.csv", "text,label\n" + "a" * 200_000, "rows.csv: field larger"),
         ("rows.txt", "", "jsonl"),
         ("rows.tsv", "text\tlabel\na\tb", "20"),
         ("rows.tsv", "text\tclass\n" + "a\tb\n" * 30, "'class'"),

@@ -18,7 +18,7 @@ from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
 from vocab.counts.counter import COUNTED
-from vocab.counts.table import read_batches, strings_of
+from vocab.counts.table import read_batches
 from vocab.pretokenize import CUT, PlainWords, WordRules, normalizer, pre_tokenizer
 
 NOMINAL = WordRules(cuts="nominal")
@@ -200,9 +200,3 @@ def test_batches_are_even_in_bytes_however_documents_lie(write_documents, tmp_pa
     assert len(batches) > 10
     assert max(sizes) < 100_000 + 60_000  # and the document that goes over
     assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))))
-def test_strings_are_those_of_the_column(strings):
-    assert strings_of(pa.array(strings, pa.string())) == strings
-    assert strings_of(pa.array(["x", *strings], pa.string()).slice(1)) == strings

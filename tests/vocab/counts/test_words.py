@@ -39,13 +39,18 @@ def test_an_empty_language_gets_nothing():
     assert sampling_shares({}, 0.5) == {}
 
 
+def reweighted(words, temperature):
+    batches = table(words)
+    return weighted(batches, temperature, language_totals(batches)[0])
+
+
 def test_weighted_counts_follow_the_temperature():
     words = {"ko": {"가": 9000, "나": 999, "다": 1}, "en": {"a": 90, "b": 10}}
     for temperature in (0.0, 0.3, 1.0):
-        totals, distinct = language_totals(weighted(table(words), temperature))
+        totals, distinct = language_totals(reweighted(words, temperature))
         assert totals["ko"] / totals["en"] == pytest.approx(100**temperature, rel=1e-3)
         assert distinct == {"en": 2, "ko": 3}
-    batches = list(weighted(table(words), 0.0)())
+    batches = list(reweighted(words, 0.0)())
     found = {w: n for batch in batches for w, n in zip(batch.words, batch.counts, strict=True)}
     assert found == {"가": 9000, "나": 999, "다": 1, "a": 9000, "b": 1000}
 
@@ -53,15 +58,15 @@ def test_weighted_counts_follow_the_temperature():
 def test_one_language_and_temperature_one_change_nothing():
     words = {"ko": {"가": 2**40, "나": 1}}
     for temperature in (0.0, 1.0):
-        totals, _ = language_totals(weighted(table(words), temperature))
+        totals, _ = language_totals(reweighted(words, temperature))
         assert totals == {"ko": 2**40 + 1}
 
 
 def test_sums_beyond_double_precision_are_scaled_down():
     words = {"ko": {"가": 2**60, "나": 1}, "en": {"a": 5}}
-    totals, _ = language_totals(weighted(table(words), 0.5))
+    totals, _ = language_totals(reweighted(words, 0.5))
     assert sum(totals.values()) <= 2**52 + 10
-    assert min(n for batch in weighted(table(words), 0.5)() for n in batch.counts) == 1
+    assert min(n for batch in reweighted(words, 0.5)() for n in batch.counts) == 1
 
 
 @given(st.lists(st.text("가ab\ud800🙂", min_size=1, max_size=4), min_size=1, max_size=5))

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from electrify.config.vocab import EncodeConfig, MixtureConfig
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import PERIOD, Schedule, SequenceReader, share_out
@@ -32,7 +33,13 @@ def folder(tmp_path_factory):
 def reader(folder, packing="full", temperature=1.0, length=32, seed=0, split="train"):
     shards = TokenShards(folder)
     shards.verify([split])
-    return SequenceReader(shards, split, length, seed, packing, temperature)
+    mixture = MixtureConfig(temperature=temperature)
+    options = EncodeConfig(sequence_length=length, packing=packing, mixture=mixture)
+    return SequenceReader(shards, split, options, seed)
+
+
+def batch(found, first, count, *ranks):
+    return found.sequences(found.indices(first, count, *ranks))
 
 
 def languages_in(row):
@@ -47,7 +54,7 @@ def languages_of(found: SequenceReader, count: int) -> list[str]:
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
     found = reader(folder, packing)
-    ids, _ = found.batch(0, found.num_sequences)
+    ids, _ = batch(found, 0, found.num_sequences)
     assert {frozenset(languages_in(row)) for row in ids} == {frozenset([name]) for name in FIRST_ID}
     by_position = [{language} for language in languages_of(found, found.num_sequences)]
     assert [languages_in(row) for row in ids] == by_position
@@ -56,15 +63,15 @@ def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_reading_goes_on_from_a_number_alone_and_ranks_get_what_one_would(folder, packing):
-    whole = reader(folder, packing, 0.3).batch(0, 400)
+    whole = batch(reader(folder, packing, 0.3), 0, 400)
     again = reader(folder, packing, 0.3)
     for first, count in [(0, 7), (390, 10), (131, 64)]:  # also with another batch size
         for num_ranks in (1, 3):
             for rank in range(num_ranks):
-                part = again.batch(first, count, rank, num_ranks)
+                part = batch(again, first, count, rank, num_ranks)
                 for mine, all_of in zip(part, whole, strict=True):
                     assert (mine == all_of[first : first + count][rank::num_ranks]).all()
-    assert (reader(folder, packing, 0.3, seed=1).batch(0, 400)[0] != whole[0]).any()
+    assert (batch(reader(folder, packing, 0.3, seed=1), 0, 400)[0] != whole[0]).any()
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
@@ -96,9 +103,9 @@ def test_too_little_text_names_numbers_and_what_to_change(folder, tmp_path):
     with pytest.raises(ValueError, match=r"61 tokens of the train split do not .* = 64 \(62 tok"):
         reader(tmp_path, length=64)
     with pytest.raises(ValueError, match=r"larger encode\.valid_fraction"):
-        SequenceReader(TokenShards(tmp_path), "valid", 64, 0)
+        reader(tmp_path, length=64, split="valid")
     assert reader(tmp_path, length=63).num_sequences == 2  # 60 tokens, and the last of them again
-    ids, _ = reader(tmp_path, "sentence", length=64).batch(0, 1)
+    ids, _ = batch(reader(tmp_path, "sentence", length=64), 0, 1)
     assert (ids[0, :62] == [2, *[9] * 60, 3]).all()
 
 
