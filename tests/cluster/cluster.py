@@ -1,6 +1,7 @@
 """A cluster of an engine: a head and hosts that work, each with a pool of Python workers."""
 
 import json
+import time
 import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,9 +51,10 @@ class Cluster(ABC):
     def start_pool(self, host: Host, storage: str | None = None, other_code: bool = False) -> None:
         """Python workers, of the wheel alone; with other code than the wheel's if asked for."""
         if pool := host.processes.pop("pool", None):
-            host.kill(_POOL)
-            host.kill("sdk_worker")
-            pool.wait()
+            while pool.poll() is None:  # one that has just begun has no name yet
+                host.kill(_POOL)
+                host.kill("sdk_worker")
+                time.sleep(0.2)
         environment = storage_environment(storage or self.storage)
         if other_code:
             environment["PYTHONPATH"] = str(OTHER_CODE)
