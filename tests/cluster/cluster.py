@@ -17,7 +17,7 @@ _START_SECONDS = 240.0
 
 
 class Cluster(ABC):
-    """What engines have in common; `second` is the host that tests damage."""
+    """What engines have in common."""
 
     name: str
     worker_process: str  # in the command of the engine's own processes on a host that works
@@ -25,7 +25,6 @@ class Cluster(ABC):
     def __init__(self, head: Host, task_hosts: Sequence[Host], storage: str) -> None:
         self.head, self.task_hosts, self.storage = head, task_hosts, storage
         self.hosts = (head, *task_hosts)
-        self.second = task_hosts[-1]
 
     @contextmanager
     def running(self) -> Iterator[None]:

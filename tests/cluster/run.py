@@ -190,25 +190,27 @@ def check_stages(run: Run, cluster: Cluster) -> None:
 
 
 def check_kills(run: Run, cluster: Cluster) -> None:
-    """Kill a Python worker, and then all of the engine on a host, in the middle of `clean`."""
-    second, options = cluster.second, cluster.options()
+    """Kill a Python worker, and then all of the engine, on a host in the middle of its work."""
+    options = cluster.options()
     for what, process_name in {
         "worker": "sdk_worker import SdkHarness",
         "host": cluster.worker_process,
     }.items():
         output = f"{cluster.name}-killed-{what}"
-        before = run.workers_on(second)
+        before = {host: run.workers_on(host) for host in cluster.task_hosts}
         process = run.start(output, "clean", options)
         # Flink waits without end for a worker that dies before it has connected
-        while not run.workers_on(second) - before and process.poll() is None:
+        at_work: list[Host] = []
+        while not at_work and process.poll() is None:
             time.sleep(0.5)
-        if process.poll() is not None or not second.kill(process_name):
+            at_work = [host for host, of in before.items() if run.workers_on(host) - of]
+        if process.poll() is not None or not at_work[0].kill(process_name):
             run.faults.append(f"{output}: there was nothing to kill")
         status = process.wait(timeout=MAX_SECONDS)
         said = run.said(output, "clean").splitlines()
         print(f"{output}: status {status}: {said[-1] if said else ''}", flush=True)
-        if what == "host":
-            cluster.start_worker(second)
+        if what == "host" and at_work:
+            cluster.start_worker(at_work[0])
             cluster.wait_for_workers()
         if status == 0 or run.measure(output, "clean", options, cluster.hosts):
             run.compare(output, "clean")
@@ -230,7 +232,7 @@ def check_refusals(run: Run, cluster: Cluster) -> None:
     rights = r"the worker on task\d .* cannot read and write gs://corpus/tmp"
     run.expect(f"{cluster.name}-no-rights", "clean", options, rights)
     cluster.start_pools()
-    cluster.start_pool(cluster.second, other_code=True)  # an engine gives its work to another one
+    cluster.start_pool(cluster.task_hosts[-1], other_code=True)  # the other one gets its work
     if run.measure(f"{cluster.name}-one-of-two", "clean", options, cluster.hosts):
         run.compare(f"{cluster.name}-one-of-two", "clean")
 
