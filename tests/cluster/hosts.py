@@ -78,12 +78,17 @@ class Host:
         return [int(word) for word in command("ip", "netns", "pids", self.namespace).split()]
 
     def cpu_seconds(self) -> float:
-        """Of all processes that run on the host, with their children that have ended."""
-        total = 0
-        for pid in self.pids():
+        """Of all processes that run on the host, with their children that have ended.
+
+        A pool does not wait for a worker whose executor is gone: that one is no longer in the
+        namespace, but a zombie whose parent is.
+        """
+        total, pids = 0, set(self.pids())
+        for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                total += sum(map(int, fields[11:15]))
+                state, parent, *fields = path.read_text().rpartition(")")[2].split()
+                if int(path.parent.name) in pids or (state == "Z" and int(parent) in pids):
+                    total += sum(map(int, fields[9:13]))
         return total / _TICKS
 
     def kill(self, pattern: str) -> int:
