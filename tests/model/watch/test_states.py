@@ -1,5 +1,6 @@
 """Figures of states equal their formulas; a probe finds what states hold, and no more."""
 
+import csv
 import json
 
 import numpy as np
@@ -126,7 +127,6 @@ def test_only_a_line_break_ends_a_row(tmp_path, suffix):
         ("rows.json", "[1, 2]", "named fields"),
         ("rows.json", "{", "rows.json"),
         ("rows.json", "[" * 100_000, "rows.json is not valid JSON: it is nested too deeply"),
-        ("rows.csv", "text,label\n" + "a" * 200_000, "rows.csv: field larger"),
         ("rows.txt", "", "jsonl"),
         ("rows.tsv", "text\tlabel\na\tb", "20"),
         ("rows.tsv", "text\tclass\n" + "a\tb\n" * 30, "'class'"),
@@ -144,3 +144,14 @@ def test_rows_of_one_label_are_refused(tmp_path, vocab):
     path.write_text("text\tlabel\n" + "a\tb\n" * 30, encoding="utf-8")
     with pytest.raises(ValueError, match="one label"):
         Probe(ProbeConfig(path=str(path)), vocab, 16)
+
+
+def test_a_cell_that_csv_finds_too_large_is_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\n" + "a" * 2000)
+    limit = csv.field_size_limit(1000)
+    try:
+        with pytest.raises(ValueError, match=r"rows\.csv: field larger"):
+            read_labelled(ProbeConfig(path=str(path)))
+    finally:
+        csv.field_size_limit(limit)
