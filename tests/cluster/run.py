@@ -72,6 +72,8 @@ class Run:
             for folder in languages:
                 _cut(folder, raw, megabytes / len(languages) * 1e6)
                 sources.append((folder.name, f"{folder.name}-*.jsonl"))
+        num_bytes = sum(path.stat().st_size for path in raw.iterdir())
+        print(f"raw files of {num_bytes / 1e6:,.1f} MB", flush=True)
         listed = "".join(
             f'  {{ kind = "jsonl", language = "{language}", path = "gs://corpus/raw/{name}" }},\n'
             for language, name in sources
@@ -259,7 +261,9 @@ def table(rows: Sequence[tuple[str, str, float, float]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--corpora", type=Path, help="folders of *.jsonl.gz, one a language")
-    parser.add_argument("--megabytes", type=float, default=4.0, help="of text, of all languages")
+    parser.add_argument(
+        "--megabytes", type=float, default=4.0, help="the same of each language that has it"
+    )
     clusters = {"spark": Spark, "flink": Flink}
     alone = {"prism": check_prism, "dataflow": check_dataflow}
     engines = (*clusters, *alone)
