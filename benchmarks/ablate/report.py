@@ -224,9 +224,11 @@ def _spread(scores: GridScores, column: str) -> str:
 
 
 def _add_spread(page: Page, experiment: Experiment, scores: GridScores) -> str:
-    """Where each variant lies about the mean of the first one; what is said of the headline.
+    """Where each variant lies about the first one, with the same seeds; what is said of the
+    headline.
 
-    The marks are means over seeds, the bars reach from the lowest seed to the highest.
+    The seeds of the first one lie about their mean. Marks are means over seeds, bars reach from the
+    lowest seed to the highest.
     """
     reference = experiment.variants[0]
     rows: dict[str, dict[str, tuple[float, float, float]]] = {}
@@ -235,19 +237,27 @@ def _add_spread(page: Page, experiment: Experiment, scores: GridScores) -> str:
         values = scores.values(column)
         if reference not in values:
             continue
-        centre = statistics.fmean(values[reference].values())
+        own = values[reference]
+        centre = statistics.fmean(own.values())
         points = {
-            variant: [100 * (score - centre) for score in values[variant].values()]
+            variant: [
+                100 * (score - (centre if variant == reference else own[seed]))
+                for seed, score in values.get(variant, {}).items()
+                if seed in own
+            ]
             for variant in experiment.variants
-            if variant in values
         }
+        points = {variant: found for variant, found in points.items() if found}
         for variant, found in points.items():
             rows.setdefault(variant, {})[column] = statistics.fmean(found), min(found), max(found)
         if column == scores.headline:
             said = _spread_text(column, reference, points)
     if len(rows) > 1:
-        page.forest_plot("Spread", rows, f"points above the mean of {reference}")
-        page.paragraph(f"{said} Marks are means, bars reach over the seeds of a variant.")
+        page.forest_plot("Spread", rows, f"points above {reference}")
+        page.paragraph(
+            f"{said} Variants are compared with {reference} by the same seeds, and its own seeds "
+            "with their mean. Bars reach over seeds."
+        )
     return said
 
 
