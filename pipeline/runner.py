@@ -5,22 +5,13 @@ The runner is always named: Beam's own default downloads a binary at run time (P
 length), so neither is ever used.
 """
 
-import atexit
 import contextlib
 import io
 import logging
-import os
 import re
-import shlex
-import shutil
-import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -34,16 +25,18 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
-    SubprocessSdkWorkerHandler,
+    GrpcServer,
+    GrpcWorkerHandler,
     WorkerHandler,
 )
-from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
+from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
 from electrify.config.names import runner_name
 from electrify.system.machine import num_cpus
 from electrify.system.progress import Progress, log, warn
+from pipeline.worker import start_worker
 
 # After a step has failed in one worker process of the local runner, another has been seen never to
 # leave, and Beam joins it without end. Here it has a minute, then it is killed: when workers are
@@ -51,68 +44,52 @@ from electrify.system.progress import Progress, log, warn
 GRACE_SECONDS = 60.0
 
 
-def worker_environment() -> SubprocessSDKEnvironment:
-    """Processes of this Python for the local runner; each writes its number where it is found.
-
-    Ctrl-C at a terminal reaches all of them. They leave it to this process, which ends them.
-    """
-    number = f"echo $$ > {shlex.quote(str(_folder()))}/$WORKER_ID"
-    command = f"trap '' INT; {number} && exec {shlex.quote(sys.executable)} -m pipeline.worker"
-    return SubprocessSDKEnvironment.from_command_string(command_string=command)
-
-
-@cache
-def _folder() -> Path:
-    folder = tempfile.mkdtemp(prefix="electrify-workers-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-class _Worker(SubprocessSdkWorker):
-    """Beam's, but how a process ends that was told to leave is no error of its thread."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.is_leaving = False
-
-    def run(self) -> None:
-        try:
-            super().run()  # type: ignore[no-untyped-call]
-        except RuntimeError:
-            if not self.is_leaving:
-                raise
-
-
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
-class LimitedWorkerHandler(SubprocessSdkWorkerHandler):
-    """Beam's handler of worker processes, with a limit to its patience."""
+class ForkedWorkerHandler(GrpcWorkerHandler):
+    """A process of `pipeline.worker` in place of a command's, with a limit to the patience.
+
+    Ctrl-C at a terminal reaches all processes. Workers leave it to this one, which ends them.
+    """
+
+    def __init__(
+        self, _command: bytes, state: Any, provision_info: Any, grpc_server: GrpcServer
+    ) -> None:
+        super().__init__(state, provision_info, grpc_server)
+        self._is_leaving = False
+        self._watcher = threading.Thread(target=self._watch, name="watch_worker", daemon=True)
 
     def start_worker(self) -> None:
-        worker = _Worker(
-            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
+        control = self.control_api_service_descriptor()
+        options = self.provision_info.provision_info.pipeline_options
+        self._process = start_worker(
+            {
+                "WORKER_ID": self.worker_id,
+                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
+                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
+            }
         )
-        self.worker = self._own_worker = worker
-        self.worker_thread = threading.Thread(name="run_worker", target=worker.run)
-        self.worker_thread.start()
+        self._watcher.start()
+
+    def _watch(self) -> None:
+        """Beam would wait without end for a process that is no more."""
+        self._process.join()
+        if not self._is_leaving:
+            self.control_conn.abort(RuntimeError(_CLOSED))
 
     def close(self) -> None:
-        self._own_worker.is_leaving = True
+        self._is_leaving = True
         super().close()
 
     def stop_worker(self) -> None:
         """Wait for the process, then kill it."""
-        path = _folder() / str(self.worker_id)
-        self.worker_thread.join(GRACE_SECONDS)
-        if self.worker_thread.is_alive():
-            with contextlib.suppress(OSError, ValueError):  # it has just left
-                os.kill(int(path.read_text(encoding="utf-8")), signal.SIGKILL)
-            self.worker_thread.join()
-        path.unlink(missing_ok=True)
+        self._watcher.join(GRACE_SECONDS)
+        self._process.kill()
+        self._watcher.join()
 
 
 # DirectRunner is Beam's usual name for it; Beam itself would try Prism first under that name
 _LOCAL_NAMES = ("local", "DirectRunner", "FnApiRunner")
-# Starting workers costs 2 to 3 s of each: it imports Beam again, and loads what its work needs.
+# Starting workers costs 2 s: Beam is imported once more, in the process that they are forked from.
 MULTI_PROCESSING_SECONDS = 15.0
 # the last line of a trace: what the system said in a worker, of which Beam passes on the text alone
 _SYSTEM_ERROR = re.compile(
@@ -121,6 +98,7 @@ _SYSTEM_ERROR = re.compile(
 
 
 _REFUSED = re.compile(r"WorkerError: (.+?)(?: \[while running .*)?$", re.MULTILINE)
+_CLOSED = "Channel closed prematurely."  # of a local worker that is no more
 _NO_CODE = re.compile(
     r"^(?:ModuleNotFoundError|ImportError|AttributeError): .*\b(?:electrify|pipeline|vocab)\b.*$",
     re.MULTILINE,
@@ -187,6 +165,12 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
             raise KeyboardInterrupt from error
         if refused := _REFUSED.search(str(error)):
             raise ValueError(refused[1]) from error
+        if str(error).endswith(_CLOSED):
+            raise ValueError(
+                "a worker process of the local runner ended in the middle of its work; the system "
+                "kills the largest when memory runs out. Give the same command with fewer: "
+                "-- --direct_num_workers=1"
+            ) from error
         if lacking := _NO_CODE.search(str(error)):
             raise ValueError(
                 f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
@@ -251,7 +235,7 @@ def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline
     # the environment given below decides; the option would replace it with Beam's noisy one
     direct.direct_running_mode = "in_memory"
     direct.direct_num_workers = num_workers
-    environment = worker_environment() if num_workers > 1 else None
+    environment = SubprocessSDKEnvironment(command_string="") if num_workers > 1 else None
     return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
 
 

@@ -3,8 +3,7 @@
 import errno
 import logging
 import os
-import subprocess
-import sys
+import signal
 import threading
 import time
 from pathlib import Path
@@ -162,15 +161,41 @@ def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, mo
             os.kill(int(process), 0)
 
 
-def test_ctrl_c_at_a_terminal_leaves_the_workers_to_this_process(tmp_path, monkeypatch):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nkill -INT $$\necho still here\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    command = runner.worker_environment().command_string
-    environment = os.environ | {"WORKER_ID": "interrupted"}
-    said = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
-    assert (said.returncode, said.stdout) == (0, "still here\n")
+def test_ctrl_c_at_a_terminal_leaves_the_workers_to_this_process(tmp_path):
+    def interrupt(number, folder):
+        os.kill(os.getpid(), signal.SIGINT)  # a terminal sends it to all processes
+        Path(folder, str(number)).touch()
+
+    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+    _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(interrupt, str(tmp_path))
+    run_pipeline(pipeline)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of Beam's
+def test_a_worker_that_is_killed_is_named_with_the_next_step():
+    def end(_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+    _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(end)
+    with pytest.raises(ValueError, match=r"worker process.*memory.*--direct_num_workers=1"):
+        run_pipeline(pipeline)
+
+
+def test_workers_have_folder_and_environment_of_this_moment(tmp_path, monkeypatch):
+    def say(name):
+        Path(f"{name}-{os.environ['SAID']}").touch()  # in the working folder
+
+    for number in ("1", "2"):  # the second time the process that forks is there already
+        (tmp_path / number).mkdir()
+        monkeypatch.chdir(tmp_path / number)
+        monkeypatch.setenv("SAID", number)
+        pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+        _ = pipeline | beam.Create(["a", "b"]) | beam.Reshuffle() | beam.Map(say)
+        run_pipeline(pipeline)
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*"))
+    assert found == ["1/a-1", "1/b-1", "2/a-2", "2/b-2"]
 
 
 def test_a_phase_is_done_when_its_files_are_there_and_shares_count(tmp_path, caplog):
