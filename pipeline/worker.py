@@ -9,16 +9,17 @@ import sys
 from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
 
-# The process that forks has one thread and never talks to a worker: the one that starts a run has
-# threads of Beam, and a fork would copy their locks as they are.
-_CONTEXT = multiprocessing.get_context("forkserver")
-
 
 def start_worker(settings: Mapping[str, str]) -> BaseProcess:
-    """A process that serves Beam's runner as `settings`, environment variables, tell it."""
-    _CONTEXT.set_forkserver_preload(["pipeline.preload"])
+    """A process that serves Beam's runner as `settings`, environment variables, tell it.
+
+    The process that forks has one thread, never talks to a worker, and stays until this one ends.
+    This one has threads of Beam, and a fork of it would copy their locks as they are.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipeline.preload"])
     arguments = (os.environ | settings, os.getcwd())
-    process = _CONTEXT.Process(target=_serve, args=arguments, daemon=True)
+    process = context.Process(target=_serve, args=arguments, daemon=True)
     process.start()
     return process
 
