@@ -22,6 +22,14 @@ from electrify.system.progress import setup_logging, warn
 
 _SIZES = ("tiny", "small", "base", "large")
 _DATA = Path("../shared/data")
+_MODULES = {
+    "corpus": "corpus.corpus",
+    "vocab": "vocab.vocab",
+    "pretrain": "pretrain.pretrain",
+    "finetune": "finetune.finetune",
+    "inference": "inference",
+    "scale": "corpus.scale",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn(loaded)
 
     def work() -> int:
-        module = importlib.import_module(f"benchmarks.throughput.{stage}")
+        module = importlib.import_module(f"benchmarks.throughput.{_MODULES[stage]}")
         report: Report = module.measure(module.Settings(**options))
         if path:
             write_json(path, report.as_json())

@@ -18,7 +18,7 @@ from benchmarks.onnx.export import export_onnx, require_onnx
 from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize, variants
 from benchmarks.onnx.text import sample
-from benchmarks.throughput.finetune import random_model
+from benchmarks.throughput.finetune.finetune import random_model
 from benchmarks.throughput.report import Report, Row
 from electrify.stage.provenance import git_commit
 from electrify.system.outcome import nearest

@@ -12,9 +12,9 @@ import torch
 from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.klue import NLI, YNAT
-from benchmarks.throughput import finetune as bench
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.finetune import (
+from benchmarks.throughput.finetune import finetune as bench
+from benchmarks.throughput.finetune.finetune import (
     OURS,
     PEER,
     PEER_BY_LENGTH,
@@ -26,7 +26,7 @@ from benchmarks.throughput.finetune import (
     system_rows,
     tokenized,
 )
-from benchmarks.throughput.finetune_peer import finetune_with_trainer, require_trainer
+from benchmarks.throughput.finetune.peer import finetune_with_trainer, require_trainer
 
 has_trainer = importlib.util.find_spec("accelerate") is not None
 needs_trainer = pytest.mark.skipif(

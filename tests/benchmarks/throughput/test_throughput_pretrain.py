@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.throughput import pretrain
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.pretrain import (
+from benchmarks.throughput.pretrain import pretrain
+from benchmarks.throughput.pretrain.pretrain import (
     Settings,
     measure,
 )
-from benchmarks.throughput.pretrain_systems import (
+from benchmarks.throughput.pretrain.systems import (
     AGAIN,
     COMPILED_PEER,
     OURS,

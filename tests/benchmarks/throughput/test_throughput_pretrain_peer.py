@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from benchmarks.throughput.pretrain import Settings
-from benchmarks.throughput.pretrain_peer import choose, make_peer_optimizer, peer_of, peer_step
-from benchmarks.throughput.pretrain_systems import Pool, make_model, zipf_pool
+from benchmarks.throughput.pretrain.peer import choose, make_peer_optimizer, peer_of, peer_step
+from benchmarks.throughput.pretrain.pretrain import Settings
+from benchmarks.throughput.pretrain.systems import Pool, make_model, zipf_pool
 from model.batch import SpecialTokens
 from model.objectives import run_objective
 

@@ -7,11 +7,17 @@ import pytest
 
 import pipeline.clean
 import pipeline.shuffle
-from benchmarks.throughput import scale, scale_clean
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.corpora import jaccard, read_lines
+from benchmarks.throughput.corpus import scale, scale_clean
+from benchmarks.throughput.corpus.corpora import jaccard, read_lines
+from benchmarks.throughput.corpus.synthetic import (
+    EXACT,
+    MOST_CHANGED,
+    NEAR,
+    Synthetic,
+    write_corpus,
+)
 from benchmarks.throughput.cost import Cost
-from benchmarks.throughput.synthetic import EXACT, MOST_CHANGED, NEAR, Synthetic, write_corpus
 
 
 def test_a_longer_corpus_begins_with_the_shorter(tmp_path: Path) -> None:

@@ -14,11 +14,20 @@ import pytest
 from tokenizers import Tokenizer
 
 import electrify.cli
-from benchmarks.throughput import corpora, corpus, corpus_peer, vocab, vocab_peer
 from benchmarks.throughput.__main__ import main
-from benchmarks.throughput.corpora import find_corpora, jaccard, plant, prepare
-from benchmarks.throughput.corpus import OURS, compare_near, recall_rows, rules_off, write_config
+from benchmarks.throughput.corpus import corpora, corpus
+from benchmarks.throughput.corpus import peer as corpus_peer
+from benchmarks.throughput.corpus.corpora import find_corpora, jaccard, plant, prepare
+from benchmarks.throughput.corpus.corpus import (
+    OURS,
+    compare_near,
+    recall_rows,
+    rules_off,
+    write_config,
+)
 from benchmarks.throughput.cost import Cost
+from benchmarks.throughput.vocab import peer as vocab_peer
+from benchmarks.throughput.vocab import vocab
 from electrify.config.clean import NearDedupConfig
 from electrify.config.load import load_config
 from vocab.shards.files import TokenShards

@@ -147,7 +147,7 @@ def make_ours(
 def make_peer(config: PretrainConfig, pool: Pool, device: torch.device, compiled: bool) -> Variant:
     """The peer: eager with batched AdamW, or compiled with fused AdamW."""
     # transformers takes seconds to import, and a run without the peer does not need it
-    from benchmarks.throughput.pretrain_peer import make_peer_optimizer, peer_of, peer_step
+    from benchmarks.throughput.pretrain.peer import make_peer_optimizer, peer_of, peer_step
 
     started = time.perf_counter()
     peer = peer_of(make_model(config, pool)).to(device)

@@ -1,6 +1,6 @@
 """The peers of the vocabulary benchmark, each in a process of its own.
 
-python -m benchmarks.throughput.vocab_peer train|encode TASK.json OUTPUT.json
+python -m benchmarks.throughput.vocab.peer train|encode TASK.json OUTPUT.json
 """
 
 import json

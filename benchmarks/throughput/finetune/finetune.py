@@ -114,7 +114,7 @@ class Settings:
 def measure(settings: Settings) -> Report:
     """Every task: each seed on all systems in turn, in alternating order."""
     if settings.with_peer:
-        from benchmarks.throughput.finetune_peer import require_trainer
+        from benchmarks.throughput.finetune.peer import require_trainer
 
         require_trainer()
     if settings.num_train // settings.batch_size * settings.num_epochs < 2:
@@ -256,7 +256,7 @@ def _measure_task(
             return fitted.lines["reported"]
 
         def peer(by_length: bool, precision: str = given.precision) -> Work:
-            from benchmarks.throughput.finetune_peer import finetune_with_trainer
+            from benchmarks.throughput.finetune.peer import finetune_with_trainer
 
             one = *arguments[:-1], replace(given, precision=precision)
             return lambda on_step: finetune_with_trainer(*one, settings.device, on_step, by_length)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import electrify
-from benchmarks.throughput.corpora import (
+from benchmarks.throughput.corpus.corpora import (
     Pair,
     Prepared,
     find_corpora,
@@ -21,7 +21,7 @@ from benchmarks.throughput.corpora import (
     prepare,
     read_lines,
 )
-from benchmarks.throughput.corpus_peer import (
+from benchmarks.throughput.corpus.peer import (
     PEER_OF_WHOLE,
     PEER_SETTINGS,
     PeerSettings,

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 import electrify
-from benchmarks.throughput.corpora import Prepared
-from benchmarks.throughput.corpus import (
+from benchmarks.throughput.corpus.corpora import Prepared
+from benchmarks.throughput.corpus.corpus import (
     PACKAGES,
     read_removals,
     recall_rows,
     rules_off,
     write_config,
 )
+from benchmarks.throughput.corpus.synthetic import EXACT, NEAR, write_corpus
 from benchmarks.throughput.cost import Cost, cost_row, run_measured
 from benchmarks.throughput.report import Report, Row
-from benchmarks.throughput.synthetic import EXACT, NEAR, write_corpus
 from electrify.system.progress import log
 from pipeline.dedup.components import (
     Edges,
@@ -106,7 +106,7 @@ def _run(prepared: Prepared, settings: Settings) -> tuple[Cost, dict[str, Row], 
     work = settings.work / "run"
     config = write_config(prepared, work, {} if settings.with_rules else rules_off())
     meters = work / "meters.json"
-    module = "benchmarks.throughput.scale_clean"
+    module = "benchmarks.throughput.corpus.scale_clean"
     command = [sys.executable, "-m", module, str(config), str(meters)]
     cost = run_measured(command, work / "clean.log", Path(electrify.__file__).parents[1])
     return cost, json.loads(meters.read_text(encoding="utf-8")), work / "out" / "clean"

@@ -1,9 +1,9 @@
 """Near-duplicate removal by datatrove, with or without its filters before it, run by the Python of
 its own environment.
 
-    python corpus_peer_script.py TASK.json
+    python peer_script.py TASK.json
 
-The task, which `benchmarks.throughput.corpus_peer` writes, names the folder of the documents. They
+The task, which `benchmarks.throughput.corpus.peer` writes, names the folder of the documents. They
 are deduplicated by datatrove's documented steps (examples/minhash_deduplication.py): signatures,
 buckets, clusters, filter, each by the local executor; word 5-grams, 64-bit xxhash. The filters are
 those of its examples/fineweb.py that need no model, but stop words, which are English. `kept/` and

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.throughput.corpora import read_lines
+from benchmarks.throughput.corpus.corpora import read_lines
 from benchmarks.throughput.cost import Cost, run_measured
 from electrify.config.clean import NearDedupConfig
 from electrify.system.progress import log
@@ -109,7 +109,7 @@ def run_peer(
     }
     path = work / "task.json"
     path.write_text(json.dumps(task), encoding="utf-8")
-    script = Path(__file__).with_name("corpus_peer_script.py")
+    script = Path(__file__).with_name("peer_script.py")
     return run_measured([str(python), str(script), str(path)], work / "log.txt")
 
 

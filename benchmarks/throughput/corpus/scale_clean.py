@@ -86,4 +86,4 @@ def run(config: str, output: str) -> None:
 
 
 if __name__ == "__main__":  # Beam finds the functions by the module's name, which is not this one
-    importlib.import_module("benchmarks.throughput.scale_clean").run(*sys.argv[1:])
+    importlib.import_module("benchmarks.throughput.corpus.scale_clean").run(*sys.argv[1:])

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from benchmarks.throughput.pretrain_systems import (
+from benchmarks.throughput.pretrain.systems import (
     AGAIN,
     AS_WRITTEN,
     BERT_VOCAB_SIZE,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import electrify
-from benchmarks.throughput.corpora import find_corpora, prepare
-from benchmarks.throughput.corpus import rules_off, run_electrify, write_config
+from benchmarks.throughput.corpus.corpora import find_corpora, prepare
+from benchmarks.throughput.corpus.corpus import rules_off, run_electrify, write_config
 from benchmarks.throughput.cost import Cost, cost_row, ratios, run_measured
 from benchmarks.throughput.report import Report
 from electrify.config.vocab import VocabConfig
@@ -97,10 +97,10 @@ def measure(settings: Settings) -> Report:
 
 
 def _run_peer(job: str, options: dict[str, Any], documents: list[Path], work: Path) -> Cost:
-    """What a job of `vocab_peer` costs, whose output is `<work>/<job>.json`."""
+    """What a job of `vocab.peer` costs, whose output is `<work>/<job>.json`."""
     task = {"options": options, "documents": [str(path) for path in documents]}
     path = work / f"{job}-task.json"
     write_json(path, task)
-    command = [sys.executable, "-m", "benchmarks.throughput.vocab_peer", job, str(path)]
+    command = [sys.executable, "-m", "benchmarks.throughput.vocab.peer", job, str(path)]
     command.append(str(work / f"{job}.json"))
     return run_measured(command, work / f"peer-{job}.log", Path(electrify.__file__).parents[1])

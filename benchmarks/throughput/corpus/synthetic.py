@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from benchmarks.throughput.corpora import FILE_BYTES, Corpus, Pair, Prepared, jaccard
+from benchmarks.throughput.corpus.corpora import FILE_BYTES, Corpus, Pair, Prepared, jaccard
 
 EXACT, NEAR = 0.1, 0.2  # shares of the documents that are copies of an earlier one
 MOST_CHANGED = 0.08  # of the words of a near copy
