@@ -241,7 +241,7 @@ def _add_spread(page: Page, experiment: Experiment, scores: GridScores) -> str:
         centre = statistics.fmean(own.values())
         points = {
             variant: [
-                100 * (score - (centre if variant == reference else own[seed]))
+                round(100 * (score - (centre if variant == reference else own[seed])), 6)
                 for seed, score in values.get(variant, {}).items()
                 if seed in own
             ]
