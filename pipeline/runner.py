@@ -42,6 +42,7 @@ from pipeline.worker import start_worker
 # leave, and Beam joins it without end. Here it has a minute, then it is killed: when workers are
 # told to leave, the runner has all of their results, or wants none.
 GRACE_SECONDS = 60.0
+_ABORT_SECONDS = 0.2
 
 
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
@@ -55,7 +56,7 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
         self, _command: bytes, state: Any, provision_info: Any, grpc_server: GrpcServer
     ) -> None:
         super().__init__(state, provision_info, grpc_server)
-        self._is_leaving = False
+        self._is_leaving = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="watch_worker", daemon=True)
 
     def start_worker(self) -> None:
@@ -71,13 +72,15 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
         self._watcher.start()
 
     def _watch(self) -> None:
-        """Beam would wait without end for a process that is no more."""
+        """Beam would wait without end for a process that is no more, or that never began."""
         self._process.join()
-        if not self._is_leaving:
-            self.control_conn.abort(RuntimeError(_CLOSED))
+        while not self._is_leaving.wait(_ABORT_SECONDS):
+            with contextlib.suppress(Exception):  # Beam asks just now: the next round tells it
+                self.control_conn.abort(RuntimeError(_CLOSED))
+                self.data_conn.close()
 
     def close(self) -> None:
-        self._is_leaving = True
+        self._is_leaving.set()
         super().close()
 
     def stop_worker(self) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import multiprocessing
 import os
 import signal
 import threading
@@ -180,6 +181,19 @@ def test_a_worker_that_is_killed_is_named_with_the_next_step():
     pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
     _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(end)
     with pytest.raises(ValueError, match=r"worker process.*memory.*--direct_num_workers=1"):
+        run_pipeline(pipeline)
+
+
+def test_a_worker_that_never_begins_ends_the_run(monkeypatch):
+    def start(_):
+        process = multiprocessing.get_context("spawn").Process(target=int)  # ends at once
+        process.start()
+        return process
+
+    monkeypatch.setattr(runner, "start_worker", start)
+    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+    _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(print)
+    with pytest.raises(ValueError, match="a worker process of the local runner ended"):
         run_pipeline(pipeline)
 
 
