@@ -37,6 +37,8 @@ _CONFIG = ftfy.TextFixerConfig(
 )
 _LATIN_RUN = re.compile("[\u00a1-\u00fe]{6,}")
 _HANGUL_ONLY = re.compile("[가-힣]+")
+# four syllables or more in UTF-8 read as Latin-1; ftfy leaves some ("ê°\u00a0" four times)
+_SYLLABLES = re.compile("(?:[\u00ea-\u00ed][\u0080-\u00bf]{2}){4,}")
 
 
 def repair_mojibake(text: str) -> str:
@@ -59,12 +61,21 @@ def _has_sequence(text: str) -> bool:
 
 
 def _repair_line(line: str) -> str:
+    line = _SYLLABLES.sub(_from_utf8, line)
     for _ in range(4):  # text may have been misread more than once
         repaired = ftfy.fix_encoding(line, _CONFIG)
         if repaired == line or "\n" in repaired:
             break
         line = repaired
     return line
+
+
+def _from_utf8(run: re.Match[str]) -> str:
+    try:
+        decoded = run[0].encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return run[0]
+    return decoded if _HANGUL_ONLY.fullmatch(decoded) else run[0]
 
 
 def repair_korean_mojibake(text: str) -> str:
