@@ -169,6 +169,8 @@ def _clean_row(
     outcome = rules.clean(raw.text)
     for rule, count in outcome.altered.items():
         _count_altered(row, rule, count, tally)
+    if not outcome.first_changes and outcome.drop is None:
+        return row | {"text": outcome.text}
     label = document_id(row["rank"])
     for rule, (before, after) in outcome.first_changes.items():
         if tally.wants(RULE + rule, label, *where):

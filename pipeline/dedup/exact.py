@@ -22,8 +22,11 @@ def without_case(text: str) -> bytes:
 
 
 def text_hash(folded: bytes) -> bytes:
-    """16 bytes, equal for cleaned texts that differ in case and whitespace only."""
-    return xxhash.xxh3_128_digest(b" ".join(folded.split()))
+    """16 bytes, equal for cleaned texts that differ in case and whitespace only.
+
+    Whitespace of a cleaned text is one space, or one or two newlines, between words.
+    """
+    return xxhash.xxh3_128_digest(folded.replace(b"\n\n", b" ").replace(b"\n", b" "))
 
 
 def pack_hashes(

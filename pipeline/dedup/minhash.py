@@ -109,13 +109,14 @@ def _shingle(texts: Sequence[str]) -> Shingles:
     is_kept[1:] &= ~(is_digit[1:] & is_digit[:-1])
     places = np.flatnonzero(is_kept)
     bounds = np.searchsorted(places, text_starts)  # of the texts among the characters of words
-    is_spaceless, is_letter = (
-        table.take(codes[places]) for table in (tables.is_spaceless, tables.is_letter)
-    )
-    by_character = _count(is_spaceless, bounds) * 2 > _count(is_letter, bounds)
     starts_unit = np.ones(len(places), dtype=bool)
     starts_unit[1:] = values[places[1:] - 1] == 0
-    starts_unit |= np.repeat(by_character, np.diff(bounds))
+    spaceless = np.flatnonzero(tables.is_spaceless.take(codes))
+    if len(spaceless):
+        letters = np.concatenate(([0], np.cumsum(tables.is_letter.take(codes))))
+        num_letters = np.diff(letters[np.minimum(text_starts, len(codes))])
+        by_character = np.diff(np.searchsorted(spaceless, text_starts)) * 2 > num_letters
+        starts_unit |= np.repeat(by_character, np.diff(bounds))
     starts = np.flatnonzero(starts_unit)
     units = _hash_units(values[places], starts)
     return _roll(units, np.searchsorted(starts, bounds))
@@ -132,21 +133,15 @@ def _starts(texts: Sequence[str]) -> Offsets:
     return np.cumsum([0, *(len(text) + 1 for text in texts)])
 
 
-def _count(flags: npt.NDArray[np.bool_], bounds: Offsets) -> Offsets:
-    """How many flags are set between each bound and the next."""
-    sums = np.concatenate(([0], np.cumsum(flags)))
-    counted: Offsets = np.diff(sums[bounds])
-    return counted
-
-
 def _hash_units(values: Keys, starts: Offsets) -> Keys:
     """A polynomial in the characters of each unit: sum of value x factor ** place."""
     if not len(starts):
         return np.zeros(0, dtype=np.uint64)
     lengths = np.diff(starts, append=len(values))
-    place = np.arange(len(values)) - np.repeat(starts, lengths)
+    place = np.arange(len(values), dtype=np.int32)
+    place -= np.repeat(starts.astype(np.int32), lengths)
     place &= _MAX_POWER - 1
-    return splitmix64(np.add.reduceat(values * _powers()[place], starts))
+    return splitmix64(np.add.reduceat(values * _powers().take(place), starts))
 
 
 def _roll(units: Keys, bounds: Offsets) -> Shingles:
