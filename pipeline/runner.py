@@ -36,7 +36,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from electrify.config.names import runner_name
 from electrify.system.machine import num_cpus
 from electrify.system.progress import Progress, log, warn
-from pipeline.worker import start_worker
+from pipeline.worker import prepare_workers, start_worker
 
 # After a step has failed in one worker process of the local runner, another has been seen never to
 # leave, and Beam joins it without end. Here it has a minute, then it is killed: when workers are
@@ -136,6 +136,8 @@ def make_pipeline(
         # an error reaches the caller as an exception; Beam would log its trace beside it
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
         log(f"Beam runner: local, {num_workers} process{'es' if num_workers > 1 else ''}")
+        if num_workers > 1:
+            prepare_workers()
         return _local_pipeline(options, num_workers)
     log(f"Beam runner: {name}")
     options.view_as(StandardOptions).runner = name

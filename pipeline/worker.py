@@ -10,14 +10,22 @@ from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
 
 
-def start_worker(settings: Mapping[str, str]) -> BaseProcess:
-    """A process that serves Beam's runner as `settings`, environment variables, tell it.
+def prepare_workers() -> None:
+    """Start the process that forks workers. It imports Beam while this one does other things.
 
-    The process that forks has one thread, never talks to a worker, and stays until this one ends.
-    This one has threads of Beam, and a fork of it would copy their locks as they are.
+    It has one thread, never talks to a worker, and stays until this process ends. This one has
+    threads of Beam, and a fork of it would copy their locks as they are.
     """
+    from multiprocessing import forkserver  # some systems have none
+
+    forkserver.set_forkserver_preload(["pipeline.preload"])
+    forkserver.ensure_running()
+
+
+def start_worker(settings: Mapping[str, str]) -> BaseProcess:
+    """A process that serves Beam's runner as `settings`, environment variables, tell it."""
+    prepare_workers()
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pipeline.preload"])
     arguments = (os.environ | settings, os.getcwd())
     process = context.Process(target=_serve, args=arguments, daemon=True)
     process.start()
