@@ -101,6 +101,7 @@ _SYSTEM_ERROR = re.compile(
 
 
 _REFUSED = re.compile(r"WorkerError: (.+?)(?: \[while running .*)?$", re.MULTILINE)
+_DATAFLOW_ERROR = "DataflowRuntimeException"  # no RuntimeError; its module needs apache-beam[gcp]
 _CLOSED = "Channel closed prematurely."  # of a local worker that is no more
 _NO_CODE = re.compile(
     r"^(?:ModuleNotFoundError|ImportError|AttributeError): .*\b(?:electrify|pipeline|vocab)\b.*$",
@@ -164,8 +165,13 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
     the options ask Dataflow for a job graph that nobody runs.
     """
     try:
-        pipeline.run().wait_until_finish()
-    except RuntimeError as error:
+        running: Any = pipeline.run()
+        if getattr(running, "has_job", False):  # Dataflow's alone
+            log(f"Dataflow job {running.job_id()}: {_console_page(pipeline, running.job_id())}")
+        running.wait_until_finish()
+    except Exception as error:
+        if not isinstance(error, RuntimeError) and type(error).__name__ != _DATAFLOW_ERROR:
+            raise
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error
         if refused := _REFUSED.search(str(error)):
@@ -185,12 +191,12 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
         if found := _SYSTEM_ERROR.findall(str(error)):
             number, message, path = found[-1]
             raise OSError(int(number), message, path or None) from error
-        if isinstance(pipeline.runner, PortableRunner):
+        if isinstance(pipeline.runner, PortableRunner) or _is_dataflow(pipeline):
             name = type(pipeline.runner).__name__
             raise ValueError(
                 f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
-                "the logs of the cluster. Finished stages stay; when the cluster is sound, the "
-                "same command starts this one again"
+                "the logs of the cluster. Finished work stays; when the cluster is sound, the "
+                "same command goes on"
             ) from error
         raise
     if option := _graph_only(pipeline):
@@ -206,8 +212,18 @@ def _graph_only(pipeline: beam.Pipeline) -> str | None:
         "--template_location": pipeline.options.view_as(GoogleCloudOptions).template_location,
     }
     asked_for = [option for option, value in is_asked_for.items() if value]
-    is_dataflow = "Dataflow" in type(pipeline.runner).__name__  # elsewhere they have no meaning
-    return asked_for[0] if asked_for and is_dataflow else None
+    # elsewhere they have no meaning
+    return asked_for[0] if asked_for and _is_dataflow(pipeline) else None
+
+
+def _is_dataflow(pipeline: beam.Pipeline) -> bool:
+    return "Dataflow" in type(pipeline.runner).__name__
+
+
+def _console_page(pipeline: beam.Pipeline, job: str) -> str:
+    cloud = pipeline.options.view_as(GoogleCloudOptions)
+    page = "https://console.cloud.google.com/dataflow/jobs"
+    return f"{page}/{cloud.region}/{job}?project={cloud.project}"
 
 
 def _reason(said: str) -> str:

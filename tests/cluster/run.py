@@ -18,7 +18,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from benchmarks.throughput.report import Report, Row
 from tests.cluster.cluster import Cluster, answer, storage_environment
 from tests.cluster.flink import Flink
 from tests.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
@@ -27,6 +29,14 @@ from tests.cluster.spark import Spark
 
 STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards", "leakage": "leakage"}
 MAX_SECONDS = 1500.0  # of one stage
+_PACKAGES = ("apache-beam", "pyarrow", "gcsfs")
+_STAGES_MEANING = """
+Seconds and CPU seconds of all hosts, workers and engine alike, and how many times those of the
+local runner they are. Equal: every file is, byte for byte, that of the local runner.
+"""
+_CHECKS_MEANING = """
+A worker or all of the engine killed on one host in the middle of `clean`; what cannot take part.
+"""
 _SAMPLE = CHECKOUT / "pipeline" / "sample"
 _FORBID = """\
 import http.server
@@ -52,7 +62,9 @@ class Run:
         self.bucket = f"http://{storage.address}:9023"
         self.forbidden = f"http://{storage.address}:9024"
         self.home = driver.folder / "home"
-        self.rows: list[tuple[str, str, float, float]] = []
+        self.stages: list[dict[str, Any]] = []
+        self.checks: list[Row] = []
+        self.num_bytes = self.num_languages = 0
         self.faults: list[str] = []
 
     def write_config(self, corpora: Path | None, megabytes: float) -> None:
@@ -72,8 +84,9 @@ class Run:
             for folder in languages:
                 _cut(folder, raw, megabytes / len(languages) * 1e6)
                 sources.append((folder.name, f"{folder.name}-*.jsonl"))
-        num_bytes = sum(path.stat().st_size for path in raw.iterdir())
-        print(f"raw files of {num_bytes / 1e6:,.1f} MB", flush=True)
+        self.num_bytes = sum(path.stat().st_size for path in raw.iterdir())
+        self.num_languages = len(sources)
+        print(f"raw files of {self.num_bytes / 1e6:,.1f} MB", flush=True)
         listed = "".join(
             f'  {{ kind = "jsonl", language = "{language}", path = "gs://corpus/raw/{name}" }},\n'
             for language, name in sources
@@ -106,8 +119,7 @@ class Run:
 
     def finish(self, process: subprocess.Popen[bytes], output: str, verb: str) -> bool:
         """Wait for its end; False, and a fault, if it failed."""
-        status = process.wait(timeout=MAX_SECONDS)
-        if status:
+        if status := wait_for_end(process):
             self.faults.append(
                 f"{output} {verb}: status {status}: {self.said(output, verb)[-600:]}"
             )
@@ -122,17 +134,22 @@ class Run:
         is_done = self.finish(self.start(output, verb, options), output, verb)
         seconds = time.monotonic() - start
         cpu = sum(host.cpu_seconds() for host in hosts) + _ended_cpu() - before
-        self.rows.append((output, verb, seconds, cpu))
+        row = {"stage": verb, "runner": output, "seconds": seconds, "cpu_seconds": cpu}
+        local = [of for of in self.stages if of["stage"] == verb and of["runner"] == "local"]
+        for of in local:
+            row["times_local"] = seconds / of["seconds"]
+            row["times_local_cpu"] = cpu / of["cpu_seconds"]
+        self.stages.append(row)
         print(f"{output:>12} {verb:<12} {seconds:7.1f} s {cpu:7.1f} CPU s", flush=True)
         return is_done
 
     def measure_stages(self, output: str, options: Sequence[str], hosts: Sequence[Host]) -> None:
         for verb in STAGES:
             if self.measure(output, verb, options, hosts):
-                self.compare(output, verb)
+                self.stages[-1]["equal"] = self.compare(output, verb)
 
-    def compare(self, output: str, verb: str) -> None:
-        """A fault for each file that is not the local runner's."""
+    def compare(self, output: str, verb: str) -> str:
+        """What is equal; a fault for each file that is not the local runner's."""
         local, other = (self.home / name / STAGES[verb] for name in ("local", output))
         names = {path.relative_to(local) for path in local.rglob("*") if path.is_file()}
         names |= {path.relative_to(other) for path in other.rglob("*") if path.is_file()}
@@ -143,9 +160,10 @@ class Run:
             num_bytes += len(contents[0])
             if contents[0] != contents[1]:
                 faults.append(f"{output} {verb}: {name} is not that of the local runner")
-        equal = "DIFFERENT" if faults else "equal"
-        print(f"{output} {verb}: {len(names) - 1} files, {num_bytes:,} bytes, {equal}", flush=True)
+        found = f"{'NOT ' * bool(faults)}{len(names) - 1} files, {num_bytes:,} bytes"
+        print(f"{output} {verb}: equal: {found}", flush=True)
         self.faults += faults
+        return found
 
     def workers_on(self, host: Host) -> set[str]:
         """Workers on the host that have opened a work folder."""
@@ -155,16 +173,26 @@ class Run:
 
     def expect(self, output: str, verb: str, options: Sequence[str], said: str, *w: str) -> None:
         """A fault unless the command is refused with these words."""
-        status = self.start(output, verb, options, *w).wait(timeout=MAX_SECONDS)
+        status = wait_for_end(self.start(output, verb, options, *w))
         text = self.said(output, verb)
         (*_, last) = [line for line in text.splitlines() if line.startswith("error:")] or ["-"]
         print(f"refused, {output}: {last}", flush=True)
+        self.checks.append({"what": output, "status": status, "what_it_said": last})
         if status != 1 or not re.search(said, last):
             self.faults.append(f"{output} {verb}: status {status}, not refused with {said!r}")
 
     def _start(self, name: str, words: Sequence[str]) -> subprocess.Popen[bytes]:
         environment = storage_environment(self.bucket) | {"PYTHONPATH": str(CHECKOUT)}
         return self.driver.start(name, words, environment)
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """Its status; it is killed if there is no end."""
+    try:
+        return process.wait(timeout=MAX_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
 
 
 def _cut(folder: Path, target: Path, num_bytes: float) -> None:
@@ -208,15 +236,17 @@ def check_kills(run: Run, cluster: Cluster) -> None:
             at_work = [host for host, of in before.items() if run.workers_on(host) - of]
         if process.poll() is not None or not at_work[0].kill(process_name):
             run.faults.append(f"{output}: there was nothing to kill")
-        status = process.wait(timeout=MAX_SECONDS)
-        said = run.said(output, "clean").splitlines()
-        print(f"{output}: status {status}: {said[-1] if said else ''}", flush=True)
+        status = wait_for_end(process)
+        said = run.said(output, "clean").splitlines() or [""]
+        print(f"{output}: status {status}: {said[-1]}", flush=True)
+        last = said[-1] if status else ""
+        run.checks.append({"what": output, "status": status, "what_it_said": last})
         if what == "host" and at_work:
             cluster.start_worker(at_work[0])
             cluster.wait_for_workers()
         if status == 0 or run.measure(output, "clean", options, cluster.hosts):
             run.compare(output, "clean")
-        if status and not (said and said[-1].startswith("error: ")):
+        if status and not said[-1].startswith("error: "):
             run.faults.append(f"{output}: no line says how to go on")
 
 
@@ -252,10 +282,17 @@ def check_dataflow(run: Run) -> None:
         run.faults.append("dataflow: no job graph")
 
 
-def table(rows: Sequence[tuple[str, str, float, float]]) -> str:
-    lines = ["| stage | runner | seconds | CPU seconds |", "|---|---|---|---|"]
-    lines += [f"| `{v}` | {engine} | {s:.1f} | {cpu:.1f} |" for engine, v, s, cpu in rows]
-    return "\n".join(lines)
+def report_of(run: Run, parsed: argparse.Namespace) -> str:
+    """The report in Markdown; faults are notes of it."""
+    conditions = {"raw_megabytes": run.num_bytes / 1e6, "languages": run.num_languages}
+    report = Report("Stages on clusters", _PACKAGES, conditions)
+    report.notes += [f"FAULT {fault}" for fault in run.faults]
+    report.add("stages", "Stages", _STAGES_MEANING, run.stages)
+    report.add("checks", "Kills and refusals", _CHECKS_MEANING, run.checks)
+    command = ["python -m tests.cluster.run --engines", *parsed.engines, "--only", *parsed.only]
+    if parsed.corpora:
+        command.append(f"--corpora ../shared/data/corpora --megabytes {parsed.megabytes:g}")
+    return f"{report.markdown()}\n## Command\n\n```\n{' '.join(command)}\n```\n"
 
 
 def main() -> int:
@@ -270,6 +307,7 @@ def main() -> int:
     parser.add_argument("--engines", choices=engines, nargs="+", default=engines)
     checks = {"stages": check_stages, "kills": check_kills, "refusals": check_refusals}
     parser.add_argument("--only", choices=checks, nargs="+", default=list(checks))
+    parser.add_argument("--report", type=Path, help="Markdown file for the figures")
     parsed = parser.parse_args()
     if os.geteuid():
         parser.error("root is needed: the hosts are network namespaces")
@@ -295,7 +333,10 @@ def main() -> int:
             with cluster.running():
                 for check in parsed.only:
                     checks[check](run, cluster)
-    print(table(run.rows))
+    report = report_of(run, parsed)
+    print(report)
+    if parsed.report:
+        parsed.report.write_text(report, encoding="utf-8")
     for fault in run.faults:
         print(f"FAULT {fault}")
     print(f"{len(run.faults)} faults")

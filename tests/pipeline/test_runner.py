@@ -128,7 +128,7 @@ _TRACE = """Pipeline job-1 failed in state FAILED: java.lang.RuntimeException: T
         ("AttributeError: Can't get attribute 'x' on <module 'pipeline.a'", "has no electrify"),
         (
             "KeyError: 7 [while running 'a']",
-            "FlinkRunner has given the job up: KeyError: 7.* again$",
+            "FlinkRunner has given the job up: KeyError: 7.* goes on$",
         ),
         ("", "FlinkRunner has given the job up: Pipeline job-1 failed"),
     ],
@@ -143,6 +143,23 @@ def test_what_a_cluster_says_becomes_a_line(said, message):
     with pytest.raises(ValueError, match=message) as raised:
         run_pipeline(Failing())
     assert "\n" not in str(raised.value)
+
+
+def test_what_dataflow_says_becomes_a_line():
+    class DataflowRuntimeException(Exception):  # noqa: N818
+        """As Beam's, whose module needs what Google's service needs."""
+
+    class DataflowRunner:
+        pass
+
+    class Failing:
+        runner = DataflowRunner()
+
+        def run(self):
+            raise DataflowRuntimeException("Dataflow pipeline failed. State: FAILED\nKeyError: 7")
+
+    with pytest.raises(ValueError, match="DataflowRunner has given the job up: KeyError: 7"):
+        run_pipeline(Failing())
 
 
 def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, monkeypatch):
