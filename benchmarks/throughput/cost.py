@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,20 +62,17 @@ def run_measured(command: Sequence[str], log: Path, cwd: Path | None = None) -> 
         raise ValueError(
             f"costs are read from /proc, which {sys.platform} does not have; use Linux"
         )
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    others = _descendants()
-    before = _children_seconds()
-    started = time.perf_counter()
-    with log.open("wb") as output, _Watch(others) as watch:
+    before = children_seconds()
+    with log.open("wb") as output, waiting_for_orphans() as others, _Watch(others) as watch:
+        started = time.perf_counter()
         status = subprocess.run(
             command, stdout=output, stderr=subprocess.STDOUT, cwd=cwd
         ).returncode
-    wall = time.perf_counter() - started
-    _wait_for_orphans(others)
+        wall = time.perf_counter() - started
     if status:
         words = log.read_text(encoding="utf-8", errors="replace")[-_LAST_WORDS:]
         raise ValueError(f"{' '.join(command)} ended with status {status}; {log} says:\n{words}")
-    return Cost(wall, _children_seconds() - before, watch.peak / 1e6)
+    return Cost(wall, children_seconds() - before, watch.peak / 1e6)
 
 
 class _Watch:
@@ -121,16 +119,23 @@ def _memory(pid: int) -> int:
     return 0
 
 
-def _children_seconds() -> float:
+def children_seconds() -> float:
+    """Processor seconds of all children that have ended and were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def _wait_for_orphans(others: set[int]) -> None:
-    """Reap what the command left to this process, for as long as it takes to end by itself."""
+@contextmanager
+def waiting_for_orphans() -> Iterator[set[int]]:
+    """Wait for all processes that a command of the block leaves behind, while they end by
+    themselves; what is there before is given, and stays."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    others = _descendants()
+    yield others
     until = time.monotonic() + _ORPHAN_SECONDS
     while (left := _descendants() - others) and time.monotonic() < until:
         for pid in left:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.01)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)

@@ -11,15 +11,16 @@ import gzip
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throughput.cost import children_seconds, waiting_for_orphans
 from benchmarks.throughput.report import Report, Row
 from tests.cluster.cluster import Cluster, answer, storage_environment
 from tests.cluster.flink import Flink
@@ -129,11 +130,13 @@ class Run:
         self, output: str, verb: str, options: Sequence[str] = (), hosts: Sequence[Host] = ()
     ) -> bool:
         """Run a stage, and note its time and the CPU seconds of all hosts."""
-        before = sum(host.cpu_seconds() for host in hosts) + _ended_cpu()
-        start = time.monotonic()
-        is_done = self.finish(self.start(output, verb, options), output, verb)
-        seconds = time.monotonic() - start
-        cpu = sum(host.cpu_seconds() for host in hosts) + _ended_cpu() - before
+        before = sum(host.cpu_seconds() for host in hosts) + children_seconds()
+        # on this machine alone: the process that forks workers ends by itself, behind the command
+        with nullcontext() if hosts else waiting_for_orphans():
+            start = time.monotonic()
+            is_done = self.finish(self.start(output, verb, options), output, verb)
+            seconds = time.monotonic() - start
+        cpu = sum(host.cpu_seconds() for host in hosts) + children_seconds() - before
         row = {"stage": verb, "runner": output, "seconds": seconds, "cpu_seconds": cpu}
         local = [of for of in self.stages if of["stage"] == verb and of["runner"] == "local"]
         for of in local:
@@ -207,12 +210,6 @@ def _cut(folder: Path, target: Path, num_bytes: float) -> None:
                 if file.tell() > num_bytes / len(paths):
                     break
                 file.write(line)
-
-
-def _ended_cpu() -> float:
-    """CPU seconds of processes of ours that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def check_stages(run: Run, cluster: Cluster) -> None:
