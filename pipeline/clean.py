@@ -3,6 +3,7 @@
 Only hashes are shuffled; texts wait in the work folder.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,15 +23,15 @@ from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.components import star_edges
 from pipeline.dedup.exact import find_duplicates
-from pipeline.dedup.groups import NumShards, num_shards
 from pipeline.dedup.lines import find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
+from pipeline.dedup.records import NumShards, num_shards
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
     error_name,
     hashes_name,
-    num_units,
+    nums_of_units,
     tally_name,
 )
 from pipeline.passes import clean_group, compare_unit, sketch_unit, write_file
@@ -163,6 +164,7 @@ def _write(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -
 
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
+_LEFTOVER = re.compile(r"error-|shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 
 
@@ -194,6 +196,7 @@ def clean(
         with work_folder("clean", config.clean.work_dir, folder, stage.plan) as shared:
             if benchmark_texts is not None:
                 _write_index(benchmark_texts, shared)
+            _remove_leftovers(shared)
             build(pipeline, groups, config.clean, shared)
             _run(pipeline, groups, shared)
             tally = _finish(folder, shared, groups)
@@ -208,6 +211,14 @@ def _write_index(benchmark_texts: Path, work: Folder) -> None:
         write_index(benchmark_texts, folder / BENCHMARK_INDEX)
         return_freed_memory()
         work.publish(folder / BENCHMARK_INDEX)
+
+
+def _remove_leftovers(work: Folder) -> None:
+    """What a stopped attempt has left half done: this one makes it again under other names, or
+    would take it for its own."""
+    for name in work.names():
+        if _LEFTOVER.match(name):
+            work.remove(name)
 
 
 def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
@@ -234,8 +245,7 @@ def _markers(work: Folder, groups: Sequence[InputGroup]) -> Iterator[dict[str, f
     yield {hashes_name(group): mb for group, mb in megabytes.items()}
     compared: dict[str, float] = {}
     written: dict[str, float] = defaultdict(float)
-    for group, mb in megabytes.items():
-        num = num_units(work, group)
+    for (group, mb), num in zip(megabytes.items(), nums_of_units(work, [*megabytes]), strict=True):
         for unit in (unit_number(group, place) for place in range(num)):
             compared[tally_name("compared", unit)] = mb / num
             written[tally_name("written", file_of_unit(unit))] += mb / num

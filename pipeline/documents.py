@@ -183,9 +183,9 @@ class ParquetParts:
         path = self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
         self._temporary.replace(path)
         self.paths.append(path)
+        self._writer, self._file, self._characters_in_file = None, None, 0
         if self.publish is not None:
             self.publish(path)
-        self._writer, self._file, self._characters_in_file = None, None, 0
 
 
 def document_paths(folder: Path) -> list[Path]:

@@ -83,7 +83,13 @@ def hashes_name(group: int) -> str:
 
 def num_units(work: Folder, group: int) -> int:
     """Of a group that has been read."""
-    return len(json.loads(work.read(hashes_name(group)))) // 2
+    return nums_of_units(work, [group])[0]
+
+
+def nums_of_units(work: Folder, groups: Sequence[int]) -> list[int]:
+    """Of groups that have been read."""
+    markers = work.read_all([*map(hashes_name, groups)])
+    return [len(json.loads(marker)) // 2 for marker in markers]
 
 
 def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:

@@ -23,10 +23,10 @@ from electrify.storage.folder import Folder
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
 from pipeline.dedup.exact import pack_hashes, text_hash, without_case
-from pipeline.dedup.groups import Clusters, NumShards, unpack_clusters
 from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
 from pipeline.dedup.minhash import BATCH_CHARACTERS, Keys, Shingles, band_keys, shingle
 from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
+from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
 from pipeline.documents import DOCUMENT_SCHEMA, in_batches
 from pipeline.pass_files import (
     BENCHMARK_INDEX,

@@ -12,7 +12,8 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from multiprocessing.process import BaseProcess
+from typing import Any, ClassVar
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -35,6 +36,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 
 from electrify.config.names import runner_name
 from electrify.system.machine import num_cpus
+from electrify.system.memory import remember_peak_of
 from electrify.system.progress import Progress, log, warn
 from pipeline.worker import prepare_workers, start_worker
 
@@ -51,6 +53,8 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
 
     Ctrl-C at a terminal reaches all processes. Workers leave it to this one, which ends them.
     """
+
+    _at_work: ClassVar[set[BaseProcess]] = set()
 
     def __init__(
         self, _command: bytes, state: Any, provision_info: Any, grpc_server: GrpcServer
@@ -69,18 +73,29 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
                 "PIPELINE_OPTIONS": json_format.MessageToJson(options),
             }
         )
+        self._at_work.add(self._process)
         self._watcher.start()
 
     def _watch(self) -> None:
-        """Beam would wait without end for a process that is no more, or that never began."""
+        """Beam would wait without end for a process that is no more, or that never began.
+
+        It asks one worker after the other for its part, so the end of one ends the others.
+        """
         self._process.join()
+        if self._is_leaving.is_set():
+            return
+        for process in self._at_work:
+            process.kill()
+        with contextlib.suppress(Exception):  # of the connection's own end
+            self.data_conn.close()
         while not self._is_leaving.wait(_ABORT_SECONDS):
             with contextlib.suppress(Exception):  # Beam asks just now: the next round tells it
                 self.control_conn.abort(RuntimeError(_CLOSED))
-                self.data_conn.close()
 
     def close(self) -> None:
         self._is_leaving.set()
+        self._at_work.discard(self._process)
+        remember_peak_of(self._process.pid)
         super().close()
 
     def stop_worker(self) -> None:
@@ -182,7 +197,8 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
                 "kills the largest when memory runs out. Give the same command with fewer: "
                 "-- --direct_num_workers=1"
             ) from error
-        if lacking := _NO_CODE.search(str(error)):
+        is_on_cluster = isinstance(pipeline.runner, PortableRunner) or _is_dataflow(pipeline)
+        if is_on_cluster and (lacking := _NO_CODE.search(str(error))):
             raise ValueError(
                 f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
                 "of the machine that starts the run on every worker, then give the same command "
@@ -191,7 +207,7 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
         if found := _SYSTEM_ERROR.findall(str(error)):
             number, message, path = found[-1]
             raise OSError(int(number), message, path or None) from error
-        if isinstance(pipeline.runner, PortableRunner) or _is_dataflow(pipeline):
+        if is_on_cluster:
             name = type(pipeline.runner).__name__
             raise ValueError(
                 f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
@@ -280,7 +296,7 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
 
 POLL_SECONDS = 0.5
 Phase = tuple[str, Mapping[str, float]]  # label, amount of work by the name of its marker file
-List = Callable[[], Collection[str]]
+Listing = Callable[[], Collection[str]]
 
 
 def share_name(marker: str, share: float) -> str:
@@ -290,15 +306,19 @@ def share_name(marker: str, share: float) -> str:
 
 @contextmanager
 def watch(
-    phases: Iterable[Phase], unit: str, list_names: List, poll_seconds: float = POLL_SECONDS
+    phases: Iterable[Phase], unit: str, list_names: Listing, poll_seconds: float = POLL_SECONDS
 ) -> Iterator[None]:
     """Show a bar for each phase, one after the other; the names are listed once a poll.
 
     A phase is asked for when the one before it is done.
     """
     stop = threading.Event()
-    arguments = (phases, unit, list_names, poll_seconds, stop)
-    thread = threading.Thread(target=_follow, args=arguments, daemon=True)
+
+    def follow() -> None:
+        with contextlib.suppress(Exception):  # of a file system: the work itself meets it, too
+            _follow(phases, unit, list_names, poll_seconds, stop)
+
+    thread = threading.Thread(target=follow, daemon=True)
     thread.start()
     try:
         yield
@@ -308,7 +328,11 @@ def watch(
 
 
 def _follow(
-    phases: Iterable[Phase], unit: str, list_names: List, poll_seconds: float, stop: threading.Event
+    phases: Iterable[Phase],
+    unit: str,
+    list_names: Listing,
+    poll_seconds: float,
+    stop: threading.Event,
 ) -> None:
     there: set[str] = set()
     for label, amounts in phases:
@@ -337,7 +361,7 @@ def _amount_done(amounts: Mapping[str, float], names: Iterable[str]) -> float:
     return sum(amount * shares[name] for name, amount in amounts.items())
 
 
-def _listed(list_names: List) -> set[str]:
+def _listed(list_names: Listing) -> set[str]:
     """None where the folder cannot be listed now: a bar that stands is no reason to stop."""
     try:
         return set(list_names())

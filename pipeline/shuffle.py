@@ -1,4 +1,4 @@
-"""What the passes send through Beam: packed arrays to shards, and what shards find, to groups.
+"""What the passes send through Beam: packed arrays to shards, and what shards find, to units.
 
 Where the work folder is local, the arrays lie there in files and only their places travel, for
 Beam's local runner holds in memory, twice, what it shuffles. Elsewhere the arrays travel.
@@ -120,7 +120,7 @@ def _read_groups(name: str, work: Folder) -> list[InputGroup]:
 
 
 class Shards(beam.PTransform[Any, Any]):
-    """(shard, (group, packed array)) -> the elements that `find` makes of a shard's pairs."""
+    """(shard, (unit, packed array)) -> the elements that `find` makes of a shard's pairs."""
 
     def __init__(self, find: Find, work: Folder) -> None:
         super().__init__()
@@ -137,11 +137,11 @@ class Shards(beam.PTransform[Any, Any]):
 def _find(
     shard: tuple[int, Iterable[tuple[int, Packed]]], find: Find, work: Folder
 ) -> Iterable[Any]:
-    return find([(group, unpack(packed, work)) for group, packed in shard[1]])
+    return find([(unit, unpack(packed, work)) for unit, packed in shard[1]])
 
 
 class Components(beam.PTransform[Any, Any]):
-    """Packed edges -> (group, packed members of components), see pipeline/dedup/components.py."""
+    """Packed edges -> (unit, packed members of components), see pipeline/dedup/components.py."""
 
     def __init__(self, num_shards: int, work: Folder) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Components(beam.PTransform[Any, Any]):
         edges = input_or_inputs | "unpack" >> beam.Map(unpack_edges)
         if self.num_shards == 1:
             joined = edges | "join" >> beam.CombineGlobally(_Join())  # type: ignore[no-untyped-call]
-            return joined | "members by group" >> beam.FlatMap(pack_members)
+            return joined | "members by unit" >> beam.FlatMap(pack_members)
         for number in range(STAR_ROUNDS):
             edges = self._by_end(edges, f"large star {number}", _large_star)
             edges = self._by_end(edges, f"small star {number}", _small_star, both=False)
@@ -159,7 +159,7 @@ class Components(beam.PTransform[Any, Any]):
         joined = leaves.others | "join" >> beam.CombineGlobally(_Join())  # type: ignore[no-untyped-call]
         settled = leaves.leaves | "settle" >> beam.Map(settle, beam.pvalue.AsSingleton(joined))
         every = (settled, joined) | "every document" >> beam.Flatten()
-        return self._by_end(every, "members by group", _members, both=False)
+        return self._by_end(every, "members by unit", _members, both=False)
 
     def _by_end(
         self,

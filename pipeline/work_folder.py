@@ -78,7 +78,9 @@ def work_folder(
         work = new_work_folder(f"{work_dir or otherwise.absolute()}/electrify-{verb}-{uuid4().hex}")
     else:
         parent = work_dir or str(otherwise.absolute().parent / _BESIDE)
-        place = digest_of([socket.gethostname(), str(otherwise.absolute())])[:8]
+        # folders of many machines stand in a common one, and each knows its own again
+        host = socket.gethostname() if work_dir else ""
+        place = digest_of([host, str(otherwise.absolute())])[:8]
         name = f"electrify-{verb}-{place}-{digest_of([plan, code_versions()])[:16]}"
         _remove_others(parent, f"electrify-{verb}-{place}-", name)
         work = new_work_folder(f"{parent}/{name}")
@@ -92,7 +94,10 @@ def work_folder(
         if is_done:
             _remove(work)
         else:
-            log(f"{verb}: what is done stays in {work.address}; the same command goes on with it")
+            log(
+                f"{verb}: what is done stays in {work.address}; while config and inputs are the "
+                "same, the same command goes on with it"
+            )
 
 
 def _remove_others(parent: str, beginning: str, kept: str) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 
 def prepare_workers() -> None:
@@ -45,4 +46,6 @@ def _serve(environment: Mapping[str, str], folder: str) -> None:
     gc.freeze()  # what is imported is no garbage
     gc.enable()
     keep_little_memory()
-    sdk_worker_main.main(sys.argv)
+    with Path(os.devnull).open("w") as nowhere:
+        sys.stderr = nowhere  # Beam prints a trace of each error that it hands on
+        sdk_worker_main.main(sys.argv)

@@ -22,7 +22,7 @@ _OPTIONS = (
 )
 _HOST = re.compile(r"^\w+://|:\d+/?$")  # what is no host of an address
 # the last ones: Beam starts the engine itself
-_THIS_HOST = ("localhost", "127.0.0.1", "[::1]", "", "embed", "[auto]", "[local]", "local[4]")
+_THIS_HOST = re.compile(r"localhost|127\.0\.0\.1|\[::1\]||embed|\[auto\]|\[local\]|local\[.+\]")
 _LOOPBACK = ". If the workers run on this machine, add -- --environment_type=LOOPBACK"
 _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\(\d{3})")  # a space in a mount's path
@@ -74,7 +74,7 @@ def _are_workers_here(options: argparse.Namespace) -> bool:
 
 
 def _is_here(address: str) -> bool:
-    return _HOST.sub("", address) in _THIS_HOST
+    return _THIS_HOST.fullmatch(_HOST.sub("", address)) is not None
 
 
 def _parse(beam_options: Sequence[str]) -> argparse.Namespace:

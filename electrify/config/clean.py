@@ -258,7 +258,7 @@ class CleanConfig(CleanRules):
     short. `keep` takes the rows before that place."""
     work_dir: str | None = None
     """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
-    Left out: in the output folder. Runners other than `local` need it."""
+    Left out: in the output folder. It is needed where workers run on other machines."""
     runner: Annotated[str, AfterValidator(runner_name)] = "local"
     """`local` or a Beam runner. Its options follow `--` on the command line."""
 

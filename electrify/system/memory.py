@@ -4,6 +4,7 @@ import ctypes
 import platform
 import resource
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,12 @@ def remember_peak(megabytes: int) -> None:
     _remembered_mb = max(_remembered_mb, megabytes)
 
 
+def remember_peak_of(process: int | None) -> None:
+    """Let `peak_memory_mb` count a process that runs now, and that this one will not wait for."""
+    with suppress(OSError, StopIteration):
+        remember_peak(_high_water_mb(Path(f"/proc/{process}/status")))
+
+
 def restart_peak() -> None:
     """Begin a part of the work, whose peak `peak_since_restart_mb` tells.
 
@@ -41,11 +48,15 @@ def restart_peak() -> None:
 def peak_since_restart_mb() -> int:
     """Of this process alone, since `restart_peak`."""
     try:
-        lines = _STATUS.read_text(encoding="ascii").splitlines()
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-        return kib * 1024 // 10**6
+        return _high_water_mb(_STATUS)
     except (OSError, StopIteration):
         return peak_memory_mb()
+
+
+def _high_water_mb(status: Path) -> int:
+    lines = status.read_text(encoding="utf-8").splitlines()
+    kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return kib * 1024 // 10**6
 
 
 # malloc.h of glibc, which alone has these calls; elsewhere the functions below do nothing

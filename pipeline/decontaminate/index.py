@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from electrify.stage.folder import write_json
 from electrify.storage.files import save_array
-from pipeline.dedup.groups import run_starts
+from pipeline.dedup.records import run_starts
 from pipeline.rules.characters import code_points
 
 Letters = NDArray[np.uint32]

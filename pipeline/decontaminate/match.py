@@ -29,7 +29,7 @@ from pipeline.decontaminate.index import (
     read_letters,
     read_statistics,
 )
-from pipeline.dedup.groups import run_starts
+from pipeline.dedup.records import run_starts
 from pipeline.rules.quality import Drop
 
 LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones

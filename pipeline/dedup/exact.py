@@ -2,8 +2,8 @@
 
 Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
 whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
-kept. A group of files sends one packed array to each shard, a shard of hashes sends back one packed
-array to each group: 24 bytes a document one way, 24 a duplicate the other.
+kept. A unit sends one packed array to each shard, a shard of hashes sends back one packed
+array to each unit: 24 bytes a document one way, 24 a duplicate the other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xxhash
 
-from pipeline.dedup.groups import gather, make_records, pack_by, run_starts, shard_of
+from pipeline.dedup.records import gather, make_records, pack_by, run_starts, shard_of
 
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
 
@@ -40,9 +40,9 @@ def pack_hashes(
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """(group, packed records) from the (group, packed hashes) of one shard, in any order.
+    """(unit, packed records) from the (unit, packed hashes) of one shard, in any order.
 
-    A record is made of every document of a set of two or more, see `pipeline.dedup.groups`.
+    A record is made of every document of a set of two or more, see `pipeline.dedup.records`.
     """
     records, owners = gather(packed, _HASHED)
     order = np.lexsort((records["rank"], records["low"], records["high"]))

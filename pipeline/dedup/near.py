@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.dedup.groups import make_records, pack_by, run_starts, shard_of
 from pipeline.dedup.minhash import Keys, splitmix64
+from pipeline.dedup.records import make_records, pack_by, run_starts, shard_of
 
 MAX_COMPARED = 32
 MAX_COMPONENT = 1 << 17  # 290 MB of sketches, and up to 1 GB if all are kept
@@ -91,7 +91,7 @@ def _pack(candidates: Sequence[Candidate]) -> bytes:
 
 
 class _Part(NamedTuple):
-    """The candidates of one group in a shard."""
+    """The candidates of one unit in a shard."""
 
     heads: npt.NDArray[np.void]
     bands: npt.NDArray[np.uint32]  # (candidate, band)
@@ -117,18 +117,18 @@ class _Part(NamedTuple):
 def find_near_duplicates(
     packed: Iterable[tuple[int, bytes]], similarity: float
 ) -> list[tuple[int, bytes]]:
-    """(group, packed records) from the (group, packed candidates) of one shard, in any order."""
-    groups, buffers = zip(*packed, strict=True)
+    """(unit, packed records) from the (unit, packed candidates) of one shard, in any order."""
+    units, buffers = zip(*packed, strict=True)
     parts = [_Part.unpack(buffer) for buffer in buffers]
     lengths = [len(part.heads) for part in parts]
     heads = np.concatenate([part.heads for part in parts])
-    part_of = np.repeat(np.arange(len(parts)), lengths)
+    owner_of = np.repeat(np.arange(len(parts)), lengths)
     place_of = np.concatenate([np.arange(length) for length in lengths])
     order = np.lexsort((heads["rank"], -heads["length"].astype(np.int64), heads["component"]))
     kept = np.arange(len(heads))
     similarities = np.ones(len(heads), dtype=np.float32)
     for members in _components(order, heads["component"][order]):
-        candidates = [parts[part_of[i]].candidate(place_of[i]) for i in members]
+        candidates = [parts[owner_of[i]].candidate(place_of[i]) for i in members]
         for place, representative, similar in choose(candidates, similarity):
             kept[members[place]] = members[representative]
             similarities[members[place]] = similar
@@ -136,7 +136,7 @@ def find_near_duplicates(
     is_sent = (kept != np.arange(len(heads))) | (sizes > 1)
     ranks = heads["rank"]
     records = make_records(ranks, ranks[kept], similarities, sizes)[is_sent]
-    return [*pack_by(records, np.array(groups)[part_of][is_sent]).items()]
+    return [*pack_by(records, np.array(units)[owner_of][is_sent]).items()]
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
@@ -166,6 +166,8 @@ def estimate(one: Candidate, other: Candidate, at_least: float = 0.0) -> float:
         limit = min(limits)
         mine = mine[: np.searchsorted(mine, limit, side="right")]
         theirs = theirs[: np.searchsorted(theirs, limit, side="right")]
+    if not len(mine):
+        return 0.0
     places = np.searchsorted(mine, theirs)
     places[places == len(mine)] = 0
     common = int(np.count_nonzero(mine[places] == theirs))

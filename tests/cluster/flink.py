@@ -1,7 +1,9 @@
 """A Flink cluster of one JobManager and two TaskManagers, each with a pool of Python workers."""
 
+import re
+
 from tests.cluster.cluster import Cluster, answer
-from tests.cluster.hosts import HOSTS, SOFTWARE, Host
+from tests.cluster.hosts import CHECKOUT, HOSTS, SOFTWARE, Host
 from tests.cluster.software import FLINK_MINOR, job_server
 
 # what Flink's own scripts give to Java 17
@@ -25,34 +27,13 @@ appender.console.layout.pattern = %d{HH:mm:ss,SSS} %-5p %c{1} - %m%n
 
 
 def _settings(job_manager: Host, host: Host) -> str:
-    return f"""\
-jobmanager.rpc.address: {job_manager.address}
-jobmanager.bind-host: 0.0.0.0
-jobmanager.memory.process.size: 1g
-rest.address: {job_manager.address}
-rest.bind-address: 0.0.0.0
-taskmanager.bind-host: 0.0.0.0
-taskmanager.host: {host.address}
-taskmanager.numberOfTaskSlots: 2
-cluster.evenly-spread-out-slots: true
-taskmanager.cpu.cores: 2
-taskmanager.memory.framework.heap.size: 128m
-taskmanager.memory.framework.off-heap.size: 128m
-taskmanager.memory.task.heap.size: 640m
-taskmanager.memory.task.off-heap.size: 64m
-taskmanager.memory.network.min: 160m
-taskmanager.memory.network.max: 160m
-taskmanager.memory.managed.size: 256m
-taskmanager.memory.jvm-metaspace.size: 256m
-taskmanager.memory.jvm-overhead.min: 128m
-taskmanager.memory.jvm-overhead.max: 128m
-restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 2
-restart-strategy.fixed-delay.delay: 5 s
-heartbeat.interval: 5000
-heartbeat.timeout: 60000
-io.tmp.dirs: /tmp
-"""
+    """The file that the documentation shows, of these hosts."""
+    page = (CHECKOUT / "docs" / "flink.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```yaml\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)
+    addresses = {"10.77.0.12": job_manager.address, "10.77.0.13": host.address}
+    for here, there in addresses.items():
+        shown = shown.replace(here, there)
+    return shown
 
 
 class Flink(Cluster):

@@ -1,5 +1,6 @@
 """The whole stage: what comes out, that nothing is lost on the way, and that it is always equal."""
 
+import errno
 import gzip
 import json
 import os
@@ -19,7 +20,7 @@ from pipeline import clean as clean_module
 from pipeline import pass_files as work_files
 from pipeline import passes
 from pipeline.clean import clean
-from pipeline.dedup import groups as group_records
+from pipeline.dedup import records
 from pipeline.documents import document_paths, read_rows
 from pipeline.sources import files as sources
 
@@ -276,12 +277,29 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
     assert bucket.find("corpus/tmp") == []
 
 
-def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):
+def test_an_error_in_a_worker_process_is_the_same_error(tmp_path, capfd):
     path = _write(tmp_path / "a.jsonl", [_sentence(1)])
     path.write_bytes(path.read_bytes() + b"broken\n")
     with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json"):
         clean(_config(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
     assert not (tmp_path / "out" / "clean").exists()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_what_an_earlier_attempt_has_left_half_done_says_nothing_of_this_one(tmp_path, monkeypatch):
+    def fail(pipeline):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pipeline.clean.run_pipeline", fail)
+    config = _config(tmp_path, [_write(tmp_path / "a.jsonl", [_sentence(1)])])
+    left = ("error-000000.txt", "shuffle-1", "hashes-000000.0950", "cleaned-1.tmp")
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space"):
+            clean(config, [], overwrite=False)
+        (work,) = (tmp_path / "out" / ".work").iterdir()
+        assert not any((work / name).exists() for name in left)
+        for name in left:
+            (work / name).touch()
 
 
 def _long_text(number):
@@ -321,8 +339,8 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     # many shards, filled little by little, and components found on them: the same bytes
     monkeypatch.setattr(passes, "_WAITING_DOCUMENTS", 3)
     monkeypatch.setattr(passes, "_WAITING_HASHES", 10)
-    monkeypatch.setattr(group_records, "SHARD_BYTES", 2_000)
-    monkeypatch.setattr(group_records, "ONE_WORKER_BYTES", 0)
+    monkeypatch.setattr(records, "SHARD_BYTES", 2_000)
+    monkeypatch.setattr(records, "ONE_WORKER_BYTES", 0)
     alone = _contents(folder)
     assert _contents(_clean_afresh(_config(tmp_path, [tmp_path / "*.jsonl"]))) == alone
 

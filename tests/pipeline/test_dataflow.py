@@ -15,7 +15,7 @@ pytest.importorskip("google.cloud.dataflow")
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "pipeline" / "sample"
 (COMMAND,) = re.findall(
-    r"^electrify clean CONFIG -- (--runner=DataflowRunner .+)$",
+    r"^electrify clean CONFIG .+ -- (--runner=DataflowRunner .+)$",
     (ROOT / "docs" / "runners.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )

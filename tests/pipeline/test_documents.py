@@ -68,6 +68,17 @@ def test_an_interrupted_file_goes_without_a_word(tmp_path, monkeypatch):
     assert list((tmp_path / "a").iterdir()) == []
 
 
+def test_what_forbids_a_file_to_be_sent_is_what_is_told(tmp_path):
+    def refuse(path):
+        raise PermissionError("forbidden")
+
+    with (
+        pytest.raises(PermissionError, match="forbidden"),
+        ParquetParts(tmp_path, "documents", DOCUMENT_SCHEMA, publish=refuse) as parts,
+    ):
+        parts.write(_rows(1)[0])
+
+
 def test_a_folder_without_documents_names_the_verb_that_makes_them(tmp_path):
     with pytest.raises(ValueError, match="run first: electrify clean"):
         document_paths(tmp_path)

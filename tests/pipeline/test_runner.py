@@ -10,11 +10,13 @@ import time
 from pathlib import Path
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
+from electrify.system import memory
 from pipeline import runner
 from pipeline.runner import make_pipeline, run_pipeline, share_name, watch
 
@@ -199,6 +201,33 @@ def test_a_worker_that_is_killed_is_named_with_the_next_step():
     _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(end)
     with pytest.raises(ValueError, match=r"worker process.*memory.*--direct_num_workers=1"):
         run_pipeline(pipeline)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of Beam's
+def test_a_worker_that_is_killed_does_not_wait_for_the_others(tmp_path):
+    def end(number):
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)  # Beam asks for this part first
+
+    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+    _ = pipeline | beam.Create([1, 2]) | beam.Reshuffle() | beam.Map(end)
+    started = time.monotonic()
+    with pytest.raises(ValueError, match=r"worker process.*memory"):
+        run_pipeline(pipeline)
+    assert time.monotonic() - started < 300
+
+
+def test_the_memory_of_workers_counts(monkeypatch):
+    monkeypatch.setattr(memory, "_remembered_mb", 0)
+
+    def hold(_):
+        np.ones(60_000_000)  # 480 MB
+
+    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
+    _ = pipeline | beam.Create([1, 2]) | beam.Reshuffle() | beam.Map(hold)
+    run_pipeline(pipeline)
+    assert memory._remembered_mb > 480
 
 
 def test_a_worker_that_never_begins_ends_the_run(monkeypatch):

@@ -1,5 +1,8 @@
 """The ids of texts cut and looked up are those that the tokenizer gives the whole text."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,6 +67,20 @@ def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
     for text in ("a b c d", "b a 학교 갔다", "a  d"):
         ids = np.frombuffer(encoder.encode([text])[0], np.uint16).tolist()
         assert ids == whole(tokenizer, text)
+
+
+def test_threads_share_the_memory(tokenizer, monkeypatch):
+    monkeypatch.setattr("vocab.shards.word_encoder.MAX_STRINGS", 4)
+    interval = sys.getswitchinterval()
+    encoder = WordEncoder(tokenizer)
+    texts = [[f"a b{number} c{number} 학교"] for number in range(400)]
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            found = [*threads.map(encoder.encode, texts)]
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [WordEncoder(tokenizer).encode(text) for text in texts]
 
 
 def test_a_tokenizer_with_other_steps_is_refused():

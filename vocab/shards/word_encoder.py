@@ -7,6 +7,7 @@ model only, at half the cost of all steps.
 """
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, pairwise, repeat
 from typing import Any
@@ -38,6 +39,7 @@ class WordEncoder:
         self.unk: int = tokenizer.token_to_id(UNK)
         self.sep = np.array([tokenizer.token_to_id(SEP)], self.dtype).tobytes()
         self._known: dict[str, bytes] = {"": b""}
+        self._lock = threading.Lock()  # a runner may run several threads in one worker
         # strings that normaliser and pre-tokenizer would leave as they are need only the model
         self._plain = plain_words_of(tokenizer)
         self._has_added = _added_in(tokenizer)
@@ -53,7 +55,8 @@ class WordEncoder:
         spaced = pc.replace_substring(pa.array(texts, pa.large_string()), "\n", " ")
         lists = pc.split_pattern(spaced, " ")
         coded = lists.values.dictionary_encode()
-        pool, sizes = self._look_up(coded.dictionary.to_pylist())
+        with self._lock:
+            pool, sizes = self._look_up(coded.dictionary.to_pylist())
         codes = np.frombuffer(coded.indices.buffers()[1] or b"", np.int32)
         lengths = sizes[codes]
         ends = np.cumsum(lengths)

@@ -36,8 +36,8 @@ from pipeline.dedup.components import (
     unpack_edges,
 )
 from pipeline.dedup.exact import find_duplicates, pack_hashes
-from pipeline.dedup.groups import num_shards
 from pipeline.dedup.minhash import Keys, splitmix64
+from pipeline.dedup.records import num_shards
 from pipeline.shuffle import STAR_ROUNDS
 
 _PASSES = """

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.dedup.exact import find_duplicates, pack_hashes, text_hash, without_case
-from pipeline.dedup.groups import unpack_clusters
+from pipeline.dedup.records import unpack_clusters
 
 
 def _clusters(groups, order, num_shards=3):

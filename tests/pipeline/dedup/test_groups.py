@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.dedup.groups import MAX_STARS, NumShards, num_shards, pack_by, shard_of
+from pipeline.dedup.records import MAX_STARS, NumShards, num_shards, pack_by, shard_of
 
 
 class _Counted(np.ndarray):

@@ -20,7 +20,6 @@ from pipeline.dedup.components import (
     unpack_edges,
     unpack_members,
 )
-from pipeline.dedup.groups import unpack_clusters
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
@@ -31,6 +30,7 @@ from pipeline.dedup.near import (
     part_of,
     sketch_size,
 )
+from pipeline.dedup.records import unpack_clusters
 
 BANDS, ROWS, SIMILARITY = 25, 5, 0.7
 

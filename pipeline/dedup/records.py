@@ -1,6 +1,6 @@
-"""What groups of files and shards send each other: packed arrays of records.
+"""What units and shards send each other: packed arrays of records.
 
-Back to a group come clusters of equal or similar documents. A record tells of one document of a
+Back to a unit come clusters of equal or similar documents. A record tells of one document of a
 cluster: which one is kept, how similar they are and, of the kept one itself, how many documents
 the cluster has. 24 bytes travel for it.
 """
@@ -20,7 +20,7 @@ Records = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """What a group of files learns of its documents."""
+    """What a unit learns of its documents."""
 
     kept_of: dict[int, tuple[int, float]] = field(default_factory=dict)  # removed: kept, similarity
     size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
@@ -86,10 +86,10 @@ def pack_by(records: NDArray[Any], keys: NDArray[Any]) -> dict[int, bytes]:
 def gather(
     packed: Iterable[tuple[int, bytes]], dtype: np.dtype[Any] | str
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All records of a shard, and the group of each."""
-    groups, buffers = zip(*packed, strict=True)
+    """All records of a shard, and the unit of each."""
+    units, buffers = zip(*packed, strict=True)
     parts = [np.frombuffer(buffer, dtype=dtype) for buffer in buffers]
-    return np.concatenate(parts), np.repeat(np.array(groups), [len(part) for part in parts])
+    return np.concatenate(parts), np.repeat(np.array(units), [len(part) for part in parts])
 
 
 def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
