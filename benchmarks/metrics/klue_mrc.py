@@ -49,14 +49,6 @@ def rouge_w_without_autojunk(prediction: str, answer: str) -> float:
     return _substring_f1(normalize_answer(prediction), normalize_answer(answer), autojunk=False)
 
 
-def exact_match_without_brackets(prediction: str, answer: str) -> float:
-    """`exact_match` with brackets and quotes as blanks, which is what KLUE's pattern was meant for.
-
-    The marks are those of KorQuAD's script, from which the pattern is taken.
-    """
-    return float(korquad.normalize_answer(prediction) == korquad.normalize_answer(answer))
-
-
 def rouge_w_without_brackets(prediction: str, answer: str) -> float:
     """`rouge_w_without_autojunk` with brackets and quotes as blanks."""
     prediction, answer = korquad.normalize_answer(prediction), korquad.normalize_answer(answer)
@@ -67,7 +59,8 @@ _OFFICIAL: dict[str, _Score] = {"rouge_w": rouge_w, "exact_match": exact_match}
 _CORRECTED: dict[str, _Score] = {
     "rouge_w_without_autojunk": rouge_w_without_autojunk,
     "rouge_w_without_brackets": rouge_w_without_brackets,
-    "exact_match_without_brackets": exact_match_without_brackets,
+    # brackets and quotes as blanks: KLUE's pattern is KorQuAD's, and was meant for that
+    "exact_match_without_brackets": korquad.exact_match,
 }
 
 

@@ -31,10 +31,11 @@ def korquad(gold: Answers, predictions: Predictions) -> dict[str, float]:
     gold answers. A question without prediction counts 0. Two answers of which nothing is left when
     normalised match exactly but have F1 0. Raises `ValueError` for a question without gold answer.
     """
-    return best_over_answers(gold, predictions, {"exact_match": _exact, "f1": _character_f1})
+    return best_over_answers(gold, predictions, {"exact_match": exact_match, "f1": _character_f1})
 
 
-def _exact(prediction: str, answer: str) -> float:
+def exact_match(prediction: str, answer: str) -> float:
+    """1 where both are equal when normalised, else 0."""
     return float(normalize_answer(prediction) == normalize_answer(answer))
 
 

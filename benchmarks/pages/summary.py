@@ -16,12 +16,13 @@ from benchmarks.pages.references import (
 )
 from benchmarks.pages.training import open_alarms, words
 from benchmarks.results.results import FLOORS, percent, summary_of
-from benchmarks.results.run_folder import STAGES, RunFolder, has_stages
+from benchmarks.results.run_folder import RunFolder, has_stages
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import Sample, TaskScore, scores_of
 from benchmarks.statistics.uncertainty import p_text
 from electrify.page.page import Cell, Page
 from electrify.page.plots import tick_text
+from electrify.stage.plan import VERBS
 from electrify.system.progress import duration
 
 _MAX_WARNINGS = 4
@@ -260,7 +261,7 @@ def warnings_of(
     scores = [score for encoder in encoders for score in encoder.scores.values()]
     found = [
         f"The stage {stage} is not finished; figures are those so far. "
-        f"Go on with: electrify {STAGES.get(stage, 'evaluate')} CONFIG"
+        f"Go on with: electrify {VERBS.get(stage, 'evaluate')} CONFIG"
         for run in runs
         for stage in run.unfinished
     ]

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from benchmarks.pages.markdown import markdown_text, short
-from benchmarks.results.run_folder import STAGES, Json, RunFolder, has_stages
+from benchmarks.results.run_folder import Json, RunFolder, has_stages
 from electrify.config.load import toml_value
 from electrify.page.page import Page
-from electrify.stage.plan import READ_OPTIONS
+from electrify.stage.plan import READ_OPTIONS, VERBS
 from electrify.stage.remote import address_of
 from electrify.system.progress import duration
 
@@ -89,10 +89,10 @@ def missing(document: Page, run: RunFolder, stage: str, what: str) -> bool:
     if stage in run.unfinished:
         document.paragraph(
             f"The stage {stage} is not finished; figures are those so far. "
-            f"Go on with: electrify {STAGES.get(stage, 'evaluate')} CONFIG"
+            f"Go on with: electrify {VERBS.get(stage, 'evaluate')} CONFIG"
         )
     elif stage not in run.manifests:
-        document.paragraph(f"{what}: not there yet. Run: electrify {STAGES[stage]} CONFIG")
+        document.paragraph(f"{what}: not there yet. Run: electrify {VERBS[stage]} CONFIG")
         return True
     return False
 
@@ -417,7 +417,7 @@ def config_toml(run: RunFolder) -> str:
     The stages' manifests leave out what never changes a result: the Beam runner, and the folder of
     the benchmark data.
     """
-    sections = {stage: dict(run.config(stage)) for stage in STAGES}
+    sections = {stage: dict(run.config(stage)) for stage in VERBS}
     lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
     if "seed" in sections["pretrain"]:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")

@@ -17,18 +17,9 @@ from electrify.config.tasks import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage
-from electrify.stage.plan import METRICS
+from electrify.stage.plan import METRICS, VERBS
 from electrify.storage.files import parse_json, read_json
 
-# stage folder -> the verb that makes it, in the order of a run
-STAGES = {
-    "clean": "clean",
-    "vocab": "train-vocab",
-    "shards": "encode",
-    "pretrain": "pretrain",
-    "export": "export",
-    "evaluate": "evaluate",
-}
 # folders of figures about a network beside its scores, each with a JSON file of that name
 PROOFREADING, KNOWLEDGE = "proofreading", "knowledge"
 Json = Mapping[str, Any]
@@ -81,7 +72,7 @@ class RunFolder:
 
 def has_stages(run: RunFolder) -> bool:
     """Whether there is any stage of a run, and not scores alone (`evaluate --model`)."""
-    return bool((STAGES.keys() - {"evaluate"}) & {*run.manifests, *run.unfinished})
+    return bool((VERBS.keys() - {"evaluate"}) & {*run.manifests, *run.unfinished})
 
 
 def read_run(folder: Path) -> RunFolder:
@@ -90,13 +81,13 @@ def read_run(folder: Path) -> RunFolder:
         raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
     kinds = ("evaluate", *PROBE_SUITES)
     others = {p.name.removesuffix(".partial") for kind in kinds for p in folder.glob(f"{kind}-*")}
-    stages = [*STAGES, *PROBE_SUITES, *sorted(others)]
+    stages = [*VERBS, *PROBE_SUITES, *sorted(others)]
     present = {stage: place for stage in stages if (place := _place(folder, stage))}
     if (folder / LEAKAGE / MANIFEST).exists():  # of an unfinished one nothing can be read
         present[LEAKAGE] = folder / LEAKAGE
     if not present:
         raise ValueError(
-            f"{folder} is no run folder: it has none of {', '.join(STAGES)}. "
+            f"{folder} is no run folder: it has none of {', '.join(VERBS)}. "
             "Give the output_dir of a run, such as out/demo"
         )
     evaluations: dict[str, tuple[Result, ...]] = {}

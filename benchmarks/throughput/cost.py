@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SAMPLE_SECONDS = 0.1
+SAMPLE_SECONDS = 0.5  # ten times a second slowed what it measured by 7 %, on two cores
 _LAST_WORDS = 2000  # characters of a failed command's output that are shown
 _ORPHAN_SECONDS = 10.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h

@@ -32,12 +32,14 @@ KEEPING_OPTIONS = (
     "probe",
     "wandb_project",
 )
-_VERBS = {
+# stage folder -> the verb that makes it, in the order of a run
+VERBS = {
     "clean": "clean",
     "vocab": "train-vocab",
     "shards": "encode",
     "pretrain": "pretrain",
     "export": "export",
+    "evaluate": "evaluate",
 }
 METRICS = "metrics.jsonl"  # of pretraining: a line a record
 # figures in it that depend on the machine, not on the run
@@ -189,7 +191,7 @@ def export_stage(config: RunConfig) -> Stage:
     """The last checkpoint to `transformers` folders."""
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "pretrain", "vocab")
-    reads[_VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
+    reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any
     cards = tuple(f"{network}/README.md" for network in NETWORKS)
     return Stage(
@@ -280,8 +282,8 @@ def _files_digest(folder: Path, files: Iterable[Path]) -> str:
 
 def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
     """Digests of stage folders that a stage reads, by name, and the folders by their verb."""
-    digests = {name: input_digest(folder / name, _VERBS[name]) for name in stages}
-    return digests, {_VERBS[name]: folder / name for name in stages}
+    digests = {name: input_digest(folder / name, VERBS[name]) for name in stages}
+    return digests, {VERBS[name]: folder / name for name in stages}
 
 
 def _vocabulary_digest(path: str) -> str:

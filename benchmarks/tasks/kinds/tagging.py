@@ -236,9 +236,7 @@ class OwnWordTagging(WordTagging):
     """Words in the column of the task's text field, labels in that of its label field."""
 
     row_name = "row"
-
-    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        return Task.rows(self, split, path)
+    rows = Task.rows
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         words = list_field(row, self.text_fields[0], place)
@@ -403,12 +401,7 @@ class OwnEntityTagging(CharacterTagging):
     """Spans of characters with a type, in the column of the task's label field."""
 
     row_name = "row"
-
-    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        return Task.rows(self, split, path)
-
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        return Task.texts(self, row, place)
+    rows, texts = Task.rows, Task.texts
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
         (text,) = self.texts(row, place)

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ _NEAR = """
 All runs read the same files and write what is left and what was removed; no other part of the graph
 is on, so that exact copies are found by MinHash too. electrify: one process, defaults of
 [clean.near_dedup], words are runs of letters and digits. CPU seconds are those of all processes
-with their start; memory is the largest sum of proportional set sizes, sampled ten times a second.
+with their start; memory is the largest sum of proportional set sizes, sampled twice a second.
 Ratios: how many times as fast ours is.
 """
 _RECALL = """
@@ -151,21 +151,17 @@ def _measure_whole(prepared: Prepared, settings: Settings, notes: list[str]) -> 
         cost, clean = run_clean(prepared, settings.work / "whole", True, workers, profile)
         name = f"{WHOLE_GRAPH}{' as web pages' * (profile == 'web')}, {workers} process(es)"
         ours = cost_row(name, *size, cost)
-        costs.append(ours | {"kept": _kept_fraction(prepared, clean)})
+        documents = read_rows(sorted(clean.glob("documents-*.parquet")), ["text"])
+        costs.append(ours | {"kept": _kept_fraction(prepared, documents)})
     if settings.with_peer and (row := _measure_peer(PEER_OF_WHOLE, prepared, settings, notes)):
-        texts = (row["text"] for path in _kept_by_peer(settings) for row in read_lines(path))
-        kept = sum(len(text.encode()) for text in texts) / prepared.num_bytes
-        costs.append(row | ratios(row, ours) | {"kept": kept})
+        paths = (settings.work / "peer" / "kept").glob("*.jsonl")
+        documents = (document for path in paths for document in read_lines(path))
+        costs.append(row | ratios(row, ours) | {"kept": _kept_fraction(prepared, documents)})
     return costs
 
 
-def _kept_fraction(prepared: Prepared, clean: Path) -> float:
-    texts = (row["text"] for row in read_rows(sorted(clean.glob("documents-*.parquet")), ["text"]))
-    return sum(len(text.encode()) for text in texts) / prepared.num_bytes
-
-
-def _kept_by_peer(settings: Settings) -> list[Path]:
-    return sorted((settings.work / "peer" / "kept").glob("*.jsonl"))
+def _kept_fraction(prepared: Prepared, documents: Iterable[Row]) -> float:
+    return sum(len(row["text"].encode()) for row in documents) / prepared.num_bytes
 
 
 def run_clean(

@@ -27,7 +27,7 @@ _TRAINING = f"""
 {OURS}: `train-vocab` on documents that are cleaned by no rule, its report included. {PEER}:
 `train_from_iterator` over the same files, 64 documents at a time, same size, alphabet and least
 frequency. Costs are of a command with all its processes and their start; memory is the largest sum
-of proportional set sizes, sampled ten times a second. Ratios: how many times as fast ours is.
+of proportional set sizes, sampled twice a second. Ratios: how many times as fast ours is.
 """
 _ENCODING = """
 The library alone encodes texts that are in memory, on all cores, and keeps nothing. `encode` reads

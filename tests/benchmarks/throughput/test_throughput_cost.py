@@ -13,7 +13,7 @@ _ORPHAN = f"""
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", {_BURN!r}])
 """
-_HOLD = "x = b'x' * 150_000_000\nimport time\ntime.sleep(0.4)\n"
+_HOLD = "x = b'x' * 150_000_000\nimport time\ntime.sleep(1.5)\n"
 _HOLD_TWICE = f"""
 import subprocess, sys
 held = [subprocess.Popen([sys.executable, "-c", {_HOLD!r}]) for _ in range(2)]
