@@ -27,6 +27,7 @@ CONFIGS = [(name, block) for name, kind, block in BLOCKS if kind == "toml"]
 # these pages are a path that a reader follows: test_demo.py executes what they do with the demo
 GUIDES = ("README.md", "docs/usage.md", "docs/quickstart-ko.md")
 MINE = "configs/mine.toml"  # the reader's own, as the guides write it
+FIRST = "first.toml"  # of the first Flink run
 
 
 def lines_of(*pages: str) -> list[str]:
@@ -112,6 +113,14 @@ def test_the_guides_have_commands():
         assert any(command.startswith(f"electrify {verb}") for command in COMMANDS), verb
 
 
+def flink_config(folder: Path) -> Path:
+    """The config that docs/flink.md has the reader write."""
+    (block,) = [block for name, block in CONFIGS if name == "docs/flink.md"]
+    path = folder / FIRST
+    path.write_text(block, encoding="utf-8")
+    return path
+
+
 @pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("make ")])
 def test_make_targets_exist(command: str):
     makefile = Path("Makefile").read_text(encoding="utf-8")
@@ -125,7 +134,8 @@ def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str,
     assert parse_options(shlex.split(beam))[1] == []
     config = getattr(parsed, "config", None)
     if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
-        load_config(own_config(tmp_path) if config == MINE else config, parsed.set)
+        paths = {MINE: own_config(tmp_path), FIRST: flink_config(tmp_path)}
+        load_config(paths.get(config, config), parsed.set)
 
 
 def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_path: Path):
