@@ -236,13 +236,13 @@ def check_kills(run: Run, cluster: Cluster) -> None:
         status = wait_for_end(process)
         said = run.said(output, "clean").splitlines() or [""]
         print(f"{output}: status {status}: {said[-1]}", flush=True)
-        last = said[-1] if status else ""
-        run.checks.append({"what": output, "status": status, "what_it_said": last})
+        row = {"what": output, "status": status, "what_it_said": said[-1] if status else ""}
+        run.checks.append(row)
         if what == "host" and at_work:
             cluster.start_worker(at_work[0])
             cluster.wait_for_workers()
         if status == 0 or run.measure(output, "clean", options, cluster.hosts):
-            run.compare(output, "clean")
+            row["equal"] = run.compare(output, "clean")
         if status and not said[-1].startswith("error: "):
             run.faults.append(f"{output}: no line says how to go on")
 
@@ -262,8 +262,9 @@ def check_refusals(run: Run, cluster: Cluster) -> None:
     run.expect(f"{cluster.name}-no-rights", "clean", options, rights)
     cluster.start_pools()
     cluster.start_pool(cluster.task_hosts[-1], other_code=True)  # the other one gets its work
-    if run.measure(f"{cluster.name}-one-of-two", "clean", options, cluster.hosts):
-        run.compare(f"{cluster.name}-one-of-two", "clean")
+    output = f"{cluster.name}-one-of-two"
+    if run.measure(output, "clean", options, cluster.hosts):
+        run.stages[-1]["equal"] = run.compare(output, "clean")
 
 
 def check_prism(run: Run) -> None:
