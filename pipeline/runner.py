@@ -84,8 +84,9 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
         self._process.join()
         if self._is_leaving.is_set():
             return
-        for process in self._at_work:
-            process.kill()
+        for process in tuple(self._at_work):  # other threads take theirs out
+            with contextlib.suppress(OSError):  # it has just ended, too
+                process.kill()
         with contextlib.suppress(Exception):  # of the connection's own end
             self.data_conn.close()
         while not self._is_leaving.wait(_ABORT_SECONDS):
