@@ -302,6 +302,24 @@ def test_what_an_earlier_attempt_has_left_half_done_says_nothing_of_this_one(tmp
             (work / name).touch()
 
 
+@pytest.mark.parametrize("exact_dedup", [True, False])
+def test_equal_documents_count_each_for_their_lines_if_all_stay(tmp_path, exact_dedup):
+    text = f"{_sentence(1)}\n{_sentence(2)}"
+    settings = {"enabled": True, "min_characters": 10, "max_documents": 2}
+    config = _config(
+        tmp_path,
+        [_write(tmp_path / "a.jsonl", [text] * 4)],
+        exact_dedup=exact_dedup,
+        line_dedup=settings,
+        near_dedup={"enabled": False},
+    )
+    clean(config, [], overwrite=False)
+    folder = tmp_path / "out" / "clean"
+    removed = [row["reason"] for row in _removed(folder)]
+    assert removed == (["duplicate"] * 3 if exact_dedup else ["repeated_lines"] * 2)
+    assert [row["text"] for row in _documents(folder)] == [text] * (4 - len(removed))
+
+
 def _long_text(number):
     """Twelve lines that no other number has."""
     return "\n".join(f"{_sentence(12 * number + i)} {_sentence(1100 - i)}" for i in range(12))
