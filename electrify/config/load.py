@@ -32,8 +32,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
     """A TOML config; `ValueError` if it cannot be read.
 
-    `extends = "other.toml"`, beside it, gives the keys that it does not have: tables are put
-    together, everything else is replaced, lists too. `extended` are the configs on the way here.
+    `extends = "other.toml"`, beside it, gives the keys that it does not have. A value is replaced
+    as a whole, also a list or a table. `extended` are the configs on the way here.
     """
     raw = _read_toml(path)
     if "extends" not in raw:
@@ -50,12 +50,12 @@ def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
 
 
 def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    both = {
-        key: _merged(base[key], own[key])
-        for key in base.keys() & own.keys()
-        if isinstance(base[key], dict) and isinstance(own[key], dict)
+    sections = {
+        name: base[name] | own[name]
+        for name in base.keys() & own.keys()
+        if isinstance(base[name], dict) and isinstance(own[name], dict)
     }
-    return base | own | both
+    return base | own | sections
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

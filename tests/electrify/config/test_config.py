@@ -33,12 +33,17 @@ sources = [{ kind = "jsonl", language = "ko", path = "x.jsonl" }]
 def test_a_config_extends_another_and_its_own_keys_win(tmp_path: Path):
     (tmp_path / "base.toml").write_text(
         MINIMAL_TOML + "[pretrain]\nsize = 'small'\nnum_steps = 7\nwarmup_steps = 1\n"
+        "[encode]\nrepeats = { a = 2 }\n"
     )
     path = tmp_path / "x.toml"
-    path.write_text("extends = 'base.toml'\nname = 'y'\n[pretrain]\nnum_steps = 9\n")
+    path.write_text(
+        "extends = 'base.toml'\nname = 'y'\n[pretrain]\nnum_steps = 9\n"
+        "[encode]\nrepeats = { b = 3 }\n"
+    )
     config = load_config(path)
     assert (config.name, config.output_dir) == ("y", "out/x")
     assert (config.pretrain.num_steps, config.pretrain.warmup_steps) == (9, 1)
+    assert config.encode.repeats == {"b": 3}
     assert config.clean == load_config(tmp_path / "base.toml").clean
     path.write_text("extends = 'other.toml'\n")
     (tmp_path / "other.toml").write_text("extends = 'x.toml'\n")
