@@ -437,7 +437,29 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
             num_bytes = check_inputs(config.clean)
             if not is_address(config.output_dir):
                 _check_output(config, max(num_bytes, _MIN_FREE_BYTES))
-    if verb in ("run", "validate") and config.evaluate.has_tasks:
+    if verb in ("run", "validate"):
+        _check_later_stages(config)
+
+
+def _check_later_stages(config: RunConfig) -> None:
+    """`ValueError` names what a later stage would not find hours from now."""
+    from vocab.train import check_vocab_inputs
+
+    check_vocab_inputs(config)
+    options = config.pretrain
+    if options.initial_model:
+        from model.weights.initial import check_initial
+
+        check_initial(options)
+    if options.probe:
+        from model.watch.states import read_labelled
+
+        read_labelled(options.probe)
+    if options.wandb_project:
+        from model.watch.boards import import_wandb
+
+        import_wandb(options.wandb_project)
+    if config.evaluate.has_tasks:
         from benchmarks.tasks.data import check_data
 
         check_data(config.evaluate)

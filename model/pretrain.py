@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from model.devices.device import (
 )
 from model.electra import ElectraPretrainer
 from model.objectives import run_objective
-from model.schedule import Stage, sequences_until, stage_at
+from model.schedule import Stage, stage_at
 from model.train.checkpoint import (
     PRECISION,
     kept_precision,
@@ -137,6 +138,7 @@ class Trainer:
         self._announce(step)
         self._make_state()
         with (
+            closing(self.log),  # boards hold their last figures back until then
             stop_on_signal("saving first") as stop,
             Loader(self.train_data, self.device, step, config.num_steps) as loader,
             Progress("pretrain", config.num_steps, "steps", step) as progress,
@@ -152,19 +154,19 @@ class Trainer:
                 log_now = step % config.log_every_steps == 0 or last
                 stopped = self.ranks.any_of(bool(stop))
                 save_now = step % config.checkpoint_every_steps == 0 or last or stopped
-                if log_now or save_now:
+                valid_now = step % config.valid_every_steps == 0 or last
+                if log_now or save_now or valid_now:
                     self._check(step, norm)
                 if log_now:
                     progress.note = self.log.train(
                         step, norm, loader.fingerprint(), loader.waited_seconds()
                     )
-                if step % config.valid_every_steps == 0 or last:
+                if valid_now:
                     self._validate(step)
                 if save_now:
                     self._save(step)
                 if stopped and not last:
                     raise Stopped(f"saved step {step:,} of {config.num_steps:,}", stop.signal)
-        self.log.close()
         return self._summarise(step)
 
     def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
@@ -276,19 +278,18 @@ class Trainer:
         self.log.start()
 
     def _announce(self, step: int) -> None:
-        data, num_steps = self.train_data, self.config.num_steps
+        data = self.train_data
         counts = parameter_counts(self.config, data.last.vocab_size)
-        num_sequences = sequences_until(data.phases, num_steps)
         lengths = " then ".join(f"{phase.sequence_length}" for phase in data.phases)
         log(
             f"{self.config.objective} on {describe(self.device)}; {counts['trained']:,} parameters "
             f"trained ({counts['discriminator']:,} in the discriminator); "
             f"{data.last.num_sequences:,} sequences of {lengths} tokens, "
-            f"{num_sequences / data.last.num_sequences:.1f} epochs"
+            f"{data.num_epochs():.1f} epochs"
         )
         if step:
             log(f"resuming after step {step:,}")
-        for language, passes in data.last.reader.passes(num_sequences).items():
+        for language, passes in data.passes().items():
             if passes > 40:
                 warn(
                     f"the run passes {passes:.0f} times over the text in {language}: use more "

@@ -48,10 +48,17 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
     run_stage(vocab_stage(config, span_files_of(config.vocab)), work, overwrite)
 
 
+def check_vocab_inputs(config: RunConfig) -> None:
+    """`ValueError` if what `[vocab]` names cannot be read, or does not fit its size."""
+    training_of(config.vocab, mask_words_of(config))
+    span_files_of(config.vocab)
+    for path in config.vocab.references:
+        load_reference(Path(path))
+
+
 def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) -> dict[str, Any]:
     """Train on all documents of the run and write the tokenizer into `folder`; counts of it."""
     options = config.vocab
-    training_of(options, mask_words_of(config))  # a wrong `extend` fails here, before any work
     span_files = span_files_of(options)
     references = {path: load_reference(Path(path)) for path in options.references}
     documents = document_paths(output_dir(config) / "clean")

@@ -174,6 +174,22 @@ class StepData:
             _check_shares(phase, num_ranks)
         self.last = self._data[self.phases[-1].sequence_length]
 
+    def num_epochs(self) -> float:
+        """Passes of the whole run over the text, at each phase's own number of sequences."""
+        return sum(
+            phase.batch_size * phase.num_steps / self._data[phase.sequence_length].num_sequences
+            for phase in self.phases
+        )
+
+    def passes(self) -> dict[str, float]:
+        """How often the whole run reads each language's text."""
+        read = dict.fromkeys(self.last.languages, 0.0)
+        for phase in self.phases:
+            reader = self._data[phase.sequence_length].reader
+            for language, passes in reader.passes(phase.batch_size * phase.num_steps).items():
+                read[language] += passes
+        return read
+
     def host_batch(self, step: int) -> HostBatch:
         """This rank's share of the batch that follows `step` finished steps, in any thread.
 

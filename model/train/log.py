@@ -18,7 +18,7 @@ from electrify.system.machine import load_warning
 from electrify.system.progress import is_main_process, log, warn
 from model.batch import Outputs
 from model.devices.device import describe, num_devices, precision_of, synchronize
-from model.schedule import learning_rate, sequences_until
+from model.schedule import learning_rate
 from model.train.data import StepData
 from model.train.processes import Ranks
 from model.watch.alarms import Alarms, RunFacts, unigram_entropy
@@ -183,7 +183,7 @@ class RunLog:
                 options,
                 tuple(phase.first_step for phase in data.phases),
                 _entropy(data),
-                sequences_until(data.phases, options.num_steps) / data.last.num_sequences,
+                data.num_epochs(),
             ),
             options.wandb_project,
             config.model_dump(mode="json"),
@@ -192,6 +192,7 @@ class RunLog:
         number = ranks.num_ranks * num_devices(device)
         peak = number * peak_flops(describe(device), precision_of(options, device))
         self._knows_load = False  # the user is told once
+        self._read_before = 0.0  # tokens of the window that an earlier process read
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
     def _work(self, step: int) -> Cost:
@@ -214,13 +215,15 @@ class RunLog:
         self.pause(step)
         self._warn_of_load()
         window = self.window
-        record = self._read(window) | self._speed.lap(window.num_tokens, waited_seconds)
+        figures, read_here = self._read(window), window.num_tokens - self._read_before
+        record = figures | self._speed.lap(read_here, waited_seconds)
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
             "data_fingerprint": data_fingerprint,
         }
         window.reset()
+        self._read_before = 0.0
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
@@ -254,6 +257,7 @@ class RunLog:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         if self._ranks.is_first and state:
             self.window.load_state_dict(state)
+            self._read_before = self.window.num_tokens
 
     def cost(self) -> dict[str, Any]:
         """Places read, time and FLOPs so far, for the summary."""

@@ -173,14 +173,15 @@ def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]
     ]
     norms = {}
     for network in dict.fromkeys(networks):
-        norms[network] = torch.nn.utils.get_total_norm(
-            [
-                parameter.grad
-                for group, of in zip(optimizer.param_groups, networks, strict=True)
-                for parameter in group["params"]
-                if of == network and parameter.grad is not None
-            ]
-        )
+        gradients = [
+            parameter.grad
+            for group, of in zip(optimizer.param_groups, networks, strict=True)
+            for parameter in group["params"]
+            if of == network and parameter.grad is not None
+        ]
+        # of no gradients, as of the generator in the first stage, torch has a zero on the CPU
+        device = optimizer.param_groups[0]["params"][0].device
+        norms[network] = torch.nn.utils.get_total_norm(gradients or [torch.zeros(1, device=device)])
     divisors = {of: (norm / config.max_gradient_norm).clamp(min=1.0) for of, norm in norms.items()}
     total = next(iter(norms.values()))
     if len(norms) > 1:

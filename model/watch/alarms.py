@@ -144,9 +144,9 @@ def _too_good(records: Sequence[Record], facts: RunFacts, start: int) -> str | N
 def _not_learning(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
     """A masked language model that knows no more than how frequent each piece is."""
     objective = facts.config.objective
-    if objective == "electra-adversarial":
-        return None  # it is not trained to predict
     reads = objective == "mlm" or start < facts.config.mlm_steps
+    if objective == "electra-adversarial" and not reads:
+        return None  # its generator is not trained to predict
     loss = _median(records, "language_loss" if reads else "generator_loss")
     constant = facts.unigram_entropy
     if loss is None or loss < NOT_LEARNING * constant:

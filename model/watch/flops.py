@@ -66,6 +66,8 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
         "discriminator": main.embedding_parameters + in_main,
         "generator": 0,
     }
+    if config.mlm_steps and not config.has_language_head:  # the head of the first stage
+        counts["trained"] += main.language_head_parameters
     if generator is None:
         return counts
     counts["generator"] = generator.embedding_parameters + in_generator

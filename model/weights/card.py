@@ -117,13 +117,17 @@ def _facts(config: RunConfig, summary: Json) -> dict[str, Any]:
 
 
 def _steps(config: RunConfig) -> str:
-    """`10 steps of 4 sequences`; of each phase where there are several."""
+    """`10 steps of 4 sequences`; of each phase where there are several, and of a first stage."""
     phases = phases_of(config.pretrain, config.encode.sequence_length)
-    if len(phases) == 1:
-        return f"{phases[0].num_steps:,} steps of {phases[0].batch_size} sequences"
-    return ", then ".join(
-        f"{p.num_steps:,} steps of {p.batch_size} sequences of {p.sequence_length}" for p in phases
-    )
+    steps = f"{phases[0].num_steps:,} steps of {phases[0].batch_size} sequences"
+    if len(phases) > 1:
+        steps = ", then ".join(
+            f"{p.num_steps:,} steps of {p.batch_size} sequences of {p.sequence_length}"
+            for p in phases
+        )
+    if config.pretrain.mlm_steps:
+        steps += f" (the first {config.pretrain.mlm_steps:,} as a masked language model)"
+    return steps
 
 
 def _generator(config: PretrainConfig) -> str:

@@ -115,6 +115,11 @@ def test_parameters_equal_transformers(size: str):
     assert counted["trained"] == count(discriminator) + count(generator) - shared == count(ours)
 
 
+def test_the_head_of_a_first_stage_is_trained_too():
+    config = preset("small", mlm_steps_fraction=0.5)
+    assert parameter_counts(config, BERT_VOCAB)["trained"] == count(on_meta(config))
+
+
 DEPTH = {"half as deep": {"generator_layers_fraction": 0.5}}
 
 

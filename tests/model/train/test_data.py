@@ -110,6 +110,14 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
     assert [phase.first_step for phase in data.phases] == [0, 3, 5]
 
 
+def test_passes_are_those_of_each_length(folder: Path):
+    data = step_data(make_config(folder, **CURRICULUM))
+    short, long = (SequenceData(make_config(folder), "train", n).num_sequences for n in (16, 32))
+    assert data.num_epochs() == pytest.approx(3 * 12 / short + 7 * 6 / long)
+    (passes,) = data.passes().values()  # one language
+    assert passes == pytest.approx(data.num_epochs())
+
+
 def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: Path):
     data = step_data(make_config(folder, num_steps=40))
     steps = [joined(data.host_batch(step).micro_batches(CPU)) for step in range(40)]

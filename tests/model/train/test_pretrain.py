@@ -169,3 +169,13 @@ def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path):
     ):
         trainer.run()
     assert checkpoints(tmp_path) == []
+
+
+def test_a_broken_loss_is_told_where_only_a_validation_looks(config, tmp_path):
+    options = {"log_every_steps": 12, "checkpoint_every_steps": 12, "valid_every_steps": 3}
+    pretrain = config.pretrain.model_copy(update=options)
+    trainer = Trainer(config.model_copy(update={"pretrain": pretrain}), tmp_path)
+    with torch.no_grad():
+        trainer.model.embeddings.word.weight[:] = float("nan")
+    with pytest.raises(ValueError, match="norm became nan by step 3"):
+        trainer.run()

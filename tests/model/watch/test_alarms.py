@@ -208,6 +208,12 @@ def test_each_alarm_is_raised_once_and_ends_once(name, change, delay):
     assert over <= end + (RECENT + CALM["train"]) * LOG_EVERY
 
 
+def test_an_adversarial_run_that_starts_as_a_language_model_is_told_so():
+    facts = facts_of(objective="electra-adversarial", mlm_steps_fraction=0.5)
+    broken = changed(curve(9600), lambda r: {"language_loss": 7.3}, 0)
+    assert [a.name for _, a in raised(broken, facts)] == ["not-learning"]
+
+
 def test_a_run_that_never_learned_is_told_after_the_grace():
     broken = changed(curve(9600), lambda r: STUCK | {"generator_loss": 7.3}, 0)
     found = raised(broken)

@@ -82,10 +82,13 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
 
 def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     phases = [{"sequence_length": 20, "steps_fraction": 0.5, "batch_size": 8}]
-    config = cleaned_run(tmp_path / "run", curriculum=phases)
+    config = cleaned_run(tmp_path / "run", curriculum=phases, mlm_steps_fraction=0.5)
     pretrain(config)
     export(config)
-    words = "| 3 steps of 8 sequences of 20, then 3 steps of 4 sequences of 32, 864 tokens |"
+    words = (
+        "| 3 steps of 8 sequences of 20, then 3 steps of 4 sequences of 32 (the first 3 as a "
+        "masked language model), 864 tokens |"
+    )
     assert words in cards(config)["discriminator"]
     before, folder = cards(config), tmp_path / "run" / "export"
     digest = input_digest(folder, "export")
