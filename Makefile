@@ -36,7 +36,7 @@ setup: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	@echo "setup 1/3: an environment of its own, .venv"
-	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	@echo "setup 2/3: torch, unless .venv has one; with CUDA's libraries some GB, so it may take minutes"
 	@$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install $(shell grep '^torch==' constraints.txt) -c constraints.txt
 	@echo "setup 3/3: electrify and the other libraries, hundreds of MB again"

@@ -22,17 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the exit status is 2 for bad usage, else that of `status_of`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     beam_options: list[str] = []
-    if "--" in words:
+    name = _verb_in(words)
+    if "--" in words and name in VERBS and VERBS[name].has_beam:
         cut = words.index("--")
         words, beam_options = words[:cut], words[cut + 1 :]
     parsed = _parse(words)
-    if beam_options and not VERBS[parsed.name].has_beam:
-        print(
-            f"error: {parsed.name} has no Beam pipeline to take {' '.join(beam_options)!r}: give "
-            "its own options before --",
-            file=sys.stderr,
-        )
-        return 2
     parsed.beam_options, parsed.has_beam = beam_options, VERBS[parsed.name].has_beam
     setup_logging()
     prepare_threads()
@@ -47,9 +41,13 @@ def _run(parsed: argparse.Namespace) -> int:
     return getattr(verbs, parsed.name.replace("-", "_"))(parsed) or 0
 
 
+def _verb_in(words: Sequence[str]) -> str | None:
+    return next((word for word in words if not word.startswith("-")), None)
+
+
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
-    name = next((word for word in words if not word.startswith("-")), None)
+    name = _verb_in(words)
     if name is not None and name not in VERBS:
         parser.error(f"no verb {name!r}{nearest(name, VERBS)} electrify --help lists them")
     return parser.parse_args(words)
@@ -361,6 +359,7 @@ def _parser() -> _Parser:
                 help=verb.help,
                 description=f"{verb.help[0].upper()}{verb.help[1:]}.",
                 epilog=f"Example: electrify {name} {verb.example}".rstrip(),
+                formatter_class=argparse.RawDescriptionHelpFormatter,  # examples can be copied
             ),
             verb,
         )

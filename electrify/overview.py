@@ -10,14 +10,16 @@ from typing import Any
 
 from electrify.config.load import load_config, toml_key, toml_value
 from electrify.config.run import RunConfig
+from electrify.config.tasks import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.provenance import versions
 from electrify.stage.remote import address_of, local_folders, names_below
 from electrify.system.machine import load_warning, num_cores
 from electrify.system.progress import duration
 
-_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "evaluate", "leakage")
-_OF_MODELS = ("evaluate-",)  # of another encoder or one checkpoint: `evaluate-<name>`
+_SCORES = ("evaluate", *PROBE_SUITES)
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES, "leakage")
+_OF_MODELS = tuple(f"{name}-" for name in _SCORES)  # of another encoder, `evaluate-<name>`
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 _EXTRAS = {
     "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),
@@ -56,7 +58,8 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
         lines += _grid_lines(run) or _run_lines(run, str(run))
     for run in sorted(local_folders().glob("*/*")):
-        if run_address := address_of(run):
+        run_address = address_of(run)
+        if run_address and any(_stages_of(run, _all_stages(run))):  # not one mistyped
             lines += _run_lines(run, run_address)
     return [*lines, *(_lines_below(address) if address else ())]
 

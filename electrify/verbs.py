@@ -14,10 +14,10 @@ from pathlib import Path
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import evaluation_of, load_config, toml_value
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.config.tasks import TASK_NAMES
+from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
-from electrify.stage.folder import MANIFEST
-from electrify.stage.plan import NETWORKS, named_checkpoint, onnx_stage, scored_folder
+from electrify.stage.folder import MANIFEST, input_digest
+from electrify.stage.plan import NETWORKS, named_checkpoint, onnx_stage, output_dir, scored_folder
 from electrify.stage.remote import (
     is_address,
     open_address,
@@ -310,6 +310,7 @@ def leakage(parsed: Namespace) -> None:
 
     config = _load(parsed)
     pull(Path(config.output_dir), "clean")
+    input_digest(output_dir(config) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
         write_items(config, Path(items))
         find_leaks(config, parsed.beam_options, parsed.overwrite, Path(items))
@@ -378,6 +379,7 @@ def ls(parsed: Namespace) -> None:
             "alone lists the runs in out/"
         )
     print("\n".join(list_runs(Path("configs"), Path("out"), parsed.address)))
+    print("\nsuites\n" + "\n".join(f"  {name}" for name in (*SUITE_TASKS, *PROBE_SUITES)))
     print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
 
 
@@ -434,8 +436,10 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
     else:
         check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
         if verb in ("run", "clean", "validate"):
-            num_bytes = check_inputs(config.clean)
-            if not is_address(config.output_dir):
+            num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
+            # once begun, some of it is written, and later stages need far less
+            is_begun = any((folder / name).exists() for name in ("clean", "clean.partial", ".work"))
+            if not (is_address(config.output_dir) or is_begun):
                 _check_output(config, max(num_bytes, _MIN_FREE_BYTES))
     if verb in ("run", "validate"):
         _check_later_stages(config)

@@ -288,8 +288,9 @@ def _refuse_empty(tally: Tally) -> None:
     counts = tally.by_reason("removed") | tally.by_reason("malformed")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "the files are empty"
     examples = "".join(f"\n  {example}" for example in tally.examples[:5])
+    num_read = tally.total("documents_in") + tally.total("malformed")
     raise ValueError(
-        f"cleaning left no document of {tally.total('documents_in'):,} in "
+        f"cleaning left no document of {num_read:,} in "
         f"{len(tally.files):,} file(s); removed: {reasons}. Check clean.sources (kind, text_field, "
         f"document) and clean.min_characters{examples}"
     )

@@ -141,6 +141,7 @@ def init(path: str, output: str | None) -> list[str]:
     network = _network(_languages(found), num_tokens)
     text = _config(name, target, found, num_tokens, network)
     parse_config(tomllib.loads(text), str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("x", encoding="utf-8") as file:
         file.write(text)
     lines = [line for source in found for line in _describe(source)]

@@ -56,6 +56,7 @@ def inspect(
     if not num_texts:
         raise ValueError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
     if html:
+        Path(html).parent.mkdir(parents=True, exist_ok=True)
         page.write(Path(html))
         log(f"inspect: {html}")
 

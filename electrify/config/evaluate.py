@@ -14,13 +14,14 @@ _Share = Annotated[float, Field(gt=0, le=1)]
 _Suite = Annotated[str, AfterValidator(check_suite)]
 _Task = Annotated[str, AfterValidator(check_task)]
 _Text = Annotated[str, Field(min_length=1)]
+_Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class FinetuneOptions(Section):
     """Options that may differ from task to task. The recipe gives what is left out
     (benchmarks/finetune/recipe.toml)."""
 
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
+    seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] | None = None
     num_epochs: _Positive | None = None
     """Passes over the training rows."""
     min_steps: Count | None = None
@@ -167,7 +168,7 @@ class EvaluateConfig(FinetuneOptions):
     data_dir: str | tuple[str, ...] | None = None
     """Folder with the official files of the tasks, or `hub`. Of several, each task is read from the
     first that has it: `["data", "hub"]`. `--data-dir` goes before it."""
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
+    seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds of fine-tuning. Every seed is a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
     """Parts of the training rows to learn from, each a fine-tuning of its own. The largest gives

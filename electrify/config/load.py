@@ -44,7 +44,7 @@ def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
             f"{path}: extends = {name!r} is no file name; write one, as 'ko-small.toml'"
         )
     base = path.parent / name
-    if base in (*extended, path):
+    if base.resolve() in [of.resolve() for of in (*extended, path)]:
         raise ValueError(f"{path}: extends = {name!r} leads back to {base}; leave one of them out")
     return _merged(read_config(base, (*extended, path)), raw)
 
@@ -60,7 +60,7 @@ def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
     except IsADirectoryError:

@@ -28,6 +28,7 @@ _HEAD = """\
 A run is one TOML file. This page lists its sections and keys. It is made from the models in
 `electrify/config/` by `python -m electrify.config.reference > docs/config.md`.
 
+`extends = "other.toml"` takes every key that the config lacks from another one beside it.
 `--set section.key=value` overrides a key on the command line. `electrify validate CONFIG` prints
 every key of a config with its value. A key that is unknown, has a wrong type or does not fit the
 others is refused before any work.

@@ -32,6 +32,7 @@ KEEPING_OPTIONS = (
     "probe",
     "wandb_project",
 )
+CARD = "README.md"  # the model card of an exported network
 # stage folder -> the verb that makes it, in the order of a run
 VERBS = {
     "clean": "clean",
@@ -193,7 +194,7 @@ def export_stage(config: RunConfig) -> Stage:
     inputs, reads = _earlier(folder, "pretrain", "vocab")
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any
-    cards = tuple(f"{network}/README.md" for network in NETWORKS)
+    cards = tuple(f"{network}/{CARD}" for network in NETWORKS)
     return Stage(
         "export",
         folder / "export",
@@ -296,9 +297,12 @@ def _vocabulary_digest(path: str) -> str:
 
 
 def _model_digest(model: str) -> str:
-    """Of a folder's files, so that new weights in it count; of a hub name as it is."""
+    """Of a folder's files, so that new weights in it count, and a card with new scores does not; of
+    a hub name as it is."""
     folder = named_checkpoint(model) or Path(model)
-    return _files_digest(folder, sorted(folder.iterdir())) if folder.is_dir() else model
+    if not folder.is_dir():
+        return model
+    return _files_digest(folder, sorted(path for path in folder.iterdir() if path.name != CARD))
 
 
 def _initial_digest(path: str) -> str:

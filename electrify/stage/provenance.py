@@ -36,14 +36,18 @@ def versions() -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit of the code, with '+' if it has uncommitted changes; None outside a checkout."""
+    """The commit of the code, with '+' if it has uncommitted changes; None outside a checkout of
+    it, or without git."""
 
     def git(*arguments: str) -> str:
         root = str(Path(__file__).parent.parent)
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "-C", root, *arguments], capture_output=True, text=True
-        )
+        command = ["git", "--no-optional-locks", "-C", root, *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except OSError:
+            return ""
         return done.stdout.strip() if done.returncode == 0 else ""
 
-    commit = git("rev-parse", "--short=12", "HEAD")
+    # installed into an environment within another project's checkout, it is not of that commit
+    commit = git("rev-parse", "--short=12", "HEAD") if git("ls-files", "--", __file__) else ""
     return commit + ("+" if git("status", "--porcelain") else "") if commit else None

@@ -242,7 +242,8 @@ def copy_stage(place: Folder, stage: str, target: Path) -> None:
 def _is_manifest(name: str) -> bool:
     """Of a stage: no `.partial` and the like, and not of another run below this one."""
     stage, _, file = name.rpartition("/")
-    return file == MANIFEST and stage != "" and "." not in stage and "/" not in stage
+    is_stage = "/" not in stage and not stage.startswith(".") and not stage.endswith(".partial")
+    return file == MANIFEST and stage != "" and is_stage
 
 
 def _is_data(name: str) -> bool:

@@ -16,11 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_text
-from electrify.stage.plan import METRICS, output_dir
+from electrify.stage.plan import CARD, METRICS, output_dir
 from model.schedule import phases_of
 from model.weights.names import Network, exported_networks, has_plain_generator
 
-CARD = "README.md"
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
 _HERE = Path(__file__).parent

@@ -34,7 +34,7 @@ SMALL = "configs/ko-small.toml"
         (["evaluate", "--rescore", "a", "--submission", "b"], "not allowed with"),
         (["evaluate", "--rescore", "a", "--checkpoints"], "not allowed with"),
         # what a verb would not read
-        (["pretrain", DEMO, "--", "--set", "seed=1"], "'--set seed=1'"),
+        (["pretrain", DEMO, "--", "--set", "seed=1"], "arguments: --set seed=1"),
         (["evaluate", DEMO, "--rescore", "a"], "the config"),
         (["evaluate", "--rescore", "a", "--set", "seed=1", "--overwrite"], "--set and --overwrite"),
         (["evaluate", "--check-metrics", "a", "--data-dir", "b"], "--data-dir"),
@@ -155,6 +155,25 @@ def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_that_has_begun_goes_on_with_little_room(tmp_path: Path, monkeypatch):
+    """Its texts are written already, or half of them."""
+    run = tmp_path / "run"
+    less = shutil.disk_usage(tmp_path)._replace(free=300 * 2**20)
+    monkeypatch.setattr("electrify.verbs.shutil.disk_usage", lambda place: less)
+    monkeypatch.setattr("pipeline.sources.files.check_inputs", lambda clean: 2**30)
+    words = ["validate", DEMO, "--set", f"output_dir='{run}'"]
+    assert main(words) == 1
+    (run / "clean.partial").mkdir(parents=True)
+    assert main(words) == 0
+
+
+def test_a_text_may_begin_with_a_dash(monkeypatch):
+    seen = []
+    monkeypatch.setattr("electrify.verbs.inspect", lambda parsed: seen.append(parsed.texts))
+    assert main(["inspect", "model", "--", "-봄이"]) == 0
+    assert seen == [["-봄이"]]
+
+
 def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     """An edit while stages work must not give a run of two configs."""
     path = tmp_path / "run.toml"
@@ -201,6 +220,8 @@ def test_every_kind_of_run_is_listed(tmp_path: Path, monkeypatch):
         "demo/evaluate-checkpoint-500",
         "demo/evaluate-checkpoint-1000",
         "scored/evaluate-bert",
+        "scored/robustness",
+        "scored/fairness-bert",
         "ablation-a/small/seed-0/evaluate",
         "ablation-a/small/seed-1/vocab",
         "ablation-a/small/seed-0/clean",
@@ -218,7 +239,7 @@ def test_every_kind_of_run_is_listed(tmp_path: Path, monkeypatch):
         "    large  seed-0 nothing done",
         "    small  seed-0 evaluate, seed-1 shards (partial)",
         "  demo  clean, evaluate-checkpoint-500, evaluate-checkpoint-1000",
-        "  scored  evaluate-bert",
+        "  scored  robustness, evaluate-bert, fairness-bert",
     ]
 
 

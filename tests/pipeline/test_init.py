@@ -17,7 +17,7 @@ def config_of(folder, text, num_rows=200):
     folder.mkdir()
     rows = [json.dumps({"body": f"{text} {number}"}) for number in range(num_rows)]
     (folder / "a.jsonl").write_text("\n".join(rows))
-    path = folder.parent / f"{folder.name}.toml"
+    path = folder.parent / "configs" / f"{folder.name}.toml"  # a folder that is not there
     lines = init(str(folder), str(path))
     config = load_config(path)
     check_inputs(config.clean)

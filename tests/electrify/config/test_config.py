@@ -64,6 +64,21 @@ def test_every_config_shipped_is_valid(path: Path):
         assert load_config(path).name == path.stem
 
 
+def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    path = tmp_path / "x.toml"
+    path.write_text(MINIMAL_TOML.replace("out/x", "~/x"), encoding="utf-8-sig")
+    assert load_config(path).output_dir == "/home/someone/x"
+
+
+def test_configs_that_extend_each_other_by_other_names_are_refused(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    path = tmp_path / "a" / "x.toml"
+    path.write_text("extends = '../a/x.toml'\n")
+    with pytest.raises(ValueError, match="leads back to"):
+        load_config(path)
+
+
 def test_set_overrides_any_key(tmp_path: Path):
     path = write(tmp_path, MINIMAL_TOML)
     overrides = ["pretrain.num_steps=20000", "name=other", "evaluate.tasks=['klue-ynat']"]

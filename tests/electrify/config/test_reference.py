@@ -28,7 +28,7 @@ def test_a_row_says_type_limits_default_and_meaning():
         "| `min_language_fraction` | number, 0 to 1 | `0.5` | Share of a document's letters",
         "| `num_steps` | integer at least 1 | by size | Number of steps.",
         "| `path` | text | required | A glob",
-        "| `seeds` | list of: integer | `[0, 1, 2, 3, 4]` | Seeds",
+        "| `seeds` | list of: integer at least 0 | `[0, 1, 2, 3, 4]` | Seeds",
         '| `pooling` | `"cls"`, `"mean"`, `"parts"` | – | As `pooling` of [`[evaluate]`]',
         "| `pretrain.batch_size` | 128 | 128 | 256 | 2,048 |",
     ):

@@ -68,6 +68,9 @@ def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
     first = evaluate_stage(make(), str(folder), {})
     (folder / "model.safetensors").write_bytes(b"two")
     assert evaluate_stage(make(), str(folder), {}).plan != first.plan
+    before = evaluate_stage(make(), str(folder), {}).plan
+    (folder / "README.md").write_text("scores")  # a card is written anew with each evaluation
+    assert evaluate_stage(make(), str(folder), {}).plan == before
     assert first.folder.name.startswith("evaluate-")
     named = evaluate_stage(make(), str(folder), {}, name="my encoder")
     assert named.folder.name == "evaluate-my-encoder"
