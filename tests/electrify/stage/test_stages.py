@@ -7,7 +7,7 @@ import pytest
 
 from electrify.config.load import load_config
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage
+from electrify.stage.folder import Stage, read_manifest
 from electrify.stage.plan import (
     clean_stage,
     encode_stage,
@@ -30,6 +30,13 @@ def make(tmp_path: Path):
         stage = Stage(name, tmp_path / "run" / name, {})
         run_stage(stage, lambda folder: {"files": (folder / "one").write_text("x")})
     return config
+
+
+def test_a_stage_ends_without_git(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    stage = Stage("clean", tmp_path / "clean", {})
+    run_stage(stage, lambda folder: {"files": (folder / "one").write_text("x")})
+    assert read_manifest(stage.folder)["git_commit"] is None
 
 
 def refuse(folder: Path) -> dict[str, int]:
