@@ -128,24 +128,25 @@ def evaluate(
 
 def _carry_over(finished: Path, partial: Path) -> None:
     """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
-    if not (finished / MANIFEST).exists() or any(
-        (partial / file).exists() for file in (RESULTS, TRIALS)
-    ):
+    if not (finished / MANIFEST).exists() or (partial / RESULTS).exists():
         return
     pull(finished.parent, finished.name)
     check_files(finished, "evaluate")
     shutil.copytree(finished / PREDICTIONS, partial / PREDICTIONS, dirs_exist_ok=True)
     if (finished / MODELS).exists():
         shutil.copytree(finished / MODELS, partial / MODELS, dirs_exist_ok=True)
-    if (finished / TRIALS).exists():
-        shutil.copyfile(finished / TRIALS, partial / TRIALS)
-    copy = partial / f"{RESULTS}.copy"
-    shutil.copyfile(finished / RESULTS, copy)
-    copy.rename(partial / RESULTS)  # last: a job in the results is a job that is whole
+    for file in (TRIALS, RESULTS):  # results last: a job in them is a job that is whole
+        if (finished / file).exists() and not (partial / file).exists():
+            copy = partial / f"{file}.copy"
+            shutil.copyfile(finished / file, copy)
+            copy.rename(partial / file)
 
 
 def _has_news(partial: Path, finished: Path) -> bool:
-    """Whether an unfinished evaluation has records that the finished one has not."""
+    """Whether an unfinished evaluation has records that the finished one has not, or a fine-tuning
+    to go on with."""
+    if any((partial / STATES).glob("*.pt")):
+        return True
     return any(
         {result.key for result in read_results(partial / file)}
         - {result.key for result in read_results(finished / file)}

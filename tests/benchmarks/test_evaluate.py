@@ -13,10 +13,17 @@ import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
 from benchmarks.evaluate import evaluate, score_table
 from benchmarks.finetune.jobs import plan_jobs
+from benchmarks.finetune.search import TRIALS
 from benchmarks.report import report
 from benchmarks.results.predictions import prediction_path, read_predictions
 from benchmarks.results.rescore import rescore
-from benchmarks.results.results import MEASURED, current_results, largest_part, read_results
+from benchmarks.results.results import (
+    MEASURED,
+    RESULTS,
+    current_results,
+    largest_part,
+    read_results,
+)
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.cli import main
@@ -265,6 +272,41 @@ def test_what_is_refused_leaves_nothing_in_the_way(make_config, model_folder, tm
         assert not list((tmp_path / "out").glob("evaluate*"))
     evaluate(make_config(num_epochs=1), str(model_folder), overwrite=False)
     assert folder_of(make_config()).suffix != ".partial"
+
+
+def test_a_refused_option_leaves_a_stopped_fine_tuning_in_place(
+    make_config, model_folder, stopping, tmp_path
+):
+    stopping(1, lambda: evaluate(make_config(), str(model_folder), overwrite=False))
+    (state,) = (tmp_path / "out").rglob("*.pt")
+    with pytest.raises(ValueError, match="more than the 32 positions"):
+        evaluate(make_config(max_sequence_length=64), str(model_folder), overwrite=False)
+    assert state.exists()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_while_records_are_carried_over_loses_none(
+    make_config, model_folder, started, monkeypatch, number
+):
+    options = {"num_epochs": 1, "search": {"learning_rate": [5e-3]}}
+    evaluate(make_config(**options), str(model_folder), overwrite=False)
+    copied, copy = [], shutil.copyfile
+
+    def copyfile(*arguments, **options):
+        if Path(arguments[0]).name in (RESULTS, TRIALS):
+            copied.append(arguments)
+            if len(copied) == number:
+                raise KeyboardInterrupt
+        return copy(*arguments, **options)
+
+    more = make_config(**options, seeds=[0, 1])
+    with monkeypatch.context() as patch:
+        patch.setattr("benchmarks.evaluate.shutil.copyfile", copyfile)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(more, str(model_folder), overwrite=False)
+    started.clear()
+    evaluate(more, str(model_folder), overwrite=False)
+    assert [seed for _, _, seed in started] == [1]
 
 
 def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
