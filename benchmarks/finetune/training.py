@@ -156,6 +156,8 @@ class Trainer:
         check_steps = 1 if is_on_cpu else _CHECK_STEPS
         losses: list[torch.Tensor] = []
         for step in range(first, num_steps):
+            if selection is not None and selection.is_over:
+                break
             set_rates(optimizer, settings, step, num_steps)
             whole = partial(ahead.batch, step)
             losses.append(self._gradients(features, rows[batches[step]], whole))
@@ -168,7 +170,8 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            goes_on = selection is None or selection.goes_on(step + 1, self)
+            if selection is not None:
+                selection.look(step + 1, self)
             if state and state.is_due:
                 state.save(step + 1, self, optimizer, selection)
             try:
@@ -177,8 +180,6 @@ class Trainer:
                 if state:
                     state.save(step + 1, self, optimizer, selection)
                 raise
-            if not goes_on:
-                break
         if selection is not None:
             selection.restore(self)
         self.cache = None
@@ -420,13 +421,16 @@ class Selection:
             "last_step": self.last_step,
         }
 
-    def goes_on(self, step: int, trainer: Trainer) -> bool:
-        """Evaluate where it is time; False once `patience` evaluations in a row were no better."""
+    @property
+    def is_over(self) -> bool:
+        """Whether `patience` evaluations in a row were no better."""
+        return self._patience is not None and self._num_worse >= self._patience
+
+    def look(self, step: int, trainer: Trainer) -> None:
+        """Evaluate where it is time."""
         self.last_step = step
-        if step % self._every:
-            return True
-        self._evaluate(step, trainer)
-        return self._patience is None or self._num_worse < self._patience
+        if step % self._every == 0:
+            self._evaluate(step, trainer)
 
     def restore(self, trainer: Trainer) -> None:
         """Put the best weights back; the last step has its chance too."""

@@ -223,7 +223,8 @@ def run(values, patience=None, higher=True, num_steps=10, every=2):
     selection = Selection(lambda t: values[int(t.step)], every, patience, higher)
     for step in range(1, num_steps + 1):
         trainer.to(step)
-        if not selection.goes_on(step, trainer):
+        selection.look(step, trainer)
+        if selection.is_over:
             break
     selection.restore(trainer)
     return trainer.step, selection
@@ -247,6 +248,28 @@ def test_a_score_that_is_not_a_number_never_wins_over_one():
 def test_patience_ends_the_training():
     found, selection = run({2: 0.5, 4: 0.4, 6: 0.3, 8: 0.9, 10: 1.0}, patience=2)
     assert (found, selection.last_step) == (2, 6)
+
+
+def test_a_training_stopped_when_patience_was_at_an_end_does_not_go_on(
+    features, model, make_settings, tmp_path, monkeypatch
+):
+    flat = "benchmarks.finetune.finetune.score_lines"
+    monkeypatch.setattr(flat, lambda task, lines: {"macro_f1": 0.5})
+    options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=2)
+    options = replace(options, evaluations_per_epoch=4)
+    whole = finetune(features, model, "pretrained", 3, options)
+    state, steps = StateFile(tmp_path / "state.pt"), []
+
+    def stop(rows):
+        steps.append(rows)
+        if len(steps) == whole.selected["last_step"]:
+            raise Stopped("asked to")
+
+    with pytest.raises(Stopped):
+        finetune(features, model, "pretrained", 3, options, stop, state=state)
+    resumed = finetune(features, model, "pretrained", 3, options, state=state)
+    assert whole.selected["last_step"] < whole.hyper_parameters["num_steps"]
+    assert resumed.selected == whole.selected
 
 
 def test_reported_rows_choose_nothing(model, features, make_settings):
