@@ -140,6 +140,12 @@ class Spans(Task):
         question_type = row.get("question_type")
         if question_type is not None and not isinstance(question_type, int):
             raise ValueError(f"{place}: question_type is {question_type!r:.80}, no whole number")
+        known = (None, *klue_mrc.QUESTION_TYPES)
+        if self.scorer == "klue-mrc" and question_type not in known:
+            raise ValueError(
+                f"{place}: question_type is {question_type}, KLUE-MRC has "
+                f"{', '.join(map(str, klue_mrc.QUESTION_TYPES))}; correct it or leave it out"
+            )
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
 
     def featurize(
@@ -270,7 +276,8 @@ class Spans(Task):
             values = squad.squad_v2(gold, answers, odds, self.null_threshold)
         else:
             types = {line["id"]: line["question_type"] for line in lines if "question_type" in line}
-            values = klue_mrc.klue_mrc(gold, predictions, types or None)
+            of_all = types if len(types) == len(lines) else None
+            values = klue_mrc.klue_mrc(gold, predictions, of_all)
         return {self.headline: values[self.headline], **values}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:

@@ -184,6 +184,12 @@ def test_a_test_file_has_no_heads(tmp_path):
         ("squad-1.1", '[{"text": "가는", "answer_start": 3}]', "[]", "'q1' has no answer"),
         ("squad-1.1", '"answer_start"', '"start"', "question 1: answer_start is None"),
         ("klue-mrc", '"question_type": 2', '"question_type": "2"', "question_type is '2'"),
+        (
+            "klue-mrc",
+            '"question_type": 2',
+            '"question_type": 4',
+            "question_type is 4, KLUE-MRC has",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_its_place(tmp_path, task, old, new, message):

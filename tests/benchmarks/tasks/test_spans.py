@@ -174,6 +174,7 @@ def test_scores_are_made_of_lines_alone():
     typed = [{**found, "question_type": 1} for found in lines]
     assert MRC.score(typed)["exact_match_type1"] == pytest.approx(1 / 3)
     assert "exact_match_type1" not in MRC.score(lines)
+    assert "exact_match_type1" not in MRC.score([*typed[:2], lines[2]])
     short = [{"id": "q", "gold": ["서울"], "prediction": "서울시"}]
     assert KORQUAD_1.score(short)["f1"] == pytest.approx(2 * 2 / 5)
 
