@@ -17,7 +17,14 @@ from electrify.config.run import EvaluationRun, RunConfig
 from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
 from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST, input_digest
-from electrify.stage.plan import NETWORKS, named_checkpoint, onnx_stage, output_dir, scored_folder
+from electrify.stage.plan import (
+    NETWORKS,
+    check_initial,
+    named_checkpoint,
+    onnx_stage,
+    output_dir,
+    scored_folder,
+)
 from electrify.stage.remote import (
     is_address,
     open_address,
@@ -451,14 +458,9 @@ def _check_later_stages(config: RunConfig) -> None:
 
     check_vocab_inputs(config)
     options = config.pretrain
-    if options.initial_model:
-        from model.weights.initial import check_initial
-
-        check_initial(options)
-    if options.probe:
-        from model.watch.states import read_labelled
-
-        read_labelled(options.probe)
+    check_initial(options)
+    if options.probe and not Path(options.probe.path).is_file():
+        raise ValueError(f"pretrain.probe.path: there is no file {options.probe.path}")
     if options.wandb_project:
         from model.watch.boards import import_wandb
 

@@ -149,8 +149,7 @@ def _losses(
     own, top = logits.gather(1, there), logits.amax(dim=1, keepdim=True)
     hits = own == top
     own, top = own.to(wide), top.to(wide)
-    # probabilities, but for a division by their sum; bf16 less fp32 in one call would copy twice
-    relative = logits.to(wide, copy=True).sub_(top).exp_()
+    relative = torch.sub(logits, top).exp_()  # probabilities, but for a division by their sum
     sums = block_sums(relative)
     whole = sums.sum(dim=1, keepdim=True)
     figures = [top - own + whole.log(), hits]
@@ -168,8 +167,9 @@ def _losses(
         scale = weights / whole
         # the target's apart: rounded to bf16 before 1 is taken off, a sure one would lose it all
         at_target = (own - top).exp() * scale - weights
-        weighted = logits.copy_(relative.mul_(scale))
-        gradient = weighted.scatter_(1, there, at_target.to(logits.dtype))
+        gradient = torch.mul(relative, scale, out=logits).scatter_(
+            1, there, at_target.to(logits.dtype)
+        )
     return tuple(of.squeeze(1) for of in figures), gradient
 
 

@@ -273,8 +273,8 @@ def _run(grid: Grid, base: RunConfig, overrides: Sequence[str], variant: str, se
     # other seeds of fine-tuning for every seed of pretraining: else the untrained control, which
     # depends on the former alone, would be the same in all runs
     seeds = config.evaluate.seeds
-    first = seed * (max(seeds) + 1)
     own = {task: o.seeds for task, o in config.evaluate.tasks_options.items() if o.seeds}
+    first = seed * (max(max(of) for of in (seeds, *own.values())) + 1)
     changes = {
         "output_dir": str(folder),
         "seed": seed,

@@ -169,7 +169,10 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report.
     """
     rows = read_splits(task, data_dir)
-    further = dict(rows)
+    further = {name: examples for name, examples in rows.items() if examples or name == "train"}
+    for name in rows.keys() - {*further, task.reported}:
+        warn(f"{task.name} {name}: the file has no rows, and nothing is predicted for it")
+    further[task.reported] = rows[task.reported]
     reported, split = further.pop(task.reported), task.reported
     counts = {name: task.count_rows(examples) for name, examples in rows.items()}
     parts = {

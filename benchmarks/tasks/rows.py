@@ -148,9 +148,10 @@ def table_cells(path: Path) -> list[list[str]]:
     """
     text = read_text(path)
     if path.suffix == ".csv":
+        csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
         try:
             return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
         except csv.Error as error:
             raise ValueError(f"{path} is not valid CSV: {error}") from None
-    lines = text.removesuffix("\n").split("\n") if text else []
+    lines = text.rstrip("\r\n").split("\n") if text.strip("\r\n") else []
     return [line.removesuffix("\r").split("\t") for line in lines]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 
@@ -179,6 +180,18 @@ def initial_checkpoint(path: str) -> Path | None:
     folder = Path(path).expanduser()
     paths = checkpoints(folder) or checkpoints(folder / "pretrain")
     return paths[-1] if paths else None
+
+
+def check_initial(config: PretrainConfig) -> None:
+    """`ValueError` if the weights to go on from are neither here nor named as the hub's are."""
+    for option in ("initial_model", "initial_generator"):
+        name = getattr(config, option)
+        is_here = name and (initial_checkpoint(name) or Path(name).expanduser().is_dir())
+        if name and not is_here and not is_hub_name(name):
+            raise ValueError(
+                f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
+                "checkpoints, its export, a folder that transformers opens, or a hub name"
+            )
 
 
 def is_hub_name(name: str) -> bool:

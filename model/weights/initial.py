@@ -30,8 +30,8 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import (
     NETWORKS,
+    check_initial,
     initial_checkpoint,
-    is_hub_name,
     output_dir,
     run_folder,
 )
@@ -91,6 +91,7 @@ class Source:
 
 def read_source(config: PretrainConfig) -> Source:
     """What `initial_model` and `initial_generator` name; `ValueError` if it cannot be read."""
+    check_initial(config)
     place, generator = config.initial_model, config.initial_generator
     assert place is not None
     checkpoint = initial_checkpoint(place)
@@ -169,28 +170,11 @@ def _from_transformers(place: str, generator: str | None) -> Source:
     return Source(place, weights, EncoderShape.of(config), of_generator, None, pieces)
 
 
-def check_initial(config: PretrainConfig) -> None:
-    """`ValueError` if the weights to go on from are neither here nor named as the hub's are."""
-    for option in ("initial_model", "initial_generator"):
-        name = getattr(config, option)
-        if name and not initial_checkpoint(name) and not Path(name).expanduser().is_dir():
-            _check_name(name, option)
-
-
-def _check_name(name: str, option: str) -> None:
-    if not is_hub_name(name):
-        raise ValueError(
-            f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
-            f"checkpoints, its export, a folder that transformers opens, or a hub name"
-        )
-
-
 def _folder(name: str, option: str) -> Path:
-    """A folder, or the copy of a model of the Hugging Face hub."""
+    """A folder, or the copy of a model of the Hugging Face hub; `check_initial` has been asked."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    _check_name(name, option)
     try:
         return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, rights, no such model: the hub's own errors say which

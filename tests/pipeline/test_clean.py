@@ -157,7 +157,7 @@ def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
     path = _write(tmp_path / "a.jsonl", ["짧다", "<b></b>", "짧다"])
     path.write_bytes(path.read_bytes() + b"broken\n")
     message = (
-        r"left no document of 3 in 1 file\(s\); removed: empty 1, too_short 2, malformed_json 1"
+        r"left no document of 4 in 1 file\(s\); removed: empty 1, too_short 2, malformed_json 1"
         r"(?s:.*)a\.jsonl:4: malformed_json"
     )
     with pytest.raises(ValueError, match=message):

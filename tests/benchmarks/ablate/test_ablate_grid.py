@@ -67,6 +67,10 @@ def test_no_two_seeds_of_pretraining_share_one_of_fine_tuning(tmp_path: Path):
     runs = plan_runs(grid, ["evaluate.seeds=[0, 3, 5]"])
     of_half = [run.config.evaluate.seeds for run in runs if run.variant == "half"]
     assert len({seed for seeds in of_half for seed in seeds}) == 6
+    own = "evaluate.tasks_options={klue-ynat = {seeds = [0, 1, 2]}}"
+    runs = plan_runs(grid, ["evaluate.seeds=[0]", own])
+    options = [run.config.evaluate.tasks_options for run in runs if run.variant == "half"]
+    assert len({seed for of in options for seed in of["klue-ynat"].seeds}) == 6
 
 
 def test_claims_are_judged_by_columns_that_the_tasks_have(tmp_path: Path):

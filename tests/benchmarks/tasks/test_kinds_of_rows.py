@@ -1,5 +1,7 @@
 """Tasks of labels, numbers and words' tags: from official files to lines and scores."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from benchmarks.results.results import read_results
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import STSB
 from benchmarks.tasks.korean import NAVER_NER
+from benchmarks.tasks.rows import table_cells
 
 
 def write(path, text):
@@ -87,3 +90,12 @@ def test_a_model_learns_numbers_and_words_tags(make_config, model_folder, tmp_pa
     assert numbers.metrics["pearson"] > 0.9
     assert tagged.metrics == {"seqeval_micro_f1": 1.0, "entity_micro_f1": 1.0}
     assert (numbers.hyper_parameters["train_both_orders"], tagged.split) == (True, "test-part")
+
+
+def test_blank_last_lines_and_cells_as_long_as_documents_are_no_fault(tmp_path: Path):
+    table = tmp_path / "rows.tsv"
+    table.write_text("a\tb\n1\t\n\n\r\n", encoding="utf-8")
+    assert table_cells(table) == [["a", "b"], ["1", ""]]
+    long = tmp_path / "rows.csv"
+    long.write_text(f"a\n{'가' * 200_000}\n", encoding="utf-8")
+    assert [len(row[0]) for row in table_cells(long)] == [1, 200_000]
