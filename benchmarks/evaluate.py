@@ -16,12 +16,12 @@ from pathlib import Path
 from benchmarks.encoder import ModelSource, check_place, open_model
 from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
-from benchmarks.finetune.kept import MODELS
+from benchmarks.finetune.kept import MODELS, kept_folder
 from benchmarks.finetune.parallel import num_workers, run_jobs
 from benchmarks.finetune.recipe import seeds_for
 from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
 from benchmarks.probes.suites import PROBES, probe_options
-from benchmarks.results.predictions import PREDICTIONS
+from benchmarks.results.predictions import PREDICTIONS, prediction_path
 from benchmarks.results.results import (
     JOBS,
     RESULTS,
@@ -122,8 +122,20 @@ def evaluate(
         return {"results": len(results), "degenerate": num_degenerate}
 
     run_stage(stage, work, overwrite)
-    for line in score_table(current_results(stage.folder), stage.folder):
+    results = current_results(stage.folder)
+    for line in score_table(results, stage.folder):
         log(line)
+    lacking = {
+        f"{result.task} {split}": None
+        for result in results
+        for split in data[result.task].further
+        if not prediction_path(stage.folder, result, split).is_file()
+    }
+    if lacking:
+        warn(
+            f"no predictions of {', '.join(lacking)}, whose rows came later: to have them, remove "
+            f"{stage.folder} and evaluate again"
+        )
 
 
 def _carry_over(finished: Path, partial: Path) -> None:
@@ -205,9 +217,9 @@ def _run_jobs(
         for job in {job.task.name: job for job in waiting}.values()
     }
     total = sum(num_rows(job, features[job.task.name]) for job in waiting)
-    folders = partial / STATES, partial / MODELS
+    states = partial / STATES
     calls = [
-        (job, data[job.task.name], features[job.task.name], source, options.device, *folders)
+        (job, data[job.task.name], features[job.task.name], source, options.device, states)
         for job in waiting
     ]
     del features  # each goes with the last job of its task
@@ -230,6 +242,8 @@ def _run_jobs(
                 if result.slot in taken:  # by a job with other hyper-parameters, data or weights
                     result = result.model_copy(update={"predictions": f"{result.slot}-{job.key}"})
                 write_lines(partial, result, fitted)
+                if job.is_kept:
+                    _move(states / job.key, kept_folder(partial, result))
             if result.device == "cpu" and result.peak_memory_mb:
                 remember_peak(result.peak_memory_mb)
             append_result(path, result)  # last: a job in the results is a job that is whole
@@ -238,6 +252,13 @@ def _run_jobs(
             num_saved += 1
             _log_result(job, result, fitted)
     return [results[job.key] for job in jobs]
+
+
+def _move(folder: Path, target: Path) -> None:
+    """In place of what stands there."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(target)
 
 
 def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:

@@ -176,7 +176,12 @@ def evaluate(parsed: Namespace) -> int | None:
     if parsed.submission:
         from benchmarks.results.submission import write_submissions
 
-        write_submissions(_run_folder(parsed.submission))
+        if not write_submissions(_run_folder(parsed.submission)):
+            raise ValueError(
+                f"{parsed.submission} has nothing to submit: it has no predictions of GLUE, SQuAD "
+                "or KLUE by a pretrained encoder (test files that are below "
+                "the data folder while it is scored are predicted)"
+            )
         return None
     if parsed.encoder_name and not parsed.model:
         raise ValueError(f"--name {parsed.encoder_name} names the encoder of --model: give both")

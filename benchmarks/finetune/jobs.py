@@ -24,7 +24,7 @@ from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep, StateFile
 from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
-from benchmarks.results.results import Result, encoder_label, slot_of
+from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.classification import Classification
@@ -189,13 +189,12 @@ def run_job(
     source: ModelSource,
     device: str,
     states: Path,
-    models: Path,
     on_step: OnStep,
 ) -> tuple[Result, Finetuned]:
     """Fine-tune, predict and score; the record lacks but where its predictions stand.
 
-    In the folder `states` an unfinished fine-tuning keeps where it stands. Networks that are kept
-    go to `models`.
+    In the folder `states` an unfinished fine-tuning keeps where it stands. A network that is kept
+    is written there, into a folder that is named as the job's key.
     """
     start = time.monotonic()
     task, reported = job.task, features.predicted[data.split]
@@ -208,8 +207,7 @@ def run_job(
 
         def on_trained(network: EncoderWithHead) -> None:
             if job.is_kept:
-                slot = slot_of(task.name, job.train_fraction, job.variant, job.seed)
-                keep(models / slot, network, task, source, settings)
+                keep(states / job.key, network, task, source, settings)
 
         fitted = finetune(features, source, *how, on_trained)
         state.remove()

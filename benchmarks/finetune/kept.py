@@ -1,7 +1,6 @@
 """A fine-tuned network as a folder: a `transformers` folder, and the head beside it."""
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from transformers import AutoModelForTokenClassification
 from benchmarks.encoder import ModelSource, open_model, quiet_transformers, with_added_tokens
 from benchmarks.finetune.finetune import build_network
 from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import Tagging
 from benchmarks.tasks.own import record_of, task_of_record
@@ -96,9 +96,18 @@ def read_kept(folder: Path) -> Kept:
     return Kept(source, task, network.eval(), settings)
 
 
-def kept_folders(folder: Path) -> Sequence[Path]:
-    """The folders of `keep` below a folder of results, one a task: of the first seed."""
+def kept_folder(results: Path, result: Result) -> Path:
+    """Where the network of a result in a folder of results is kept; named as its predictions."""
+    return results / MODELS / (result.predictions or result.slot)
+
+
+def kept_folders(results: Path) -> list[Path]:
+    """The kept networks of a folder of results, one a task: of the first seed.
+
+    Of those that the last `evaluate` asked for: older ones may be of other hyper-parameters.
+    """
     found: dict[str, Path] = {}
-    for about in sorted((folder / MODELS).rglob(ABOUT)):
-        found.setdefault(read_json(about)["task"], about.parent)
-    return list(found.values())
+    for result in sorted(largest_part(current_results(results)), key=lambda each: each.seed):
+        if (place := kept_folder(results, result)).is_dir():
+            found.setdefault(result.task, place)
+    return [found[task] for task in sorted(found)]

@@ -101,14 +101,14 @@ def las_macro_f1(gold: Arcs, predicted: Arcs, example_of: Labels) -> Weighted:
     return macro_f1_of(*class_sums(first, second, len(classes), example_of))
 
 
-def macro_f1_of(right: Floats, occurrences: Floats, absent: float = math.nan) -> Weighted:
+def macro_f1_of(right: Floats, occurrences: Floats) -> Weighted:
     """Mean over classes of 2 right / occurrences, from the sums of `class_sums`.
 
-    A class that is not in a sample counts `absent`, or is left out with nan; nan where none is in.
+    A class that is not in a sample is left out; nan where none is in.
     """
 
     def score(counts: Floats) -> Floats:
-        scores = _ratio(2 * (counts @ right), counts @ occurrences, absent)
+        scores = _ratio(2 * (counts @ right), counts @ occurrences, math.nan)
         is_counted = ~np.isnan(scores)
         total = np.where(is_counted, scores, 0.0).sum(axis=1)
         return _of_any_rows(_ratio(total, is_counted.sum(axis=1), math.nan), counts.sum(axis=1))

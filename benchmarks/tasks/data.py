@@ -262,6 +262,8 @@ def read_splits(
         raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
     if task.reported in paths and not paths[task.reported]:
+        if task.suite == OWN:
+            raise ValueError(f"{task.name}: no file {task.files[task.reported][0]}; put it back")
         names = (n for s in ("train", task.reported) for n in official_names(task, s))
         where = f", from {task.homepage}" if task.homepage else ""
         raise ValueError(

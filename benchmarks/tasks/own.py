@@ -18,7 +18,7 @@ from benchmarks.metrics.tagging import (
     entity_micro_f1,
     seqeval_micro_f1,
 )
-from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.classification import Classification, Regression, class_name
 from benchmarks.tasks.kinds.spans import OwnReading, own_rows
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, entity_spans
 from benchmarks.tasks.rows import Row, nested
@@ -86,7 +86,7 @@ def own_task(options: OwnTask) -> Task:
     texts, label = _columns(options, [row for _, row in rows])
     values = [(place, nested(row, label)) for place, row in rows]
     for place, value in values:
-        if value is None or value == "":
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
             raise ValueError(f"{place}: no value in column {label!r}; fill it in or remove the row")
     kind = options.kind or _kind(values)
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
@@ -148,6 +148,7 @@ def task_of_record(record: Mapping[str, Any]) -> Task:
     return made_by(
         **settled,
         suite=OWN,
+        id_field="",  # a column of the user's may be named so and hold anything
         unlabelled=(),
         metrics=(*first, *named.values()),
         skip_empty=True,
@@ -330,7 +331,7 @@ def _classes(label: str, values: Values) -> list[str]:
     for place, value in values:
         if not isinstance(value, str | int | float):
             raise ValueError(f"{place}: {value!r:.80} in column {label!r} is no label")
-        names.add(str(value).strip())
+        names.add(class_name(value))
     if len(names) == 1:
         raise ValueError(f"column {label!r} is {names.pop()!r} in every row: nothing to learn")
     if len(names) > max(_MAX_CLASSES, len(values) / 2):

@@ -1,5 +1,5 @@
-"""Rows of files as dicts, named as the hub's: lists in .json, an object a line in .jsonl, Parquet,
-tables in .csv and (all other names) tables of tabs without quoting.
+"""Rows of files as dicts, named as the hub's: lists in .json, an object a line in .jsonl (or
+.json), Parquet, tables in .csv and (all other names) tables of tabs without quoting.
 
 Nothing is normalised: a row that does not fit stops the run with its place.
 """
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.storage.files import parse_json, read_json
+from electrify.storage.files import parse_json
 from electrify.system.progress import warn
 
 Row = Mapping[str, Any]
@@ -38,18 +38,16 @@ def rows_of_file(
     `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
     """
     if path.suffix == ".json":
-        rows = read_json(path)
+        rows = json_value(path)
         if not isinstance(rows, list):
             raise ValueError(f"{path} holds one {type(rows).__name__}, not a list of rows")
         yield from enumerate(rows, start=1)
         return
     if path.suffix == ".jsonl":
-        for number, line in enumerate(read_text(path).split("\n"), start=1):
-            if line.strip():
-                yield number, parse_json(line, f"{path} line {number}")
+        yield from json_lines(path)
         return
     if path.suffix == ".parquet":
-        yield from enumerate(_parquet_rows(path), start=1)
+        yield from enumerate(parquet_rows(path), start=1)
         return
     cells = table_cells(path)
     if not columns:
@@ -75,7 +73,24 @@ def rows_of_file(
         warn(f"{path}: {num_skipped} rows do not have {len(columns)} columns and are left out")
 
 
-def _parquet_rows(path: Path) -> list[Row]:
+def json_value(path: Path) -> Any:
+    """The value of a JSON file, or the list of its lines' values: JSON lines are often named so."""
+    text = read_text(path).strip()
+    first, _, more = text.partition("\n")
+    if more and first.startswith("{") and first.rstrip().endswith("}"):
+        return [value for _, value in json_lines(path)]
+    return parse_json(text, path)
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """(number from 1, value) of each line that is not blank."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            yield number, parse_json(line, f"{path} line {number}")
+
+
+def parquet_rows(path: Path) -> list[Row]:
+    """The rows of a table; `ValueError` for a file that is none."""
     parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
     try:
         rows: list[Row] = parquet.read_table(path).to_pylist()

@@ -223,11 +223,11 @@ class Task(ABC):
             place = f"{where} {row_name} {number}"
             if not isinstance(row, Mapping):
                 raise ValueError(f"{place}: {row!r:.80} is not an object")
-            if self.skip_empty and is_labelled and not all(self.texts(row, place)):
+            if self.skip_empty and is_labelled and self._is_empty(row, place):
                 num_empty += 1
                 continue
             identity = f"{split}-{number}"
-            if self.id_field in row:
+            if self.id_field and self.id_field in row:
                 identity = text_field(row, self.id_field, place)
             if identity in seen:
                 raise ValueError(
@@ -237,6 +237,11 @@ class Task(ABC):
             yield from self.examples(row, identity, place, is_labelled)
         if num_empty:
             warn(f"{where}: {num_empty} rows with an empty text are left out")
+
+    def _is_empty(self, row: Row, place: str) -> bool:
+        """Whether a text has no characters, or is null where its column is there."""
+        is_null = any(row.get(name, "") is None for name in self.text_fields)
+        return is_null or not all(self.texts(row, place))
 
     def count_rows(self, examples: Sequence[Any]) -> int:
         """Rows of the official files that the examples are made of."""

@@ -19,12 +19,11 @@ from benchmarks.tasks.data import (
     official_names,
 )
 from benchmarks.tasks.registry import SUITES, TASKS
-from benchmarks.tasks.rows import Row, read_text, table_cells
+from benchmarks.tasks.rows import Row, json_lines, json_value, parquet_rows, table_cells
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import write_text
-from electrify.storage.files import parse_json
 from electrify.system.progress import log, warn
 
 SplitText = tuple[str, str]
@@ -126,15 +125,18 @@ def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[S
 
 
 def _any_texts(path: Path) -> Iterator[str]:
-    """Every text of a file of a user: values of JSON, cells of tables, lines of anything else."""
+    """Every text of a file of a user: values of JSON and Parquet, cells of tables, lines of
+    anything else."""
     if path.suffix == ".json":
-        yield from _values(parse_json(read_text(path), path))
+        yield from _values(json_value(path))
     elif path.suffix == ".jsonl":
-        for line in filter(str.strip, read_text(path).split("\n")):
-            yield from _values(parse_json(line, path))
+        for _, value in json_lines(path):
+            yield from _values(value)
+    elif path.suffix == ".parquet":
+        yield from _values(parquet_rows(path))
     else:
-        for row in table_cells(path):
-            yield from row
+        for cells in table_cells(path):
+            yield from cells
 
 
 def _values(value: Any) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """One label, or one number, for a text or a pair of texts."""
 
 import math
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,17 @@ from benchmarks.tasks.task import (
     Task,
 )
 
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
 _TOP = 4  # probabilities shown
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
+
+
+def class_name(value: Any) -> Any:
+    """A label of a table as text, 1.0 as 1: a column of whole numbers that has a gap somewhere is
+    one of fractions to pandas. What is neither text nor number is given back."""
+    if not isinstance(value, str | int | float):
+        return value
+    return _WHOLE.sub(r"\1", str(value).strip())
 
 
 @dataclass(frozen=True)
@@ -53,9 +63,7 @@ class Classification(Task):
         if not is_labelled:
             return None
         value = nested(row, self.label_field)
-        name = str(value) if isinstance(value, int | float) else value
-        if isinstance(name, str) and name not in self.labels:
-            name = name.strip()
+        name = value if value in self.labels else class_name(value)
         return label_ids([name], self.labels, place)[0]
 
     def featurize(

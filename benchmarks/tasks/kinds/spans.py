@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import klue_mrc, korquad, squad, weighted
-from benchmarks.tasks.rows import Row, list_field, rows_of_file, text_field
+from benchmarks.tasks.rows import Row, json_value, list_field, rows_of_file, text_field
 from benchmarks.tasks.task import (
     Arrays,
     Example,
@@ -341,7 +341,7 @@ class OwnReading(Spans):
 
 def own_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Rows of a file of a user's; of SQuAD's JSON its questions."""
-    if path.suffix == ".json" and isinstance(data := read_json(path), dict) and "data" in data:
+    if path.suffix == ".json" and isinstance(data := json_value(path), dict) and "data" in data:
         return questions_of(data, path)
     return rows_of_file(path, (), {}, (), False)
 

@@ -31,17 +31,24 @@ def test_a_kept_network_predicts_what_was_scored(
     config = make_config(pooling="mean", num_layers=1, seeds=[3, 4], keep_models=True)
     evaluate(config, str(model_folder), overwrite=False, name="one")  # done again, and kept
     (place,) = kept_folders(folder)
-    assert place == folder / "models" / "klue-ynat" / "pretrained-3"
+    (predictions,) = (folder / "predictions" / "klue-ynat").glob("pretrained-3-*")
+    assert place == folder / "models" / "klue-ynat" / predictions.stem
     kept = read_kept(place)
     examples = load_data(kept.task, ynat_folder).reported
     features = kept.task.featurize(examples, kept.source.tokenizer, 16, train=False)
     outputs = Trainer(kept.network, kept.task, 0, kept.settings, "").predict(features)
     lines = plain(kept.task.lines(examples, features, outputs))
-    paths = sorted((folder / "predictions" / "klue-ynat").glob("pretrained-3-*"))
-    assert [read_predictions(path)[1] for path in paths] == [lines]
+    assert read_predictions(predictions)[1] == lines
     encoder = AutoModel.from_pretrained(place)  # of one layer
     for name, weights in kept.network.encoder.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], weights)
+    other = make_config(pooling="mean", num_layers=1, seeds=[3], keep_models=True, num_epochs=1)
+    evaluate(other, str(model_folder), overwrite=False, name="one")
+    (later,) = kept_folders(folder)
+    assert read_kept(later).settings != kept.settings
+    evaluate(config, str(model_folder), overwrite=False, name="one")  # of the first again
+    assert kept_folders(folder) == [place]
+    assert read_kept(place).settings == kept.settings
 
 
 def test_a_tagger_is_the_class_of_transformers(

@@ -166,6 +166,25 @@ def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_pat
     assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 12
 
 
+def test_what_was_not_predicted_is_said(make_config, model_folder, tmp_path, capsys):
+    """A test file that comes later changes no score, and nothing is done again by itself."""
+    sentences = "".join(f"x\t{n % 2}\t\t국회 오늘\n" for n in range(8))
+    for name in ("train", "dev"):
+        write(tmp_path / f"data/CoLA/{name}.tsv", sentences)
+    config = make_config(tasks=["glue-cola"], data_dir=str(tmp_path / "data"), num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    assert main(["evaluate", "--submission", config.output_dir]) != 0
+    assert "has nothing to submit" in capsys.readouterr().err
+    write(tmp_path / "data/CoLA/test.tsv", "index\tsentence\n0\t국회\n1\t오늘 증시\n")
+    evaluate(config, str(model_folder), overwrite=False)
+    assert "no predictions of glue-cola test" in capsys.readouterr().err
+    (folder,) = Path(config.output_dir).iterdir()
+    shutil.rmtree(folder)
+    evaluate(config, str(model_folder), overwrite=False)
+    assert "no predictions" not in capsys.readouterr().err
+    assert main(["evaluate", "--submission", config.output_dir]) == 0
+
+
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

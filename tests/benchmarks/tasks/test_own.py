@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -93,6 +94,8 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
         (QUESTIONS, "reading", ("context", "question"), ()),
         ([{"text": "a", "label": x} for x in ("1", "2", "2 ")], "classification",
          ("text",), ("1", "2")),
+        ([{"text": "a", "label": x} for x in ("0", "0.0", 1.0, 1, "-1.00")], "classification",
+         ("text",), ("-1", "0", "1")),
     ],
 )  # fmt: skip
 def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
@@ -151,6 +154,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (REVIEWS, {"kind": "regression", "label": "document"}, "'review 0 of a film'.*no number"),
         (REVIEWS[:1], {}, "is '0' in every row: nothing to learn"),
         ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
+        ([*REVIEWS, {"id": "", "document": "a", "label": " "}], {}, "row 61: no value in column"),
         ([{"words": ["a"], "tags": ["NOUN"]}], {}, "'NOUN' in column 'tags' is no tag"),
         ([{"words": ["a"], "tags": ["O"]}], {}, "has no entity in any row"),
         ([{"text": "a", "tags": [{"start": 0}]}], {}, "'tags' is no span: write"),
@@ -164,6 +168,17 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
     with pytest.raises(ValueError, match=message):
         load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
+
+
+def test_files_of_other_tools(tmp_path, caplog):
+    """JSON lines that are named .json, texts that are null, ids that repeat or are numbers."""
+    rows = [row | {"guid": 7} for row in REVIEWS]
+    rows[3] = rows[3] | {"document": None}
+    lines = Path(write(tmp_path / "lines.jsonl", rows))
+    _, data = load(tmp_path, OwnTask(train=str(lines.rename(tmp_path / "lines.json"))))
+    assert len(data.train) + len(data.reported) == len(REVIEWS) - 1
+    assert "1 rows with an empty text are left out" in caplog.text
+    assert len({example.id for example in (*data.train, *data.reported)}) == len(REVIEWS) - 1
 
 
 def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_path):

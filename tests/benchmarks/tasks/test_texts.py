@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from benchmarks.tasks.texts import dump_benchmarks, dump_texts
@@ -94,6 +96,20 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     cola = _rows(out / "glue-cola.jsonl")
     assert [row["split"] for row in cola] == ["dev", "dev", "test"]
     assert {row["task"] for row in cola} == {"glue-cola"}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
+def test_the_texts_of_a_file_of_rows(tmp_path, suffix):
+    path = tmp_path / f"rows{suffix}"
+    table = pyarrow.table({"text": ["one", "two"], "number": [1, 2]})
+    if suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+    elif suffix == ".csv":
+        path.write_text("text,number\none,1\ntwo,2\n")
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    (dumped,) = dump_texts((str(path),), [], tmp_path / "texts")
+    assert {"one", "two"} <= set(_texts(dumped))
 
 
 @pytest.mark.parametrize(
