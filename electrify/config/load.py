@@ -126,7 +126,8 @@ def _parse(raw: dict[str, Any], where: str, kind: type[_Run]) -> _Run:
 
 
 def _refuse(value: object) -> None:
-    raise ValueError(f"{value!r}: a config has no value of type {type(value).__name__}")
+    kind = type(value).__name__
+    raise ValueError(f"{value!r}: a config has no value of type {kind}; write text in quotes")
 
 
 def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
@@ -202,6 +203,7 @@ def _explain(error: Any) -> str:
         return f"unknown key {key} = {value!r}{hint or nearest(name, _known_keys(location[:-1]))}"
     if error["type"] == "missing":
         return f"{key} is missing"
+    key = ".".join(str(part) for part in location if not _is_of_pydantic(part))
     if error["type"] == "value_error":
         prefix = f"{key}: " if key else ""
         return f"{prefix}{error['msg'].removeprefix('Value error, ')}"
@@ -212,16 +214,19 @@ def _explain(error: Any) -> str:
     return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{hint}"
 
 
-def _keys_named(name: str) -> list[str]:
+def _is_of_pydantic(part: str | int) -> bool:
+    """Whether a part of an error's place is no key: which kind of a union, or that it is a name."""
+    return part in ("str", "[key]") or str(part).startswith("tuple[")
+
+
+def _keys_named(name: str, model: type[BaseModel] = RunConfig, prefix: str = "") -> list[str]:
     """The keys of this name, outside any section and in each, as `--set` takes them."""
-    sections = {"": RunConfig} | {
-        f"{section}.": field.annotation for section, field in RunConfig.model_fields.items()
-    }
-    return [
-        f"{section}{name}"
-        for section, model in sections.items()
-        if isinstance(model, type) and issubclass(model, BaseModel) and name in model.model_fields
-    ]
+    keys = [f"{prefix}{name}"] if name in model.model_fields else []
+    for section, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            keys += _keys_named(name, kind, f"{prefix}{section}.")
+    return keys
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:
