@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from electrify.config.section import Count, Fraction, Section
+from electrify.config.section import Count, Fraction, LocalPath, Section
 
 # The paper's values for each size of model.
 
@@ -94,7 +94,7 @@ class LengthPhase(Section):
 class ProbeConfig(Section):
     """Labelled texts that show at each validation what the states tell apart."""
 
-    path: str
+    path: LocalPath
     """File of labelled texts: `.json` (a list), `.jsonl`, `.tsv` or `.csv`."""
     text: str = "text"
     """Field of the text."""

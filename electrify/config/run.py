@@ -1,15 +1,14 @@
 """Every option of a run, in one place, as frozen models; load.py reads the TOML."""
 
-import os
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.export import ExportConfig
 from electrify.config.pretrain import PretrainConfig
-from electrify.config.section import Section
+from electrify.config.section import LocalPath, Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
 
 
@@ -20,7 +19,7 @@ class EvaluationRun(Section):
     """Name of the run, in reports and model cards: lower-case letters, digits, `.`, `_` and `-`."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of everything random in the run. The same seed gives the same result."""
-    output_dir: Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
+    output_dir: Annotated[LocalPath, Field(min_length=1)]
     """Folder of the run, local or an address such as `gs://bucket/run`. By custom `out/<name>`."""
     export: ExportConfig = ExportConfig()
     evaluate: EvaluateConfig = EvaluateConfig()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from electrify.config.names import check_language
-from electrify.config.section import Count, Fraction, Section
+from electrify.config.section import Count, Fraction, LocalPath, Section
 
 Pretokenizer = Literal["kiwi", "whitespace"]
 Hangul = Literal["seen", "common", "all"]
@@ -51,13 +51,14 @@ class VocabConfig(Section):
     num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0
     """Number of pieces `[unused0]`, `[unused1]` and so on, for later users."""
     additional_special_tokens: tuple[str, ...] = ()
-    """Pieces that are never split. `transformers` sees them as special tokens."""
-    extend: str | None = None
+    """Special tokens that `transformers` never splits, such as `["[USER]"]`. In documents they are
+    text, which `encode` splits, as it does `[MASK]`."""
+    extend: LocalPath | None = None
     """Tokenizer folder or `vocab.txt` whose pieces keep their ids. With `size` at its number of
     pieces it is kept as it is. With a larger `size` new pieces follow the old ones."""
-    references: tuple[str, ...] = ()
+    references: tuple[LocalPath, ...] = ()
     """Tokenizer folders or `vocab.txt` files that the report compares with."""
-    span_data_dir: str | None = None
+    span_data_dir: LocalPath | None = None
     """Folder with dev files of KLUE-MRC, KLUE-NER, SQuAD, XQuAD or KorQuAD. The report then has the
     share of answers and entities that begin and end at borders of pieces."""
 
