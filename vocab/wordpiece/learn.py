@@ -194,6 +194,8 @@ def _check_room(training: Training, num_alphabet: int) -> None:
     left = training.room - num_alphabet
     numbers = f"characters take {num_alphabet} of vocab.size = {size} pieces"
     advice = f"raise vocab.size or lower vocab.limit_alphabet = {training.limit_alphabet}"
+    if training.extra_characters:
+        advice += ' or set vocab.hangul = "seen"'
     if left < 0:
         raise ValueError(f"{numbers}, beside {first} special or unused ones: {advice}")
     if left < size // 4 and first < size // 2:
@@ -201,10 +203,12 @@ def _check_room(training: Training, num_alphabet: int) -> None:
 
 
 def _too_few(training: Training, reached: int, num_words: int) -> str:
+    # left out, the limit would fall with the size, and fewer characters give fewer pieces
     return (
         f"vocab.size = {training.size}, but the text yields {reached} pieces at "
         f"vocab.min_frequency = {training.min_frequency} ({num_words} distinct words): set "
-        f"vocab.size to at most {reached}, lower vocab.min_frequency, or give more text"
+        f"vocab.size to at most {reached} and vocab.limit_alphabet to {training.limit_alphabet}, "
+        "lower vocab.min_frequency, or give more text"
     )
 
 

@@ -6,9 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words
 from vocab.counts.words import count_characters
 from vocab.pretokenize import CUT, is_isolated, morphemes_of
+from vocab.train import training_of
 from vocab.wordpiece.learn import (
     Training,
     alphabet_pieces,
@@ -201,6 +203,20 @@ def test_a_size_beyond_the_text_names_the_reachable_size(words):
     assert len(train(words, size=reachable).pieces) == reachable
     with pytest.raises(ValueError, match=r"vocab\.min_frequency = 5 "):
         train(words, size=reachable, min_frequency=5)
+
+
+def test_a_size_in_reach_is_named_with_the_limit_of_characters_that_it_needs():
+    ideographs = {chr(0x4E00 + number): 2 for number in range(1500)}
+    with pytest.raises(ValueError, match=r"at most 1505 and vocab\.limit_alphabet to 3000, "):
+        train_wordpiece(batches_of(ideographs), training_of(VocabConfig(size=15_000)))
+    options = VocabConfig(size=1505, limit_alphabet=3000)
+    assert len(train_wordpiece(batches_of(ideographs), training_of(options)).pieces) == 1505
+
+
+def test_syllables_without_room_are_named(words):
+    options = VocabConfig(size=8000, hangul="all", limit_alphabet=1)
+    with pytest.raises(ValueError, match=r'limit_alphabet = 1 or set vocab\.hangul = "seen"'):
+        train_wordpiece(batches_of(words), training_of(options))
 
 
 def test_rare_words_are_left_out_by_count_not_by_spelling():
