@@ -159,13 +159,18 @@ def is_lowercase(path: Path) -> bool | None:
 
 
 def load_reference(path: Path) -> Any:
-    """The tokenizer of a folder with tokenizer.json; of a vocab.txt, one normalised as ours."""
+    """The tokenizer of a folder with tokenizer.json; of a vocab.txt, one normalised as ours.
+
+    Text such as `[MASK]` is text, as when a corpus is encoded.
+    """
     if (path / TOKENIZER_FILE).is_file():
         tokenizer = read_tokenizer(path / TOKENIZER_FILE)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return tokenizer
-    return build_tokenizer(read_pieces(path), bool(is_lowercase(path)))
+    else:
+        tokenizer = build_tokenizer(read_pieces(path), bool(is_lowercase(path)))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def check_extendable(path: Path, lowercase: bool) -> list[str]:
@@ -200,13 +205,16 @@ def _from_json(file: Path) -> list[str]:
     if not file.is_file():
         return []
     try:
-        model = read_json(file)["model"]
+        content = read_json(file)
+        model = content["model"]
         vocabulary = model["vocab"]
         kind = model.get("type", "WordPiece")
+        added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{file} is damaged: it holds no model with a vocabulary") from None
     if kind != "WordPiece" or not isinstance(vocabulary, dict):
         raise ValueError(f"{file} is a {kind} tokenizer; only WordPiece can be read here")
+    vocabulary = vocabulary | added  # a token that `transformers` added has an id of its own
     if not all(isinstance(index, int) for index in vocabulary.values()):
         raise ValueError(f"{file}: an id in it is no whole number")
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)

@@ -63,6 +63,7 @@ def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) ->
     references = {path: load_reference(Path(path)) for path in options.references}
     documents = document_paths(output_dir(config) / "clean")
     learnt = learn_vocabulary(config, documents, beam_options, folder)
+    learnt.tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
     samples = list(sample_documents(documents))
     batches = partial(read_batches, learnt.word_counts)
     sentences = sample_sentences(samples, learnt.num_words)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from transformers import AutoTokenizer
 
 from electrify.config.vocab import VocabConfig
 from vocab.report import find_span_files, read_spans, span_report
@@ -40,6 +41,20 @@ def test_a_reference_tokenises_with_its_own_case(folder):
     assert load_reference(folder).encode("학교에서 A").tokens == expected
 
 
+def test_special_tokens_in_a_document_are_text_to_a_reference(folder):
+    for _ in range(2):  # from tokenizer.json, then from vocab.txt
+        tokens = load_reference(folder).encode("학교 [SEP]", add_special_tokens=False).tokens
+        assert tokens == ["학교", "[UNK]", "[UNK]", "[UNK]"]
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+
+
+def test_tokens_that_transformers_added_keep_their_ids(folder, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<x>"])
+    tokenizer.save_pretrained(tmp_path / "again")
+    assert read_pieces(tmp_path / "again") == [*PIECES, "<x>"]
+
+
 def test_extension_keeps_the_ids_and_puts_new_tokens_behind(folder):
     options = VocabConfig(
         extend=str(folder), lowercase=True, num_unused=2, additional_special_tokens=("[USER]", "a")
@@ -65,6 +80,7 @@ def test_extension_refuses_another_case(folder):
         ("tokenizer.json", {"model": 3}, "is damaged"),
         ("tokenizer.json", {"model": {"vocab": [1]}}, "can be read here"),
         ("tokenizer.json", {"model": {"vocab": {"a": "0"}}}, "no whole number"),
+        ("tokenizer.json", {"model": {"vocab": {}}, "added_tokens": [{}]}, "is damaged"),
         ("tokenizer.json", {"model": {"type": "BPE", "vocab": {}}}, "a BPE tokenizer"),
         ("tokenizer.json", {"model": {"vocab": {"a": 0, "b": 2}}}, "ids are not 0 to 1"),
         ("other.txt", "", "no vocabulary at"),

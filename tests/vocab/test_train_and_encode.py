@@ -167,6 +167,8 @@ def test_odd_documents(make_run, documents):
     assert tokens.count(3) == len(texts) + 3
     assert not {0, 2, 4} & set(tokens)
     assert tokens.count(tokenizer.token_to_id("<email>")) == len(texts)
+    report = json.loads((folder / "vocab" / "report.json").read_text(encoding="utf-8"))
+    assert not {"[MASK]", "[SEP]"} & {p for of in report["samples"] for p in of["pieces"]}
 
 
 def test_a_second_run_in_several_processes_makes_the_same_bytes(
