@@ -5,6 +5,7 @@ cannot score above the share of spans whose ends fall on borders of pieces. File
 official ones of SQuAD, KorQuAD and KLUE-MRC (json) and of KLUE-NER (tsv of characters).
 """
 
+import json
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -211,12 +212,13 @@ class WordFigures:
 def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[str, Any]]:
     """Fertility and [UNK] of whole documents by language and source; words as spaces part them."""
     sums: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    unknown = unknown_id(tokenizer)
     for sample in samples:
         encoding = tokenizer.encode(sample.text, add_special_tokens=False)
         of = sums[sample.language, sample.source]
         of["words"] += len(sample.text.split())
         of["pieces"] += len(encoding.ids)
-        of["unknown"] += encoding.tokens.count(UNK)
+        of["unknown"] += encoding.ids.count(unknown)
         of["bytes"] += len(sample.text.encode("utf-8", "replace"))
     return [
         {
@@ -229,6 +231,16 @@ def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[st
         }
         for (language, source), of in sorted(sums.items())
     ]
+
+
+def unknown_id(tokenizer: Any) -> int | None:
+    """The id of what has no piece, also of a tokenizer that is no WordPiece; None if all has."""
+    model = json.loads(tokenizer.to_str())["model"]
+    if model["type"] == "Unigram":
+        index: int | None = model["unk_id"]
+        return index
+    token = model.get("unk_token")
+    return None if token is None else tokenizer.token_to_id(token)
 
 
 _JSON_NAMES = ("*mrc*dev*.json", "[Kk]or[Qq]u[Aa][Dd]*dev*.json", "dev-v*.json", "xquad.*.json")
@@ -305,14 +317,16 @@ def span_report(tokenizer: Any, texts: Iterable[SpanText]) -> dict[str, float | 
     """Shares of spans that begin, end, and both at borders of pieces; pieces a word; [UNK]."""
     listed = list(texts)
     found: Counter[str] = Counter()
+    unknown = unknown_id(tokenizer)
     for first in range(0, len(listed), _TEXTS):
         part = listed[first : first + _TEXTS]
         encodings = tokenizer.encode_batch([of.text for of in part], add_special_tokens=False)
         for of, encoding in zip(part, encodings, strict=True):
             found["words"] += len(of.text.split())
             found["pieces"] += len(encoding.ids)
-            found["unknown"] += encoding.tokens.count(UNK)
-            starts, ends = ({offset[end] for offset in encoding.offsets} for end in (0, 1))
+            found["unknown"] += encoding.ids.count(unknown)
+            starts = {_behind_spaces(of.text, start) for start, _ in encoding.offsets}
+            ends = {end for _, end in encoding.offsets}
             for start, end in of.spans:
                 found["spans"] += 1
                 found["starts"] += start in starts
@@ -326,6 +340,13 @@ def span_report(tokenizer: Any, texts: Iterable[SpanText]) -> dict[str, float | 
         "pieces_per_word": _share(found["pieces"], found["words"]),
         "unk_piece_fraction": _share(found["unknown"], found["pieces"]),
     }
+
+
+def _behind_spaces(text: str, start: int) -> int:
+    """Where the text of a piece begins: one of SentencePiece may begin with the space before it."""
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start
 
 
 def compare(
@@ -354,12 +375,12 @@ def script_of(piece: str) -> str:
     """The script of a piece's first character: Hangul, Latin, Han, Kana, digit, ..."""
     if is_special(piece):
         return "special token"
-    text = surface(piece)
-    if text[0].isdigit():
+    first = surface(piece)[:1]  # a vocab.txt of others may have an empty line
+    if first.isdigit():
         return "digit"
-    if not text[0].isalpha():
+    if not first.isalpha():
         return "punctuation or symbol"
-    name = unicodedata.name(text[0], "other").split()[0]
+    name = unicodedata.name(first, "other").split()[0]
     names = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "HALFWIDTH": "other"}
     return names.get(name, name.capitalize())
 

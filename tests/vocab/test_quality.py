@@ -1,4 +1,5 @@
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of
@@ -10,6 +11,7 @@ from vocab.report import (
     report_page,
     sample_report,
     script_of,
+    span_report,
     vocab_report,
 )
 from vocab.tokenizer import build_tokenizer
@@ -77,6 +79,17 @@ def test_every_tokenizer_is_measured_on_every_data_set(tokenizer):
     assert (rows[3]["span_ceiling"], rows[3]["start_ceiling"]) == (0, 0.75)
 
 
+def test_a_tokenizer_of_sentencepiece_has_its_own_unknown_piece_and_spaces():
+    pieces = [("<unk>", -9.0), ("▁a", -1.0), ("b", -1.0)]
+    other = Tokenizer(models.Unigram(pieces, unk_id=0))
+    other.pre_tokenizer = pre_tokenizers.Metaspace()
+    text = SpanText("ab a zz", [(0, 2), (3, 4), (4, 5)])  # pieces: ab, " a", " zz"
+    found = span_report(other, [text])
+    assert (found["span_ceiling"], found["start_ceiling"]) == (0.666667, 0.666667)
+    (row,) = sample_report(other, [SampleText("en", "", text.text)])
+    assert row["unk_piece_fraction"] == found["unk_piece_fraction"] > 0
+
+
 def test_script_of_a_piece():
     scripts = {
         "Hangul": ("##에서", "ㅋㅋ"),
@@ -84,7 +97,7 @@ def test_script_of_a_piece():
         "Han": ("漢",),
         "Kana": ("##と", "カ"),
         "digit": ("##12",),
-        "punctuation or symbol": ("…", "##", "["),
+        "punctuation or symbol": ("…", "##", "[", ""),
         "special token": ("[MASK]", "[unused3]"),
     }
     for script, pieces in scripts.items():
