@@ -84,7 +84,7 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "clean")
     inputs["benchmark items"] = _files_digest(benchmark_items, sorted(benchmark_items.rglob("*")))
-    return Stage("leakage", folder / "leakage", rules, inputs, resumable=True, reads=reads)
+    return Stage("leakage", folder / "leakage", rules, inputs, reads=reads)
 
 
 def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:

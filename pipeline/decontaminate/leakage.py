@@ -12,11 +12,9 @@ texts are found as often without any leak.
 
 import heapq
 import json
-import shutil
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, zip_longest
 from pathlib import Path
@@ -78,13 +76,7 @@ from pipeline.documents import (
     read_group,
 )
 from pipeline.runner import make_pipeline, run_pipeline, watch
-from pipeline.work_folder import (
-    WorkFolder,
-    check_written,
-    new_work_folder,
-    share_documents,
-    work_folder,
-)
+from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
 
 SECONDS_PER_MEGABYTE = 0.2  # of documents, one core
 # By script, the least letters of each class of length; the classes of which chance is measured. The
@@ -101,8 +93,7 @@ _CONTEXT_CHARACTERS = 30  # of an excerpt, before and behind what was found
 NUM_SHOWN = 3  # documents that are named for a text, those with the largest share of it
 NUM_DOCUMENTS = 5  # of a task, those that hold most of its examples
 _WANTED_CHARACTERS = 200  # of an example's text, in a line
-_WORK = "work"  # of the stage's folder, until it is whole
-_INDEX = "index"  # in it, of the texts that are looked for
+_INDEX = "index"  # in the work folder, of the texts that are looked for
 RULES = {
     "min_letters": dict(WIDTHS),
     "alone_letters": dict(ALONE_LETTERS),
@@ -127,15 +118,16 @@ def find_leaks(
 
     def work(folder: Path) -> Mapping[str, Any]:
         keep_little_memory()
-        scratch = folder / _WORK
-        groups = list_row_groups(documents)
         table, counts = _read_texts(tasks)
-        for control in draw_control(groups):
+        for control in draw_control(list_row_groups(documents)):
             table.add_control(control)
-        table.write(scratch / _INDEX)
-        return_freed_memory()
-        _search(config.clean, beam_options, documents, scratch)
-        hits, sources = _read_found(scratch, len(groups))
+        with work_folder("leakage", config.clean.work_dir, folder, stage.plan) as shared:
+            with shared.scratch() as scratch:
+                table.write(scratch / _INDEX)
+                shared.publish(scratch / _INDEX)
+            return_freed_memory()
+            found = _search(config.clean, beam_options, documents, shared)
+            hits, sources = _read_found(shared, found)
         chance = chances(table.controls, hits, len(sources))
         report = LeakageReport(
             rules=RULES,
@@ -146,7 +138,6 @@ def find_leaks(
             chance=chance,
         )
         write_json(folder / REPORT, report.model_dump(mode="json"))
-        shutil.rmtree(scratch)
         return _summary(report)
 
     run_stage(stage, work, overwrite)
@@ -373,37 +364,23 @@ class Match(NamedTuple):
 
 
 def _search(
-    config: CleanConfig, beam_options: Sequence[str], documents: Sequence[Path], scratch: Path
-) -> None:
-    """Look through the row groups that have not been looked through yet.
-
-    What is found comes to `scratch`, where the next attempt finds it.
-    """
-    num_groups = len(list_row_groups(documents))
-    missing = [n for n in range(num_groups) if not (scratch / _found_name(n)).exists()]
-    if not missing:
-        return
-    with ExitStack() as stack:
-        if config.work_dir is None:
-            work = new_work_folder(str(scratch.absolute()))
-        else:
-            work = stack.enter_context(work_folder("leakage", config.work_dir, scratch))
-            work.put_all({f"{_INDEX}/{p.name}": p for p in (scratch / _INDEX).iterdir()})
-        shared = share_documents(work, config.work_dir, documents)
-        groups = {number: shared[number] for number in missing}
-        total = sum(group.num_bytes for group in groups.values())
-        pipeline = make_pipeline(config.runner, beam_options, total, SECONDS_PER_MEGABYTE)
-        (
-            pipeline
-            | "row groups" >> beam.Create([*groups.items()])
-            | "spread" >> beam.Reshuffle()
-            | "look" >> beam.ParDo(Search(work))
-        )
-        sizes = {_found_name(number): group.num_bytes / 1e6 for number, group in groups.items()}
-        with watch([("leakage: comparing", sizes)], "MB", work.names, work.poll_seconds):
-            run_pipeline(pipeline)
-        check_written(work, [*sizes], "matches in row groups")
-        work.move_out({name: scratch / name for name in sizes})
+    config: CleanConfig, beam_options: Sequence[str], documents: Sequence[Path], work: WorkFolder
+) -> list[str]:
+    """Look through all row groups; the names of the files of what is found, in their order."""
+    groups = share_documents(work, config.work_dir, documents)
+    num_bytes = sum(group.num_bytes for group in groups)
+    pipeline = make_pipeline(config.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+    (
+        pipeline
+        | "row groups" >> beam.Create(list(enumerate(groups)))
+        | "spread" >> beam.Reshuffle()
+        | "look" >> beam.ParDo(Search(work))
+    )
+    sizes = {_found_name(number): group.num_bytes / 1e6 for number, group in enumerate(groups)}
+    with watch([("leakage: comparing", sizes)], "MB", work.names, work.poll_seconds):
+        run_pipeline(pipeline)
+    check_written(work, [*sizes], "matches in row groups")
+    return [*sizes]
 
 
 class Search(beam.DoFn):
@@ -420,6 +397,8 @@ class Search(beam.DoFn):
 
     def process(self, element: tuple[int, RowGroup]) -> None:
         number, group = element
+        if self.work.exists(_found_name(number)):  # by an earlier attempt
+            return
         sources: Counter[str] = Counter()
         lines = []
         documents = read_group(group, ["id", "text", "source"])
@@ -510,15 +489,15 @@ class Hits:
 HitsOf = Mapping[int, Mapping[Strength, Hits]]  # by number of the text
 
 
-def _read_found(scratch: Path, num_groups: int) -> tuple[HitsOf, Counter[str]]:
+def _read_found(work: WorkFolder, names: Sequence[str]) -> tuple[HitsOf, Counter[str]]:
     """What was found in all documents, and the documents by source."""
     hits: defaultdict[int, defaultdict[Strength, Hits]] = defaultdict(lambda: defaultdict(Hits))
     sources: Counter[str] = Counter()
-    for number in range(num_groups):
-        with (scratch / _found_name(number)).open(encoding="utf-8") as file:
-            sources.update(json.loads(next(file)))
-            for match in (Match(*json.loads(line)) for line in file):
-                hits[match.number][match.strength].add(match)
+    for name in names:
+        first, *lines = work.read(name).decode().split("\n")
+        sources.update(json.loads(first))
+        for match in (Match(*json.loads(line)) for line in lines):
+            hits[match.number][match.strength].add(match)
     return hits, sources
 
 

@@ -5,6 +5,7 @@ import random
 import shutil
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from electrify.config.load import parse_config
@@ -68,6 +69,10 @@ class Run:
         stage = clean_stage(self.config, {})
         shutil.rmtree(stage.folder, ignore_errors=True)
         run_stage(stage, work)
+
+    def work_in(self, work_dir):
+        clean = self.config.clean.model_copy(update={"work_dir": work_dir})
+        self.config = self.config.model_copy(update={"clean": clean})
 
     def task(self, name, rows, text_names=()):
         header = {
@@ -209,22 +214,24 @@ def test_a_decontaminated_corpus_has_no_touched_row(run, tmp_path):
     assert run.find(overwrite=True).tasks[0].splits[0].touched == 0
 
 
-def test_a_stopped_search_goes_on_and_row_groups_change_nothing(run, monkeypatch):
+@pytest.mark.parametrize("work_dir", [None, "memory://leakage"])
+def test_a_stopped_search_goes_on_and_row_groups_change_nothing(run, monkeypatch, work_dir):
     rows, pages = _planted_corpus()
     run.task("t", rows)
     run.documents(pages)
     undisturbed = run.find()
     contents = (run.folder / "touched-t.jsonl").read_bytes()
-    process, searched = leakage_module.Search.process, []
+    search, searched = leakage_module.Search.search, []
 
-    def failing(self, element):
-        searched.append(element[0])
+    def failing(self, rows):
+        searched.append(rows[0]["id"])
         if len(searched) == 4:
             raise RuntimeError("killed")
-        return process(self, element)
+        return search(self, rows)
 
-    monkeypatch.setattr(leakage_module.Search, "process", failing)
+    monkeypatch.setattr(leakage_module.Search, "search", failing)
     run.documents(pages, 8000)
+    run.work_in(work_dir)
     with pytest.raises(RuntimeError, match="killed"):
         run.find(overwrite=True)
     first = list(searched)
@@ -237,6 +244,8 @@ def test_a_stopped_search_goes_on_and_row_groups_change_nothing(run, monkeypatch
         "report.json",
         "touched-t.jsonl",
     ]
+    assert not (run.folder.parent / ".work").exists()
+    assert fsspec.filesystem("memory").find("/leakage") == []
 
 
 def test_chance_is_what_other_documents_and_sources_hold(run):
