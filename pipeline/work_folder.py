@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from electrify.stage.folder import digest_of, whole_file
 from electrify.stage.provenance import versions
@@ -48,7 +47,7 @@ class WorkFolder(Folder):
             self.publish(folder / name)
 
 
-def new_work_folder(address: str) -> WorkFolder:
+def _new_work_folder(address: str) -> WorkFolder:
     """Make the folder; `ValueError` if it cannot be written."""
     try:
         work = WorkFolder(address)
@@ -63,30 +62,24 @@ def new_work_folder(address: str) -> WorkFolder:
 
 @contextmanager
 def work_folder(
-    verb: str, work_dir: str | None, otherwise: Path, plan: Mapping[str, Any] | None = None
+    verb: str, work_dir: str | None, place: Path, plan: Mapping[str, Any]
 ) -> Iterator[WorkFolder]:
-    """A folder of its own in `work_dir` or, without one, in the local folder `otherwise`.
+    """A folder of its own in `work_dir` or, without one, beside the local folder `place`.
 
-    It is removed at the end; a failure to do so is a warning. Without a `plan` its name was never
-    used, so nothing that a worker remembers or still writes is about it.
-
-    With one it lies beside `otherwise`, and after an error or a kill it stays: the same plan, by
-    the same code and for the same place, goes on in it. So what is written there under a name has
-    to be the same each time. What other plans have left for that place is removed.
+    It is removed at the end; a failure to do so is a warning. After an error or a kill it stays:
+    the same plan, by the same code and for the same place, goes on in it. So what is written there
+    under a name has to be the same each time. What other plans have left for that place is removed.
     """
-    if plan is None:
-        work = new_work_folder(f"{work_dir or otherwise.absolute()}/electrify-{verb}-{uuid4().hex}")
-    else:
-        parent = work_dir or str(otherwise.absolute().parent / _BESIDE)
-        # folders of many machines stand in a common one, and each knows its own again
-        host = socket.gethostname() if work_dir else ""
-        place = digest_of([host, str(otherwise.absolute())])[:8]
-        name = f"electrify-{verb}-{place}-{digest_of([plan, code_versions()])[:16]}"
-        _remove_others(parent, f"electrify-{verb}-{place}-", name)
-        work = new_work_folder(f"{parent}/{name}")
-        if len(work.names()) > 1:
-            log(f"{verb}: goes on with what an earlier attempt left in {work.address}")
-    is_done = plan is None
+    parent = (work_dir or str(place.absolute().parent / _BESIDE)).removesuffix("/")
+    # folders of many machines stand in a common one, and each knows its own again
+    host = socket.gethostname() if work_dir else ""
+    beginning = f"electrify-{verb}-{digest_of([host, str(place.absolute())])[:8]}-"
+    name = beginning + digest_of([plan, code_versions()])[:16]
+    _remove_others(parent, beginning, name)
+    work = _new_work_folder(f"{parent}/{name}")
+    if len(work.names()) > 1:
+        log(f"{verb}: goes on with what an earlier attempt left in {work.address}")
+    is_done = False
     try:
         yield work
         is_done = True

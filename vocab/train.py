@@ -105,7 +105,7 @@ def learn_vocabulary(
     counts_path = folder / "word_counts.parquet"
     rules, runner = word_rules(options), config.clean.runner
     plan, work_dir = vocab_stage(config).plan, config.clean.work_dir
-    write_word_counts(documents, counts_path, rules, runner, beam_options, work_dir, plan)
+    write_word_counts(documents, counts_path, rules, plan, runner, beam_options, work_dir)
     batches = partial(read_batches, counts_path)
     totals = language_totals(batches)
     log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")

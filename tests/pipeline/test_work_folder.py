@@ -30,7 +30,7 @@ def _folder(address, request, tmp_path):
 
 @pytest.fixture(params=ADDRESSES)
 def work(request, tmp_path):
-    with work_folder("clean", _folder(request.param, request, tmp_path), tmp_path) as folder:
+    with work_folder("clean", _folder(request.param, request, tmp_path), tmp_path, {}) as folder:
         yield folder
     assert not folder.exists("README")
 
@@ -72,14 +72,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
     for address in (str(tmp_path / "file"), "gs://no-such-bucket/tmp", "nosuchscheme://a"):
         with (
             pytest.raises(ValueError, match=rf"folder {address}/.* cannot be .*clean\.work_dir"),
-            work_folder("clean", address, tmp_path),
+            work_folder("clean", address, tmp_path, {}),
         ):
             pass
 
 
 def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
     with (
-        work_folder("clean", None, tmp_path) as work,
+        work_folder("clean", None, tmp_path, {}) as work,
         pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"),
     ):
         list(cleaned_rows(work, 0, ["rank"]))
@@ -88,7 +88,7 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
 
 
 def test_a_worker_with_other_code_says_so(tmp_path, monkeypatch):
-    with work_folder("clean", None, tmp_path) as work:
+    with work_folder("clean", None, tmp_path, {}) as work:
         pickled = pickle.dumps(work)
         here = work_folders.code_versions() | {"pyarrow": "1.0"}
         monkeypatch.setattr(work_folders, "code_versions", lambda: here)
@@ -103,7 +103,7 @@ def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
     def forbidden(*_):
         raise PermissionError("Forbidden: the account has no\nstorage.objects.create")
 
-    with work_folder("encode", "gs://corpus/tmp", tmp_path) as work:
+    with work_folder("encode", "gs://corpus/tmp", tmp_path, {}) as work:
         pickled = pickle.dumps(work)
         monkeypatch.setattr(work_folders.WorkFolder, "write", forbidden)
         work_folders._open_in_worker.cache_clear()
@@ -248,12 +248,13 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
     assert not (tmp_path / "out" / ".work").exists()
 
 
-def test_what_another_plan_has_left_is_removed(tmp_path):
+@pytest.mark.parametrize("work_dir", [None, "memory://plans", "memory://plans/"])
+def test_what_another_plan_has_left_is_removed(tmp_path, work_dir):
     place = tmp_path / "clean.partial"
     opened = []
 
     def fail():
-        with work_folder("clean", None, place, {"a": 1}) as work:
+        with work_folder("clean", work_dir, place, {"a": 1}) as work:
             work.write("a", b"a")
             opened.append(work)
             raise OSError("full")
@@ -262,10 +263,10 @@ def test_what_another_plan_has_left_is_removed(tmp_path):
         fail()
     (first,) = opened
     assert first.exists("a")
-    with work_folder("encode", None, place, {"a": 1}) as other:
+    with work_folder("encode", work_dir, place, {"a": 1}) as other:
         assert first.exists("a")
         assert not other.exists("a")
-    with work_folder("clean", None, place, {"a": 2}) as second:
+    with work_folder("clean", work_dir, place, {"a": 2}) as second:
         assert not first.exists("a")
         assert not second.exists("a")
     assert not (tmp_path / ".work").exists()

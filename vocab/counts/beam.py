@@ -36,17 +36,17 @@ def write_word_counts(
     documents: Sequence[Path],
     output: Path,
     rules: WordRules,
+    plan: Mapping[str, Any],
     runner: str,
     beam_options: Sequence[str] = (),
     work_dir: str | None = None,
-    plan: Mapping[str, Any] | None = None,
 ) -> None:
     """Count the words of documents files into one parquet: language, word, its parts, count.
 
     Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
-    not depend on the runner or on the order in which row groups are read. With the `plan` of a
-    stage an attempt that was stopped goes on. `ValueError` if counts are missing where this process
-    reads them.
+    not depend on the runner or on the order in which row groups are read. An attempt that was
+    stopped goes on if the stage's `plan` is the same. `ValueError` if counts are missing where this
+    process reads them.
     """
     with work_folder("train-vocab", work_dir, output.parent, plan) as work:
         groups = share_documents(work, work_dir, documents)

@@ -25,7 +25,7 @@ NOMINAL = WordRules(cuts="nominal")
 
 
 def count(paths, output, options=(), rules=NOMINAL):
-    write_word_counts(paths, output, rules, runner="local", beam_options=options)
+    write_word_counts(paths, output, rules, {}, runner="local", beam_options=options)
     return output
 
 
