@@ -89,13 +89,10 @@ class Folder:
 
         def ask() -> dict[str, Any]:
             self._fs.invalidate_cache()
-            try:
-                infos: dict[str, Any] = self._fs.find(place, detail=True)
-            except FileNotFoundError:
-                if self._is_object_store:  # where folders are but names: it is the bucket
-                    raise
-                return {}
-            return infos
+            if not self._is_object_store:
+                return {info["name"]: info for info in self._below(place)}
+            # folders are but names: it is the bucket that may be missing
+            return {**self._fs.find(place, detail=True)}
 
         infos = patiently(ask, f"listing {self.address}")
         return {
@@ -116,8 +113,7 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder of that name."""
-        found = patiently(lambda: self._fs.exists(self._path(name)), f"reading {self.url(name)}")
-        return bool(found)
+        return self._type_of(name) is not None
 
     def read(self, name: str) -> bytes:
         """The content of a small file."""
@@ -264,7 +260,7 @@ class Folder:
         if self.local is not None:
             yield self.local / name
             return
-        names = [name] if self._fs.isfile(self._path(name)) else self.files(name)
+        names = [name] if self._type_of(name) == "file" else self.files(name)
         with tempfile.TemporaryDirectory(prefix="electrify-") as folder:
             self.get_all({name: Path(folder, name) for name in names})
             yield Path(folder, name)
@@ -279,6 +275,29 @@ class Folder:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+    def _type_of(self, name: str) -> str | None:
+        """ "file", "directory" or, where there is neither, None.
+
+        The file systems' own `exists` and `isfile` say no to any error, and so of what is there.
+        """
+
+        def ask() -> str | None:
+            try:
+                return str(self._fs.info(self._path(name))["type"])
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+        return patiently(ask, f"reading {self.url(name)}")
+
+    def _below(self, place: str) -> Iterator[dict[str, Any]]:
+        """All that stands below a folder; fsspec's `find` leaves out what it cannot list."""
+        with suppress(FileNotFoundError, NotADirectoryError):  # there is none, or not any more
+            for info in self._fs.ls(place, detail=True):
+                if info["type"] != "directory":
+                    yield info
+                elif info["name"].rstrip("/") != place:
+                    yield from self._below(info["name"].rstrip("/"))
 
     def _make_parent(self, name: str) -> None:
         if not self._is_object_store:

@@ -1,5 +1,6 @@
 """Files between the passes at any address: whole or not there, and the same bytes everywhere."""
 
+import errno
 import json
 import pickle
 import shutil
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.load import parse_config
+from electrify.storage import folder as folders
+from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
 from pipeline.clean import clean
@@ -65,6 +68,34 @@ def test_what_is_published_is_found(work, tmp_path):
         path.write_text("new", encoding="utf-8")
         assert not work.exists("new.txt")
     assert work.read_ranges([("new.txt", 1, 3), ("new.txt", 0, 1)]) == [b"ew", b"n"]
+
+
+@pytest.mark.parametrize("address", ["memory://line", "mount"])
+def test_a_storage_that_fails_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, address):
+    """A part of a pass that is said not to be there would be left out of the corpus."""
+    work = Folder(address if "://" in address else str(tmp_path / address))
+    work.write("index/x", b"x")
+    file_system = type(fsspec.filesystem("file" if work.local else "memory"))
+    failing = []
+
+    def once_down(function):
+        def ask(self, path, *arguments, **options):
+            if str(path).endswith(("index", "x")) and failing:
+                raise failing.pop()
+            return function(self, path, *arguments, **options)
+
+        return ask
+
+    for name in ("info", "ls"):
+        monkeypatch.setattr(file_system, name, once_down(getattr(file_system, name)))
+    monkeypatch.setattr(folders, "FIRST_WAIT_SECONDS", 0.0)
+    for ask in (lambda: work.exists("index/x"), lambda: list(work.files()) == ["index/x"]):
+        failing.append(TimeoutError("no answer"))
+        assert ask()
+        failing.append(OSError(errno.EIO, "Input/output error"))
+        with pytest.raises(OSError, match="Input/output error"):
+            ask()
+        assert not failing
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
