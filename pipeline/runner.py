@@ -261,6 +261,8 @@ def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: fl
             "--direct_running_mode=multi_threading loses data in Beam's local runner; "
             "use in_memory or multi_processing"
         )
+    if count_given and count < 0:
+        raise ValueError(f"--direct_num_workers={count}: give 1 or more, or 0 for one a core")
     if mode_given and mode == "in_memory":
         return 1
     if count_given:

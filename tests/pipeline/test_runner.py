@@ -65,6 +65,7 @@ def test_options_override_the_config():
         (["--direct_running_mode=multi_threading"], "multi_threading loses data"),
         (["--direct_running_mode", "multi_threading", "--runner=DirectRunner"], "loses data"),
         (["--direct_num_workers=many"], "invalid int value: 'many'"),
+        (["--direct_num_workers=-1"], "--direct_num_workers=-1: give 1 or more"),
         (["--runner=NoRunner"], "'NoRunner' is no Beam runner; did you mean FnApiRunner, "),
         (["--runner=none.Runner"], "cannot start the runner 'none.Runner': No module named"),
     ],
