@@ -134,15 +134,14 @@ class GramIndex:
         The text it is in has the letters from `low` to `high`.
         """
         wanted = self.letters[self.starts[item] : self.starts[item + 1]]
-        runs = [_longest_run(letters, wanted, int(b), low, high) for b in np.unique(begins)]
-        first, last = max(runs, key=lambda run: (run[1] - run[0], -run[0]))
-        if last - first == len(wanted):
-            return Copy(item, "sentence", first, last)
+        runs = [r for b in np.unique(begins) for r in _runs(letters, wanted, int(b), low, high)]
+        whole = [run for run in runs if run[1] - run[0] == len(wanted)]
+        if whole:
+            return Copy(item, "sentence", *min(whole))
         near = self._near(letters, wanted, begins, low, high)
         if near is not None:
             return Copy(item, "near", *near)
-        if last - first >= LONG_LETTERS:
-            runs = [run for run in runs if run[1] - run[0] >= LONG_LETTERS]
+        if runs:
             return Copy(item, "ngram", min(r[0] for r in runs), max(r[1] for r in runs))
         return None
 
@@ -169,20 +168,17 @@ def _covered(is_shared: NDArray[np.bool_], width: int) -> int:
     return int(letters.sum())
 
 
-def _longest_run(
+def _runs(
     letters: Letters, wanted: Letters, begin: int, low: int, high: int
-) -> tuple[int, int]:
-    """The longest stretch of text equal to the item laid at `begin`; the first of equal ones."""
+) -> list[tuple[int, int]]:
+    """The stretches of text equal to the item laid at `begin`, of `LONG_LETTERS` or the item."""
     first, last = max(begin, low), min(begin + len(wanted), high)
     if last <= first:
-        return first, first
-    equal = letters[first:last] == wanted[first - begin : last - begin]
-    stops = np.flatnonzero(~equal)
-    edges: NDArray[Any] = np.concatenate([[-1], stops, [len(equal)]])
-    lengths = np.diff(edges) - 1
-    best = int(np.argmax(lengths))
-    start = first + int(edges[best]) + 1
-    return start, start + int(lengths[best])
+        return []
+    stops = np.flatnonzero(letters[first:last] != wanted[first - begin : last - begin])
+    edges: NDArray[Any] = np.concatenate([[first - 1], first + stops, [last]])
+    is_long = np.diff(edges) > min(LONG_LETTERS, len(wanted))
+    return [*zip((edges[:-1] + 1)[is_long].tolist(), edges[1:][is_long].tolist(), strict=True)]
 
 
 SHORT_DOCUMENT = 400  # letters; a shorter one with a benchmark text goes as a whole

@@ -111,6 +111,20 @@ def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
     assert len(kinds) >= 2 * len(ITEMS[task])
 
 
+@pytest.mark.parametrize("task", ["ko-long", "en-long"])
+def test_every_long_stretch_goes_though_as_many_letters_are_changed_between(index, task):
+    rng = random.Random(9)
+    for item in ITEMS[task]:
+        letters = "".join(map(chr, read_letters(item)[0]))
+        changed = "qzxj" * rng.randrange(5, 15)
+        first, last = letters[:60], letters[60 + len(changed) :][:70]
+        page, _ = _planted(rng, task[:2], f"{first}\n{changed}\n{last}")
+        left = index.decontaminate(page).text
+        assert first not in left
+        assert last not in left
+        assert index.decontaminate(left).matches == ()
+
+
 @pytest.mark.parametrize("language", MAKERS)
 def test_other_texts_stay_as_they_are(index, language):
     rng = random.Random(4)
