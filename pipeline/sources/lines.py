@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import lzma
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,15 @@ _SCRIPTS = {
     "el": ((0x0370, 0x03FF),),
     "th": ((0x0E00, 0x0E7F),),
 }
+# Languages whose codecs are tried together. Han characters are common in many codecs, and Latin
+# letters are what most codecs make of any byte.
+_IN_TURN = (
+    *(("ko",), ("ja",), ("zh",), ("ru", "uk", "ar", "fa", "he", "el", "th")),
+    *(("tr",), ("vi",), ("pl", "cs", "hu"), ("en",)),
+)
 _LATIN = ((0x00C0, 0x024F), (0x0300, 0x036F), (0x2010, 0x201E))
+# a sign beyond ASCII, with the ASCII letters beside it
+_BEYOND_ASCII = re.compile(r"(?:(?<=([A-Za-z])))?([^\x00-\x7f])(?=([A-Za-z])?)")
 
 
 def is_utf8(encoding: str) -> bool:
@@ -89,8 +98,8 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("electrify_mark", _mark)
 
 
-def guess_encoding(data: bytes, language: str) -> str | None:
-    """The codec in which the head of a file reads as text of the language; none if none does."""
+def guess_encoding(data: bytes, *languages: str) -> str | None:
+    """The codec in which the head of a file reads best as text of a language; none if none does."""
     sample = data[:_SAMPLE_BYTES]
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
@@ -102,21 +111,23 @@ def guess_encoding(data: bytes, language: str) -> str | None:
         return encoding if wide and printable > 0.9 * len(wide) else None
     if not sample.isascii() and _decoded(sample, "utf-8") is not None:
         return "utf-8"
-    spans = _SCRIPTS.get(language, _LATIN)
-    scores = []
-    for order, encoding in enumerate(_LIKELY.get(language, ("cp1252",))):
-        text = _decoded(sample, encoding)
-        if text is not None and (score := _share(text, spans)) > 0.5:
-            scores.append((score, -order, encoding))
-    return max(scores)[2] if scores else None
+    best, chosen = 0.5, None
+    for language in languages:
+        for encoding in _LIKELY.get(language, ("cp1252",)):
+            text = _decoded(sample, encoding)
+            if text is not None and (score := _share(text, _SCRIPTS.get(language))) > best:
+                best, chosen = score, encoding
+    return chosen
 
 
 def guess_any_encoding(data: bytes) -> str:
     """The codec in which the head of a file reads as text of any language; UTF-8 if none does."""
     if _decoded(data, "utf-8") is not None:
         return "utf-8"
-    guesses = (guess_encoding(data, language) for language in (*_LIKELY, "en"))
-    return next(filter(None, guesses), "utf-8")
+    guesses = (guess_encoding(data, *languages) for languages in _IN_TURN)
+    guess = next(filter(None, guesses), "utf-8")
+    text = _decoded(data, guess)  # codecs of Turkish and others differ from cp1252 in a few letters
+    return "cp1252" if text is not None and text == _decoded(data, "cp1252") else guess
 
 
 def _decoded(sample: bytes, encoding: str) -> str | None:
@@ -126,12 +137,19 @@ def _decoded(sample: bytes, encoding: str) -> str | None:
         return None
 
 
-def _share(text: str, spans: tuple[tuple[int, int], ...]) -> float:
-    """The share of the signs beyond ASCII that are in the script, small letters counting most."""
-    beyond = [character for character in text if not character.isascii()]
+def _share(text: str, spans: tuple[tuple[int, int], ...] | None) -> float:
+    """The share of the signs beyond ASCII that are in the script, small letters counting most.
+
+    Without `spans`: Latin letters. A letter of another script does not stand beside an ASCII
+    letter: "größer" reads as "grцЯer" in cp1251.
+    """
+    beyond = _BEYOND_ASCII.findall(text)
     found = 0.0
-    for character in beyond:
-        if any(first <= ord(character) <= last for first, last in spans):
+    for before, character, after in beyond:
+        code = ord(character)
+        if any(first <= code <= last for first, last in spans or _LATIN) and (
+            spans is None or not (before or after)
+        ):
             found += 0.8 if character.isupper() else 1.0
     return found / len(beyond) if beyond else 0.0
 

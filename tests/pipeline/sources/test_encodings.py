@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.sources.lines import guess_encoding, to_utf8
+from pipeline.sources.lines import guess_any_encoding, guess_encoding, to_utf8
 from pipeline.sources.raw import Raw
 from tests.pipeline.sources.reading import read_path
 
@@ -86,6 +86,28 @@ def test_a_bad_place_is_a_fault_of_its_row_alone(tmp_path):
 )
 def test_the_encoding_is_guessed(encoding, language, text):
     assert guess_encoding((text + "\n").encode(encoding) * 20, language) == encoding
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", GERMAN),  # in gb18030 Han characters, in cp1251 Cyrillic letters
+        ("cp1252", "L'été dernier, le système a été réparé à Genève."),
+        ("cp1252", "El niño comió una manzana. ¿Dónde está la canción?"),
+        ("cp1250", "Książka leżała na stole, więc wziął ją i czytał całą noc."),
+        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
+        ("cp1254", "Çocuklar ağaçların altında oynuyor, ışık çok güzel."),
+        ("cp1251", RUSSIAN),
+        ("koi8_r", RUSSIAN),
+        ("cp1256", "هذه جملة باللغة العربية، وهذه جملة أخرى."),
+        ("cp949", f"{KOREAN} iPhone은 좋다. API를 쓴다."),
+        ("cp932", JAPANESE),
+        ("gb18030", "这是一个中文文件，里面有很多汉字。"),
+    ],
+)
+def test_the_encoding_is_guessed_though_the_language_is_not_known(encoding, text):
+    for num_lines in (1, 40):
+        assert guess_any_encoding((text + "\n").encode(encoding) * num_lines) == encoding
 
 
 @pytest.mark.parametrize("data", [b"", b"plain", bytes(range(128, 256)) * 8, b"\0\1\2" * 50])
