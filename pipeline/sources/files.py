@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import fsspec
@@ -38,6 +39,7 @@ MAX_GROUPS = 8192
 UNIT_CHARACTERS = 8_000_000
 _MAX_SOURCES = 512
 _AT_ONCE = 16  # files that are hashed, or of which a storage is asked
+_TABLES = ("csv", "tsv")  # commas and tabs are found behind either name
 _TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
 _SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE.format('csv')}"
 _OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
@@ -149,7 +151,8 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
     files = _match(source.path, where)
     for path, _ in files:
         ending = text_ending(path)
-        if ending != f".{source.kind}" and (advice := REFUSED.get(ending)):
+        is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
+        if not is_table and (advice := REFUSED.get(ending)):
             raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
     return files
 
@@ -159,7 +162,10 @@ def _where(source: Source, source_index: int) -> str:
 
 
 def _match(path: str, where: str) -> list[tuple[str, int]]:
-    """(path, bytes) of the files that a glob matches."""
+    """(path, bytes) of the files that a glob matches; links to files are files.
+
+    As in a shell, a name that begins with a dot is matched only by a pattern that does.
+    """
     try:
         filesystem, pattern = fsspec.core.url_to_fs(path)
         if filesystem.isfile(pattern):  # a name may hold [ or *
@@ -168,7 +174,15 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
             found = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
         raise ValueError(f"{where} cannot be listed: {type(error).__name__}: {error}") from error
-    files = {name: info for name, info in found.items() if info["type"] == "file"}
+    files = {
+        name: info
+        for name, info in found.items()
+        if not _is_hidden(name, pattern)
+        and (info["type"] == "file" or (info.get("islink") and not filesystem.isdir(name)))
+    }
+    for name in files:
+        if fault := fault_of_name(name):
+            raise ValueError(f"{where}: {fault}")
     if not files and "://" in path:
         raise ValueError(f"{where} matches no file")
     if not files:
@@ -182,6 +196,25 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
         )
         for name, info in files.items()
     )
+
+
+def _is_hidden(name: str, pattern: str) -> bool:
+    dotted = [part for part in name.split("/") if part.startswith(".")]
+    wanted = [part for part in pattern.split("/") if part.startswith(".")]
+    return any(not any(fnmatchcase(part, one) for one in wanted) for part in dotted)
+
+
+def fault_of_name(path: str) -> str | None:
+    """Why a file of this name cannot be read, and what to do: Parquet and reports hold UTF-8."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
+        return (
+            f"the name of the file {shown} is not UTF-8; rename it, for example convmv -f cp949 "
+            "-t utf-8 --notest FILE"
+        )
+    return None
 
 
 def _local(name: str, pattern: str) -> str:

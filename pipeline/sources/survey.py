@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from electrify.config.clean import Kind, Source
 from electrify.config.names import check_language
 from pipeline.rules.language import main_language
-from pipeline.sources.files import REFUSED
+from pipeline.sources.files import REFUSED, fault_of_name
 from pipeline.sources.input_file import PACKED_ENDINGS, InputFile, open_source, text_ending
 from pipeline.sources.lines import guess_any_encoding, head_of, read_text_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
@@ -101,11 +101,14 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     if not root.exists():
         raise ValueError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
     sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
-    by_ending: dict[str, list[Path]] = {}
-    for path in sizes:
-        by_ending.setdefault(_whole_ending(path), []).append(path)
     found: list[FoundSource] = []
     unread: list[str] = []
+    by_ending: dict[str, list[Path]] = {}
+    for path in sizes:
+        if fault := fault_of_name(str(path)):
+            unread.append(fault)
+        else:
+            by_ending.setdefault(_whole_ending(path), []).append(path)
     for ending, paths in by_ending.items():
         if text_ending(str(paths[0])) not in KIND_OF_ENDING:
             advice = _OTHER.get(text_ending(str(paths[0])), "unknown to every kind of source")

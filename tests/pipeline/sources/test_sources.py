@@ -1,6 +1,7 @@
 """Globs, order, ids, big files in parts, and how files are dealt out."""
 
 import json
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from pipeline.sources.input_file import InputFile, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
 from pipeline.sources.readers import read_file
+from pipeline.sources.survey import survey
 from tests.pipeline.sources.reading import read_source, source_of
 
 
@@ -44,6 +46,35 @@ def test_files_come_sorted_by_source_then_path(tmp_path):
     assert (
         len(expand_sources([source_of("text", tmp_path / "b/1[0].txt")])) == 1
     )  # a name, no pattern
+
+
+def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_path):
+    """Caches of the hub hold links to their files; macOS and notebooks leave hidden ones."""
+    for name in ("a.txt", "._a.txt", "sub/.cache/b.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("글 하나", encoding="utf-8")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
+    (tmp_path / "folder.txt").symlink_to(tmp_path / "sub")
+
+    def found(pattern):
+        files = expand_sources([source_of("text", tmp_path / pattern)])
+        return [(f.path.removeprefix(f"{tmp_path}/"), f.num_bytes) for f in files]
+
+    assert found("**/*.txt") == [("a.txt", 10), ("link.txt", 10)]
+    assert found("**/.cache/*.txt") == [("sub/.cache/b.txt", 10)]
+    assert found(".*.txt") == [("._a.txt", 10)]
+    assert found("._a.txt") == [("._a.txt", 10)]
+    (tmp_path / "link.txt").unlink()
+    (tmp_path / "link.txt").symlink_to(tmp_path / "none")  # no file is left out in silence
+    with pytest.raises(ValueError, match=r"link\.txt cannot be read"):
+        read_source(source_of("text", tmp_path / "*.txt"))
+
+
+def test_a_name_that_is_not_utf8_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / os.fsdecode("뉴스.txt".encode("cp949"))).write_text("글")
+    with pytest.raises(ValueError, match=r"not UTF-8; rename it, for example convmv"):
+        expand_sources([source_of("text", tmp_path / "*.txt")])
+    assert "convmv" in survey(tmp_path)[1][0]
 
 
 def test_a_glob_without_files_is_an_error(tmp_path):
@@ -81,6 +112,8 @@ def test_a_table_is_read_as_its_refusal_says(tmp_path):
     (tmp_path / "a.csv").write_text('id,text\n가1,"글, 하나"\n', encoding="utf-8")
     source = source_of("csv", tmp_path / "*")
     assert read_source(source) == [Raw(2, "글, 하나", source_id="가1")]
+    (tmp_path / "a.csv").write_text("id\ttext\n1\t글, 하나\n", encoding="utf-8")
+    assert read_source(source_of("tsv", tmp_path / "*")) == [Raw(2, "글, 하나", source_id="1")]
 
 
 def test_a_folder_of_small_files_is_one_unit_of_work_with_a_document_a_file(tmp_path):
