@@ -73,10 +73,13 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     rows = table_rows(lines(), source, max_line_bytes)
-    names = next(filter(None, rows), None)
+    try:
+        names = next(filter(None, rows), None)
+    except csv.Error as error:
+        raise pa.ArrowInvalid(_explain(error)) from error
     if names is None:
         return
-    schema = pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
+    schema = pa.schema([(name, pa.string()) for name in names])
     _check_schema(schema, source)
     columns = _columns(schema, source)
     while True:
@@ -86,7 +89,7 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
         except StopIteration:
             return
         except csv.Error as error:
-            yield Fault(row, "malformed_row", f"{error}; is a quotation mark not closed?")
+            yield Fault(row, "malformed_row", _explain(error))
             too_long_lines.clear()
             continue
         if too_long_lines:
@@ -112,6 +115,12 @@ def table_rows(lines: Iterable[str], source: Source, max_cell_characters: int) -
     )
 
 
+def _explain(error: csv.Error) -> str:
+    if "new-line" in str(error):
+        return "a carriage return in a row; where it ends lines, write: tr '\\r' '\\n' < FILE > NEW"
+    return f"{error}; is a quotation mark not closed?"
+
+
 def _cell(value: str) -> bytes | None:
     """The bytes of a cell as the file has them; none of an empty one."""
     return value.encode("utf-8", "surrogateescape") or None
@@ -130,7 +139,7 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
     column whose statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
     """
     groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
-    fewest = (_rows_of_bytes(group.total_byte_size, group.num_rows) for group in groups)
+    fewest = (_rows_of_bytes(g.total_byte_size, g.num_rows) for g in groups if g.num_rows)
     return min(fewest, default=_MAX_BATCH_ROWS)
 
 
@@ -144,8 +153,12 @@ def _check_schema(schema: pa.Schema, source: Source) -> None:
         if name is not None and name not in schema.names:
             there = ", ".join(schema.names[:20])
             raise pa.ArrowInvalid(f"no column {name!r} (there are: {there}); name one of them")
+        if schema.names.count(name) > 1:
+            raise pa.ArrowInvalid(
+                f"{schema.names.count(name)} columns {name!r}; rename all but one"
+            )
     kind = schema.field(source.text_field).type
-    if not _is_string(kind):
+    if not is_string(kind):
         raise pa.ArrowInvalid(f"column {source.text_field!r} is {kind}, not a string")
     for name in (source.thread_field, source.id_field):
         if name is not None and not _is_name(kind := schema.field(name).type):
@@ -153,20 +166,21 @@ def _check_schema(schema: pa.Schema, source: Source) -> None:
 
 
 def _columns(schema: pa.Schema, source: Source) -> list[str]:
-    extra = [n for n in _KNOWN if n in schema.names and _is_string(schema.field(n).type)]
+    extra = [n for n in _KNOWN if schema.names.count(n) == 1 and is_string(schema.field(n).type)]
     wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
     name = source.id_field or DEFAULT_ID_FIELD
-    if name in schema.names and _is_name(schema.field(name).type):
+    if schema.names.count(name) == 1 and _is_name(schema.field(name).type):
         wanted.append(name)
     return list(dict.fromkeys(wanted))
 
 
 def _is_name(kind: pa.DataType) -> bool:
     """Whether the values can name a thread or a document."""
-    return bool(_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
+    return bool(is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
 
-def _is_string(kind: pa.DataType) -> bool:
+def is_string(kind: pa.DataType) -> bool:
+    """Whether the values are text."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(
@@ -191,7 +205,7 @@ def _rows(
 
 def _bytes_of(column: pa.Array) -> list[bytes | None]:
     """As bytes: Arrow does not check UTF-8 and would raise for the whole batch."""
-    if not _is_string(column.type):
+    if not is_string(column.type):
         column = column.cast(pa.string())
     values: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
     return values

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electrify.config.clean import Source
+from pipeline.sources import tables
 from pipeline.sources.lines import read_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
 from pipeline.sources.text import join_threads
@@ -198,6 +199,40 @@ def test_parquet_faults(tmp_path):
         (3, "invalid_utf8"),
         (4, "line_too_long"),
     ]
+
+
+def test_an_empty_row_group_does_not_make_batches_of_one_row(tmp_path):
+    schema = pa.schema([("text", pa.string())])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema) as writer:
+        for texts in (["가"] * 300, [], ["나"] * 300):
+            writer.write_table(pa.table({"text": texts}, schema))
+    assert tables._batch_rows(pq.read_metadata(tmp_path / "a.parquet")) == 1024
+    items = read_path(tmp_path / "a.parquet", "parquet")
+    assert [item.text for item in items] == ["가"] * 300 + ["나"] * 300
+
+
+def test_columns_of_one_name(tmp_path):
+    """That of the text cannot be told; of others nothing is taken."""
+    columns = [pa.array(["가"]), pa.array(["나"]), pa.array(["다"])]
+    pq.write_table(pa.Table.from_arrays(columns, ["text", "url", "url"]), tmp_path / "a.parquet")
+    assert read_path(tmp_path / "a.parquet", "parquet") == [Raw(1, "가")]
+    pq.write_table(pa.Table.from_arrays(columns, ["text", "text", "url"]), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("text,text\n가,나\n", encoding="utf-8")
+    for kind in ("parquet", "csv"):
+        (fault,) = read_path(tmp_path / f"a.{kind}", kind)
+        assert fault.reason == "unreadable_file"
+        assert "2 columns 'text'" in fault.detail
+
+
+def test_carriage_returns_that_end_the_lines_of_a_table_are_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,n\ra,1\rb,2\r")
+    (fault,) = read_path(path, "csv")
+    assert "a carriage return in a row" in fault.detail
+    path.write_bytes(b"text,n\r\na\rb,1\r\nc,2\r\n")
+    fault, last = read_path(path, "csv")
+    assert (fault.reason, last.text) == ("malformed_row", "c")
+    assert "a carriage return in a row" in fault.detail
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow", "files"])
