@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
@@ -23,7 +23,8 @@ from pipeline.sources.input_file import PACKED_ENDINGS, InputFile, open_source, 
 from pipeline.sources.lines import guess_any_encoding, head_of, read_text_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
 from pipeline.sources.readers import DAMAGES, read_file
-from pipeline.sources.tables import table_rows
+from pipeline.sources.tables import is_string, table_rows
+from pipeline.sources.text import json_value
 
 KIND_OF_ENDING: dict[str, Kind] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -258,8 +259,10 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
     source = Source(kind=kind, language="en", path=file.path, **options)
     if kind in ("csv", "tsv"):
         source = _with_quotes_or_without(file, source, head)
-    rows = [row for row in itertools.islice(_rows(file, source), _FIELD_ROWS) if row]
-    if kind == "jsonl" and not rows:
+    head_rows = list(itertools.islice(_rows(file, source), _FIELD_ROWS))
+    rows = [row for row in head_rows if row]
+    # of a list with an object a line the last one alone is JSON by itself
+    if kind == "jsonl" and (not rows or 2 * len(rows) < len(head_rows)):
         return _NO_LINES
     if rows:
         if (text_field := _text_field(rows)) is None:
@@ -312,7 +315,9 @@ def _rows(file: InputFile, source: Source) -> Iterator[dict[str, Any]]:
     if source.kind == "parquet":
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
             for batch in itertools.islice(table.iter_batches(batch_size=_FIELD_ROWS), 1):
-                yield from batch.to_pylist()
+                columns = [_strings(column) for column in batch.columns]
+                for values in zip(*columns, strict=True):
+                    yield dict(zip(batch.schema.names, values, strict=True))
     elif source.kind in ("jsonl", "csv", "tsv"):
         lines = (
             line.decode("utf-8", "replace")
@@ -322,20 +327,25 @@ def _rows(file: InputFile, source: Source) -> Iterator[dict[str, Any]]:
         yield from (_json_rows if source.kind == "jsonl" else _table_rows)(lines, source)
 
 
+def _strings(column: pa.Array) -> list[str | None]:
+    """The values where they are text: not each of another type has one in Python, as far dates."""
+    return column.to_pylist() if is_string(column.type) else [None] * len(column)
+
+
 def _json_rows(lines: Iterable[str], source: Source) -> Iterator[dict[str, Any]]:
     for line in lines:
         if not line or line.isspace():
             continue
         try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
+            value = json_value(line.encode())
+        except ValueError:
             value = None
         yield value if isinstance(value, dict) else {}
 
 
 def _table_rows(lines: Iterable[str], source: Source) -> Iterator[dict[str, Any]]:
     rows = table_rows((f"{line}\n" for line in lines), source, _MAX_LINE_BYTES)
-    names = next(rows, [])
+    names = next(filter(None, rows), [])
     for cells in filter(None, rows):
         yield dict(zip(names, cells, strict=True)) if len(cells) == len(names) else {}
 

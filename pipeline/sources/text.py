@@ -44,18 +44,30 @@ def read_jsonl(file: InputFile, source: Source, max_line_bytes: int) -> Iterator
 
 def _parse_json(row: int, line: bytes, source: Source) -> Raw | Fault:
     try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        # json.loads also takes lone surrogates ("\\ud83d") and NaN, which json.dumps writes
-        try:
-            value = json.loads(line.decode("utf-8"))
-        except UnicodeDecodeError as bad:
-            return Fault(row, *encoding_fault(bad, source.encoding))
-        except (ValueError, RecursionError):
-            return Fault(row, "malformed_json", str(error))
+        value = json_value(line)
+    except UnicodeDecodeError as bad:
+        return Fault(row, *encoding_fault(bad, source.encoding))
+    except ValueError as error:
+        return Fault(row, "malformed_json", str(error))
     if not isinstance(value, dict):
         return Fault(row, "malformed_json", f"a {type(value).__name__}, not an object")
     return take_fields(row, value, source)
+
+
+def json_value(line: bytes) -> Any:
+    """What a line of JSON holds; `ValueError` for what is no JSON, or no UTF-8.
+
+    json.loads also takes lone surrogates ("\\ud83d") and NaN, which json.dumps writes.
+    """
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        try:
+            return json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise
+        except (ValueError, RecursionError):
+            raise error from None
 
 
 def take_fields(row: int, value: dict[str, Any], source: Source) -> Raw | Fault:

@@ -54,6 +54,22 @@ def test_a_field_text_is_the_text_however_short(tmp_path):
     assert survey(tmp_path / "a.jsonl")[0][0].source.text_field == "text"
 
 
+def test_a_list_with_an_object_a_line_is_no_jsonl_and_rows_with_nan_are(tmp_path):
+    path = tmp_path / "a.json"
+    rows = [json.dumps({"text": KOREAN, "score": float("nan")})] * 3
+    path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    assert "jq" in survey(path)[1][0]
+    path.write_text("\n".join(rows))
+    assert survey(path)[0][0].num_documents == 3
+
+
+def test_a_parquet_file_with_a_date_that_python_has_not(tmp_path):
+    far = pa.array([10**7], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"when": far, "글": [KOREAN]}), tmp_path / "a.parquet")
+    ((found,), _) = survey(tmp_path)
+    assert (found.source.text_field, found.other_fields) == ("글", ("when",))
+
+
 def test_files_of_one_kind_are_one_source_and_those_that_differ_are_several(tmp_path):
     for name in ("b", "a", "sub/c"):
         write_jsonl(tmp_path / f"{name}.jsonl", [KOREAN] * 5)
