@@ -23,10 +23,13 @@ _MODERN = dict(
 )
 # Conjoining jamo that NFC left. A lead with a vowel is an Old Korean syllable and stays (so does
 # an old tail after any syllable); a modern jamo by itself is what the compatibility letter is for.
+# Leads without a vowel are taken at once, so that a long row of them costs linear time.
 _JAMO_UNIT = re.compile(
-    "[\u1100-\u115e\ua960-\ua97c]+[\u1161-\u11a7\ud7b0-\ud7c6]+[\u11a8-\u11ff\ud7cb-\ud7fb]*"
-    f"|[{_LEADS}{_VOWELS}{_TAILS}]"
+    "[\u1100-\u115e\ua960-\ua97c]++"
+    "([\u1161-\u11a7\ud7b0-\ud7c6]++[\u11a8-\u11ff\ud7cb-\ud7fb]*+)?"
+    f"|[{_VOWELS}{_TAILS}]"
 )
+_MODERN_CODES = str.maketrans(_MODERN)
 _FILLERS = re.compile("[\u115f\u1160]+")
 # half-width jamo (KS X 1001 terminals) and the wide blank, which people type as a space
 _HALF_WIDTH = {
@@ -65,7 +68,9 @@ def _one_round(text: str) -> str:
     held = kinds(text)
     if held & JAMO:
         text = unicodedata.normalize("NFC", _FILLERS.sub("", text))
-        text = _JAMO_UNIT.sub(lambda unit: _MODERN.get(unit[0], unit[0]), text)
+        text = _JAMO_UNIT.sub(
+            lambda unit: unit[0] if unit[1] else unit[0].translate(_MODERN_CODES), text
+        )
     if held & HALF_WIDTH:
         text = _TO_MAP.sub(lambda run: run[0].translate(_MAP), text)
     if held & FULL_WIDTH_MARK:

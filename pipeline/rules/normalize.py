@@ -33,11 +33,15 @@ from pipeline.rules.repeats import COMMENT_REPEATS, clean_comment, squeeze_repea
 Rule = tuple[str, Callable[[str], str]]
 
 
+MAX_ROUNDS = 50  # each takes off a layer of markup; of ordinary texts none asks for five
+
+
 class Cleaned(NamedTuple):
     """A text with the names of the rules that changed it."""
 
     text: str
     altered: tuple[str, ...]
+    is_settled: bool = True  # false where more than `MAX_ROUNDS` would be needed
 
 
 def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
@@ -80,11 +84,15 @@ def clean_text(
     """Apply the rules in order, again until none changes anything.
 
     `changes` gets the text before and after the first change of each rule that it has none of. A
-    rule is not asked again about a text that all rules after its last look have left alone.
+    rule is not asked again about a text that all rules after its last look have left alone. After
+    `MAX_ROUNDS` the text is given up: with a layer a round, time would be quadratic in the layers.
     """
     altered: dict[str, None] = {}
-    unchanged = 0  # rules in a row that had nothing to do
+    unchanged = num_rounds = 0  # rules in a row that had nothing to do
     while unchanged < len(chosen):
+        if num_rounds == MAX_ROUNDS:
+            return Cleaned(text, tuple(altered), is_settled=False)
+        num_rounds += 1
         for name, rule in chosen:
             changed = rule(text)
             unchanged += 1

@@ -7,6 +7,7 @@ from electrify.config.clean import CleanConfig, CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import (
+    MAX_ROUNDS,
     RULES,
     clean_text,
     is_plain,
@@ -72,9 +73,12 @@ class DocumentRules:
         rules = self._plain_rules if plain else self._text_rules
         counts: dict[str, int] = {}
         changes: dict[str, tuple[str, str]] = {}
-        before = None
+        raw, before = text, None
         while text != before:
-            before, altered = clean_text(text, rules, changes)
+            before, altered, is_settled = clean_text(text, rules, changes)
+            if not is_settled:
+                detail = f"markup within markup, more than {MAX_ROUNDS} layers"
+                return Outcome(raw, {}, Drop("nested_markup", detail), {})
             for name in altered:
                 counts[name] = 1
             text = before

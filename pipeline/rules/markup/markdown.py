@@ -266,13 +266,16 @@ _PICTURE = re.compile(
 _DESTINATION = re.compile(r"[./#:]|^[<?]|^$")
 _FILE_NAME = re.compile(r"[A-Za-z0-9]+[_\-][A-Za-z0-9_\-]+")  # of a file beside, without its ending
 _CALL = re.compile(r"[A-Za-z0-9_)\]]")
+_MAX_LAYERS = 8
 _PATH = ("../", "./", "/", "#", "http")
 
 
 def remove_links(text: str) -> str:
     """Links and images to their words; "a[i](x)" is a call."""
-    while "[" in text and "](" in text and (changed := _LINK.sub(_words, text)) != text:
-        text = changed  # an image may stand in a link
+    for _ in range(_MAX_LAYERS):  # an image may stand in a link; the next round takes deeper ones
+        if "[" not in text or "](" not in text or (changed := _LINK.sub(_words, text)) == text:
+            break
+        text = changed
     if "![" in text:
         text = _PICTURE.sub(r"\1", text)
     return text

@@ -79,6 +79,30 @@ def test_a_long_row_of_one_mark_comes_to_an_end(piece):
     assert _rules().clean(once).text == once
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "&" + "amp;" * 5000 + "lt;",
+        "<br" * 5000 + ">" * 5000,
+        "[[" * 5000 + "가|나" + "]]" * 5000,
+        "[" * 5000 + "가" + "](a/b)" * 5000,
+        "{% a" * 5000 + "%}" * 5000,
+    ],
+    ids=["entities", "tags", "wiki links", "links", "macros"],
+)
+def test_markup_in_many_layers_is_given_up_in_time_that_is_linear(text):
+    outcome = _rules().clean(text)
+    assert outcome.drop is not None
+    assert (outcome.text, outcome.drop.reason) == (text, "nested_markup")
+    assert (
+        _rules().clean("&" + "amp;" * 30 + "lt; 한국어 문장입니다.").text == "< 한국어 문장입니다."
+    )
+
+
+def test_a_row_of_leads_without_vowels_takes_linear_time():
+    _rules().clean("ᄀ" * 100_000 + "ᅡ" * 100_000)
+
+
 def test_every_change_is_counted():
     text = (
         "<p>문의는 hong@naver.com 또는 kim@daum.net으로 주십시오."
