@@ -110,9 +110,9 @@ def limits_for(
     language: str, profile: Profile, overrides: QualityLimits | None = None
 ) -> QualityLimits:
     """The limits of a language and a kind of source; what `overrides` gives goes before them."""
-    if profile == "none":
-        return QualityLimits()
-    limits = _web(language) if profile == "web" else _changed(_web(language), _PROFILES[profile])
+    limits = {} if profile == "none" else _web(language)
+    if profile not in ("none", "web"):
+        limits = _changed(limits, _PROFILES[profile])
     if not has_spaces(language):
         limits = {name: limit for name, limit in limits.items() if name not in _OF_SPACED_WORDS}
     own = overrides.model_dump(exclude_none=True) if overrides else {}

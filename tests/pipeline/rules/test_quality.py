@@ -160,6 +160,8 @@ def test_a_language_goes_before_all_and_both_before_the_profile():
     english = limits_for("en", "web", config.rules_for("en").quality)
     assert (english.min_words, english.max_bullet_lines, english.max_top_2gram) == (7, 0.5, 0.2)
     assert korean.max_top_3gram == limits_for("ko", "web").max_top_3gram
+    of_config = limits_for("ko", "none", config.rules_for("ko").quality)  # has no limits of its own
+    assert of_config == config.rules_for("ko").quality
 
 
 @pytest.mark.parametrize(
