@@ -214,7 +214,12 @@ class Tally:
         """Add the tally of later files."""
         for name in TABLES:
             self.add_rows(name, other.rows(name))
-        self.files += other.files
+        for file in other.files:
+            if self.files and self.files[-1]["path"] == file["path"]:  # another part of it
+                self.files[-1]["documents"] += file["documents"]
+                self.files[-1]["malformed"] += file["malformed"]
+            else:
+                self.files.append(dict(file))
         for example in other.examples:
             self.add_example(example)
         for name, samples in other.samples.items():

@@ -188,3 +188,15 @@ def test_a_long_sample_is_cut():
     tally.add_removed("removed", "too_long", "1", "가" * 1000, "ko", "s")
     (sample,) = tally.samples["too_long"].listed()
     assert sample.text == "가" * SAMPLE_CHARACTERS + "…"
+
+
+def test_the_parts_of_a_file_are_counted_as_one_file():
+    tally = Tally()
+    for path, documents in (("a", 3), ("a", 0), ("b", 0), ("a", 1)):
+        part = Tally(files=[{"path": path, "documents": documents, "malformed": 1}])
+        tally.add(part)
+    assert [(f["path"], f["documents"], f["malformed"]) for f in tally.files] == [
+        ("a", 3, 2),
+        ("b", 0, 1),
+        ("a", 1, 1),  # of another source
+    ]
