@@ -47,6 +47,7 @@ _TOKEN = re.compile(
 )
 _MAX_OPEN = 16  # links and templates within one another whose words are still looked for
 _LANGUAGE_TEMPLATE = re.compile(r"\s*+(?:l?lang|nowrap|nobr|lang-[a-z-]{2,12})\s*+\|", re.I)
+_NAMED = re.compile(r"\s*+(?:(\d)|[^\W\d][\w -]*+)\s*+=")  # "italic=no"; "1=words" is unnamed
 _VARIANT = re.compile(r"-\{([^{}]*+)\}-")  # Chinese: one word in several scripts
 _MAGIC = re.compile(r"__[^\W\d_]{2,30}+__")
 _BREAK = re.compile(r"<(?:br|/p|/div|/li|/tr|/h[1-6]|hr)\b[^<>]*+>", re.IGNORECASE)
@@ -154,7 +155,7 @@ class _Scan:
         if self._stack[-1].kind == "{{" and self._count["{{"] <= _MAX_OPEN:
             pieces = self._pop().pieces
             if pieces and _LANGUAGE_TEMPLATE.match(pieces[0]):
-                self._stack[-1].pieces.append("".join(pieces).rpartition("|")[2].strip())
+                self._stack[-1].pieces.append(_last_words("".join(pieces)))
             return
         self._drop("{{", "")
 
@@ -195,6 +196,18 @@ class _Scan:
             if opened.kind != "{|":
                 base.append(text)
         del self._stack[1:]
+
+
+def _last_words(template: str) -> str:
+    """The last argument of a template that has no name of its own: "mot" of lang|fr|mot|size=no."""
+    words = ""
+    for argument in template.split("|")[1:]:
+        named = _NAMED.match(argument)
+        if named is None:
+            words = argument
+        elif named[1]:
+            words = argument[named.end() :]
+    return words.strip()
 
 
 def _without_comments(text: str) -> str:

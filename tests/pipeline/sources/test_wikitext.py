@@ -63,6 +63,7 @@ def test_an_article():
         ("[[파일:a.jpg|한 줄\n두 줄]]글", "글"),
         ("a {{b|{{c}}|[[d|e]]}} f", "a  f"),
         ("{{lang|fr|L'été}} {{nowrap|a b}} {{lang-ko|글}}", "L'été a b 글"),
+        ("{{lang|fr|mot|italic=no}} {{lang-ko|글|hanja=文}} {{nowrap|1=a b}}", "mot 글 a b"),
         (
             "a[http://b.c]d [http://b.c e f] [//b.c g] [mailto:h i] [not a link]",
             "ad e f g i [not a link]",
