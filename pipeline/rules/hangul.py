@@ -80,11 +80,11 @@ def _one_round(text: str) -> str:
     return text
 
 
-_HANJA = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+HANJA_RANGES = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 # "법률(法律)", "이순신(李舜臣, 1545~1598)": the brackets go where nothing else is in them
-_GLOSS = re.compile(rf" ?[(（\[〔][{_HANJA}][{_HANJA} ,·ㆍ・]*+[)）\]〕]")
-_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{_HANJA}][{_HANJA} ·ㆍ・]*+[,;:] *")
-_RUN = re.compile(f"[{_HANJA}]+")
+_GLOSS = re.compile(rf" ?[(（\[〔][{HANJA_RANGES}][{HANJA_RANGES} ,·ㆍ・]*+[)）\]〕]")
+_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{HANJA_RANGES}][{HANJA_RANGES} ·ㆍ・]*+[,;:] *")
+_RUN = re.compile(f"[{HANJA_RANGES}]+")
 
 
 def drop_hanja(text: str) -> str:

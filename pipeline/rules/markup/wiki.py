@@ -6,6 +6,7 @@ Whole Wikipedia dumps are parsed by the reader; this is for residue in texts of 
 import re
 
 from pipeline.rules.data import read_table
+from pipeline.rules.hangul import HANJA_RANGES
 
 _REF = re.compile(r"<ref(?:\s[^<>/]*+)?/>|<ref(?:\s[^<>]*+)?>[^<>]{0,2000}</ref\s*>", re.I)
 _WIKI_TAG = re.compile(r"</?(?:nowiki|poem|gallery|noinclude|includeonly|onlyinclude)\s*/?>")
@@ -55,7 +56,12 @@ _GAIJI = re.compile(
     r"※［＃[^］\n]{0,80}?(?:U\+([0-9A-F]{4,5})|(?:第[34]水準|、)([12])-(\d\d?)-(\d\d?))[^］\n]{0,40}］"
 )
 _ANNOTATION = re.compile(r"［＃[^［］\n]{1,200}(?:［[^［］\n]*］[^［］\n]*)?］")
-_READING = re.compile(r"《(?<=[^\s《、。「」]《)[ぁ-ゖァ-ヺー・ゝゞヽヾ／＼″〱〲 　]{1,40}》")
+_KANA = r"[ぁ-ゖァ-ヺー・ゝゞヽヾ／＼″〱〲 　]{1,40}》"
+# Behind Han characters, their repeat marks, a note, Latin letters or digits. Behind kana a reading
+# has the mark ｜ before its word: "ゴッホの《ひまわり》" is a title.
+_READ = rf"々〆〇ヶヵ※Ａ-Ｚａ-ｚ０-９0-9A-Za-z\u00c0-\u024f{HANJA_RANGES}"
+_READING = re.compile(rf"《(?<=[{_READ}]《){_KANA}")
+_MARKED_READING = re.compile(rf"｜([^｜\n《》]{{1,40}})《{_KANA}")
 _REPEATED = (("／＼", "〱"), ("／″＼", "〲"))  # the marks of vertical text that repeat syllables
 _RUBY_BASE = re.compile(r"｜(?=[^｜\n《》]{1,40}《)")
 
@@ -69,7 +75,7 @@ def remove_aozora(text: str) -> str:
     if "［＃" in text:
         text = _ANNOTATION.sub("", _GAIJI.sub(_gaiji, text))
     if "《" in text:
-        text = _READING.sub("", _RUBY_BASE.sub("", text))
+        text = _READING.sub("", _RUBY_BASE.sub("", _MARKED_READING.sub(r"\1", text)))
     if "＼" in text:
         for written, mark in _REPEATED:
             text = text.replace(written, mark)

@@ -93,6 +93,7 @@ def test_code_stays(text):
     ("text", "expected"),
     [
         ("陽《ひ》は両｜乳房《ちち》の間", "陽は両乳房の間"),
+        ("人々《ひとびと》と Honte《オント》と｜とある《あるひ》日", "人々と Honteととある日"),
         ("夢［＃「夢」に傍点］を見る", "夢を見る"),
         ("※［＃「弓＋剪」、U+5F45、1-2］く", "彅く"),
         ("※［＃二の字点、第3水準1-2-22］", "〻"),
@@ -115,7 +116,15 @@ def test_aozora(text, expected):
     assert remove_aozora(text) == expected
 
 
-@pytest.mark.parametrize("text", ["《源氏物語》を読む", "と言った。《なぜ》", "底本：不明の本"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "《源氏物語》を読む",
+        "と言った。《なぜ》",
+        "ゴッホの《ひまわり》と《モナ・リザ》",
+        "底本：不明の本",
+    ],
+)
 def test_japanese_brackets_stay(text):
     assert remove_aozora(text) == text
 
