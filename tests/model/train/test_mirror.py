@@ -167,10 +167,10 @@ def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, url, m
     with pytest.raises(ValueError, match=r"pretrain\.checkpoint_dir = 'gopher9://a' cannot be op"):
         fetch_checkpoint(tmp_path, "gopher9://a")
 
-    def find(self, path, **options):
+    def ls(self, path, **options):
         raise PermissionError("not yours")
 
-    monkeypatch.setattr(MemoryFileSystem, "find", find)
+    monkeypatch.setattr(MemoryFileSystem, "ls", ls)
     with pytest.raises(ValueError, match=r"checkpoint_dir = .*PermissionError: not yours"):
         fetch_checkpoint(tmp_path, url)
 
