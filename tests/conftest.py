@@ -37,9 +37,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 _REAL_BF16_FLAG = cpu.bf16_flag
 
 
-@pytest.fixture(autouse=True)
-def no_bf16_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "bf16_flag", lambda: None)
+@pytest.fixture(scope="session", autouse=True)
+def no_bf16_units() -> Iterator[None]:
+    """Before fixtures of modules: what bf16 is worth is asked once a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "bf16_flag", lambda: None)
+        yield
 
 
 @pytest.fixture
