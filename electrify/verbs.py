@@ -179,8 +179,8 @@ def evaluate(parsed: Namespace) -> int | None:
         if not write_submissions(_run_folder(parsed.submission)):
             raise ValueError(
                 f"{parsed.submission} has nothing to submit: it has no predictions of GLUE, SQuAD "
-                "or KLUE by a pretrained encoder (test files that are below "
-                "the data folder while it is scored are predicted)"
+                "or KLUE by a pretrained encoder (test files that are below the data folder while "
+                "it is scored are predicted)"
             )
         return None
     if parsed.encoder_name and not parsed.model:

@@ -91,18 +91,13 @@ class Result(BaseModel):
     @property
     def slot(self) -> str:
         """What tells a record from the others of one evaluation, as a path without suffix."""
-        return slot_of(self.task, self.train_fraction, self.model, self.seed)
+        part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"
+        return f"{self.task}/{part}{self.model}-{self.seed}"
 
     @property
     def encoder(self) -> str:
         """What was scored, for readers."""
         return encoder_label(self.model, self.model_path)
-
-
-def slot_of(task: str, train_fraction: float, variant: str, seed: int) -> str:
-    """`Result.slot` of a record with these values."""
-    part = "" if train_fraction == 1.0 else f"train-{train_fraction:g}/"
-    return f"{task}/{part}{variant}-{seed}"
 
 
 def encoder_label(variant: str, path: str) -> str:

@@ -75,16 +75,20 @@ def rows_of_file(
 
 def json_value(path: Path) -> Any:
     """The value of a JSON file, or the list of its lines' values: JSON lines are often named so."""
-    text = read_text(path).strip()
-    first, _, more = text.partition("\n")
+    text = read_text(path)
+    first, _, more = text.strip().partition("\n")
     if more and first.startswith("{") and first.rstrip().endswith("}"):
-        return [value for _, value in json_lines(path)]
+        return [value for _, value in _values_of_lines(text, path)]
     return parse_json(text, path)
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """(number from 1, value) of each line that is not blank."""
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    return _values_of_lines(read_text(path), path)
+
+
+def _values_of_lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, parse_json(line, f"{path} line {number}")
 
