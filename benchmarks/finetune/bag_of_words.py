@@ -1,8 +1,8 @@
 """The floor of a task on texts: TF-IDF and logistic regression, given its best.
 
 Words and pairs of words, or characters of words (for Korean far the stronger), and how much the
-weights are held back, are chosen on a fifth of the rows learnt from. Of a pair of texts each has
-its own features, and so has what stands in both.
+weights are held back, are chosen on a fifth of the rows learnt from, on each fifth in turn where
+rows are few. Of a pair of texts each has its own features, and so has what stands in both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ STRENGTHS = (4.0, 16.0, 64.0)
 _CHOOSING_FRACTION = 0.2
 _FEW_TEXTS = 200  # of fewer no feature is left out for being rare
 _MOST_CHOOSING = 5000  # rows that the choice is made on
+_ENOUGH_CHOOSING = 500  # rows predicted for the choice, if there are so many
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,7 @@ def bag_of_words(
     A label that no row learnt from has gets the probability 0.
     """
     order = np.random.default_rng([seed, 5]).permutation(len(learnt))[:_MOST_CHOOSING]
-    cut = max(1, round(len(order) * _CHOOSING_FRACTION))
-    analyzer, strength = _chosen(learnt, labels, order[cut:], order[:cut])
+    analyzer, strength = _chosen(learnt, labels, order)
     features = _Features(analyzer, learnt)
     model = _fitted(features(learnt), labels, strength)
     probabilities = {}
@@ -61,29 +61,39 @@ def bag_of_words(
 
 
 def _chosen(
-    texts: Sequence[Texts],
-    labels: NDArray[np.int64],
-    learnt: NDArray[np.int64],
-    chosen: NDArray[np.int64],
+    texts: Sequence[Texts], labels: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[str, float]:
     """The analyzer that is best at the middle strength, then the best strength for it."""
     middle = STRENGTHS[len(STRENGTHS) // 2]
-    if len(np.unique(labels[learnt])) < 2:
+    size = max(1, round(len(order) * _CHOOSING_FRACTION))
+    # of few rows each fifth in turn: one fifth of 300 rows hardly tells the analyzers apart
+    num_parts = min(-(-_ENOUGH_CHOOSING // size), len(order) // size)
+    parts = [
+        (np.delete(order, held_out), order[held_out])
+        for held_out in np.arange(num_parts * size).reshape(num_parts, size)
+    ]
+    if any(len(np.unique(labels[learnt])) < 2 for learnt, _ in parts):
         return "words", middle
     matrices = {}
     for analyzer in ANALYZERS:
-        rows = [texts[i] for i in learnt]
-        features = _Features(analyzer, rows)
-        matrices[analyzer] = features(rows), features([texts[i] for i in chosen])
+        matrices[analyzer] = []
+        for learnt, held_out in parts:
+            rows = [texts[i] for i in learnt]
+            features = _Features(analyzer, rows)
+            matrices[analyzer].append((features(rows), features([texts[i] for i in held_out])))
 
     @cache  # the middle strength of the best analyzer is asked for twice
-    def accuracy(analyzer: str, strength: float) -> float:
-        of_learnt, of_chosen = matrices[analyzer]
-        model = _fitted(of_learnt, labels[learnt], strength)
-        return float(np.mean(model.predict(of_chosen) == labels[chosen]))
+    def num_right(analyzer: str, strength: float) -> int:
+        right = 0
+        for (learnt, held_out), (of_learnt, of_held_out) in zip(
+            parts, matrices[analyzer], strict=True
+        ):
+            model = _fitted(of_learnt, labels[learnt], strength)
+            right += int(np.sum(model.predict(of_held_out) == labels[held_out]))
+        return right
 
-    best = max(ANALYZERS, key=lambda analyzer: accuracy(analyzer, middle))
-    return best, max(STRENGTHS, key=lambda strength: accuracy(best, strength))
+    best = max(ANALYZERS, key=lambda analyzer: num_right(analyzer, middle))
+    return best, max(STRENGTHS, key=lambda strength: num_right(best, strength))
 
 
 class _Features:

@@ -39,6 +39,19 @@ def test_of_a_pair_what_stands_in_both_counts():
     assert accuracy(pairs[:600], same[:600], pairs[600:], same[600:]) > 0.85
 
 
+def test_of_few_rows_the_choice_does_not_hang_on_the_seed():
+    """Stems that hardly come twice, and an ending that says the label eight times of ten."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 150)
+    heard = np.where(rng.random(150) < 0.8, labels, 1 - labels)
+    rows = [
+        (f"{''.join(rng.choice(list('bcdfghjklm'), 4))}{('aaa', 'oeo')[ending]}",)
+        for ending in heard
+    ]
+    chosen = {bag_of_words(rows, labels, {}, 2, seed=seed).analyzer for seed in range(8)}
+    assert chosen == {"characters"}
+
+
 def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
     learnt, labels = [("a b",), ("c d",)] * 20, np.array([3, 1] * 20)
     found = bag_of_words(learnt, labels, {"dev": [("a b",), ("c d",)], "none": []}, 5, seed=0)
