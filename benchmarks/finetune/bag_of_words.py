@@ -74,13 +74,14 @@ def _chosen(
     ]
     if any(len(np.unique(labels[learnt])) < 2 for learnt, _ in parts):
         return "words", middle
-    matrices = {}
+    matrices: dict[str, list[tuple[csr_array, csr_array]]] = {}
     for analyzer in ANALYZERS:
         matrices[analyzer] = []
         for learnt, held_out in parts:
-            rows = [texts[i] for i in learnt]
+            rows = [texts[i] for i in learnt.tolist()]
+            others = [texts[i] for i in held_out.tolist()]
             features = _Features(analyzer, rows)
-            matrices[analyzer].append((features(rows), features([texts[i] for i in held_out])))
+            matrices[analyzer].append((features(rows), features(others)))
 
     @cache  # the middle strength of the best analyzer is asked for twice
     def num_right(analyzer: str, strength: float) -> int:
