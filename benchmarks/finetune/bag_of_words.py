@@ -48,16 +48,22 @@ def bag_of_words(
 
     A label that no row learnt from has gets the probability 0.
     """
-    order = np.random.default_rng([seed, 5]).permutation(len(learnt))[:_MOST_CHOOSING]
-    analyzer, strength = _chosen(learnt, labels, order)
-    features = _Features(analyzer, learnt)
-    model = _fitted(features(learnt), labels, strength)
-    probabilities = {}
-    for name, texts in predicted.items():
-        probabilities[name] = np.zeros((len(texts), num_labels))
-        if len(texts):
-            probabilities[name][:, model.classes_] = model.predict_proba(features(texts))
-    return BagOfWords(probabilities, analyzer, strength)
+    # the solver makes thousands of tiny products, in which threads mostly wait for each other. The
+    # limit acts on libraries that are loaded, so scikit-learn comes first
+    import sklearn.linear_model  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        order = np.random.default_rng([seed, 5]).permutation(len(learnt))[:_MOST_CHOOSING]
+        analyzer, strength = _chosen(learnt, labels, order)
+        features = _Features(analyzer, learnt)
+        model = _fitted(features(learnt), labels, strength)
+        probabilities = {}
+        for name, texts in predicted.items():
+            probabilities[name] = np.zeros((len(texts), num_labels))
+            if len(texts):
+                probabilities[name][:, model.classes_] = model.predict_proba(features(texts))
+        return BagOfWords(probabilities, analyzer, strength)
 
 
 def _chosen(
