@@ -218,8 +218,8 @@ class ElectraPretrainer(nn.Module):
 
     @torch.no_grad()
     def start_generator_from_language_model(self) -> None:
-        """Of the head that has learnt how frequent each piece is the bias, which fits a generator
-        of any width."""
+        """Copy the bias of the language model's head: it holds how frequent each piece is, and it
+        fits a generator of any width."""
         assert self.language_head is not None
         if self.generator_head is not None:
             self.generator_head.bias.copy_(self.language_head.bias)

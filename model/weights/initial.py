@@ -459,6 +459,8 @@ def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weig
     if uses_generator:
         return source.weights
     given = {n: t for n, t in source.weights.items() if not n.startswith(of_generator)}
+    if config.has_generator and "language_head.bias" in given:  # as between two stages of a run
+        given["generator_head.bias"] = given["language_head.bias"]
     if config.has_generator and config.weight_sharing != "none":
         given |= {f"generator_{n}": t for n, t in given.items() if n.startswith("embeddings.")}
     if config.weight_sharing == "all":

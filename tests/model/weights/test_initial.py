@@ -202,6 +202,18 @@ def test_a_bert_goes_on_as_the_electra_that_it_is(tmp_path, caplog):
     assert not lost(fresh, weights_of(electra), ("discriminator_head.", "generator."))
 
 
+def test_a_new_generator_knows_how_frequent_pieces_are_from_the_language_model(tmp_path):
+    """It starts as it does between the two stages of one run."""
+    config = make_run(tmp_path / "run", objective="mlm")
+    before = weights_of(earlier := make_model(config, 1))
+    model, _ = start(tmp_path / "later", save_run(earlier, config), EXTENDED)
+    after = weights_of(model)
+    for number, piece in enumerate(EXTENDED):
+        if piece in PIECES:
+            expected = before["language_head.bias"][PIECES.index(piece)]
+            assert after["generator_head.bias"][number] == expected
+
+
 @pytest.mark.parametrize(
     ("first", "second", "taken", "anew"),
     [
