@@ -159,8 +159,7 @@ def judge(claims: Iterable[Claim], columns: Iterable[str], scores: GridScores) -
         for claim in claims
     ]
     p_values = [v.difference.p if v.difference else math.nan for v in verdicts]
-    corrected = holm([1.0 if math.isnan(p) else p for p in p_values])
     return [
         verdict if math.isnan(p) else replace(verdict, p_corrected=p_corrected)
-        for verdict, p, p_corrected in zip(verdicts, p_values, corrected, strict=True)
+        for verdict, p, p_corrected in zip(verdicts, p_values, holm(p_values), strict=True)
     ]

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -32,7 +31,7 @@ _Line = TypeVar("_Line", bound=Tested)
 
 def corrected(lines: Sequence[tuple[_Line, float]]) -> list[_Line]:
     """The lines, given with their own p, as one family; a p that is not known counts as 1."""
-    adjusted = holm([1.0 if math.isnan(p) else p for _, p in lines])
+    adjusted = holm([p for _, p in lines])
     return [
         line.model_copy(update={"p_corrected": p})
         for (line, _), p in zip(lines, adjusted, strict=True)

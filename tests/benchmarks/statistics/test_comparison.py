@@ -83,6 +83,7 @@ def test_holm_is_the_closed_test_of_bonferroni():
         p_values = [round(generator.random() ** 3, 2) for _ in range(size)]
         assert holm(p_values) == pytest.approx(closed_bonferroni(p_values))
     assert holm([]) == []
+    assert holm([0.01, math.nan]) == holm([0.01, 1.0])
 
 
 def test_a_family_asks_more_of_each_member():
