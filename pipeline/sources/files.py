@@ -19,11 +19,11 @@ from pipeline.sources.input_file import (
     FILE_BITS,
     MAX_PART_BYTES,
     MIN_PART_BYTES,
-    PACKED_ENDINGS,
     USUAL_PARTS,
     InputFile,
     InputGroup,
     open_source,
+    packing,
     reading,
     text_ending,
 )
@@ -242,7 +242,7 @@ def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -
     if source.kind == "parquet":
         return _parquet_parts(file, source.text_field, part_bytes)
     of_lines = source.kind == "jsonl" or (source.kind == "text" and source.document == "line")
-    if of_lines and is_utf8(source.encoding) and not file.path.endswith(PACKED_ENDINGS):
+    if of_lines and is_utf8(source.encoding) and not packing(file.path):
         return line_parts(file, part_bytes)
     return [file]
 

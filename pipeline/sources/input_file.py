@@ -16,7 +16,7 @@ import fsspec
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
+_PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
 FILE_BITS, ROW_BITS = 22, 32
@@ -71,7 +71,7 @@ class InputFile:
 
     @property
     def text_bytes(self) -> int:
-        is_packed = self.path.endswith((*PACKED_ENDINGS, ".parquet"))
+        is_packed = packing(self.path) or text_ending(self.path) == ".parquet"
         return self.num_bytes * (_PACKED_FACTOR if is_packed else 1)
 
     def where(self, row: int, offset: int | None = None) -> str:
@@ -124,9 +124,15 @@ def text_ending(path: str) -> str:
     return _unpacked(path).suffix.lower()
 
 
+def packing(path: str) -> str:
+    """The ending of a packed file in small letters, ".gz" of "a.GZ"; empty for any other file."""
+    ending = PurePosixPath(path).suffix.lower()
+    return ending if ending in _PACKED_ENDINGS else ""
+
+
 def _unpacked(path: str) -> PurePosixPath:
     name = PurePosixPath(path)
-    return name.with_suffix("") if path.endswith(PACKED_ENDINGS) else name
+    return name.with_suffix("") if packing(path) else name
 
 
 def document_id(rank: int) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.sources.input_file import InputFile, open_source
+from pipeline.sources.input_file import InputFile, open_source, packing
 from pipeline.sources.raw import HEAD_BYTES, TooLong
 
 if TYPE_CHECKING:
@@ -178,17 +178,17 @@ def read_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | TooL
 
 
 def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
-    """The bytes of a file, unpacked as its ending says (`PACKED_ENDINGS`), or as they are."""
+    """The bytes of a file, unpacked as its ending says (`packing`), or as they are."""
     with open_source(file) as packed:
         if not packed.peek(1):  # .bz2 and .xz take an empty file for a broken one
             return
         read: Callable[[int], bytes] = packed.read
         size = CHUNK_BYTES
-        if file.path.endswith((".zst", ".zstd")):
+        ending = packing(file.path)
+        if ending in (".zst", ".zstd"):
             read, size = pa.CompressedInputStream(packed, "zstd").read, _ZSTD_CHUNK_BYTES
-        for ending, unpack in _UNPACKERS.items():
-            if file.path.endswith(ending):
-                read = unpack(packed).read1  # all there is before a fault
+        elif ending:
+            read = _UNPACKERS[ending](packed).read1  # all there is before a fault
         while chunk := read(size):
             yield chunk
 

@@ -19,7 +19,7 @@ from electrify.config.clean import Kind, Source
 from electrify.config.names import check_language
 from pipeline.rules.language import main_language
 from pipeline.sources.files import REFUSED, fault_of_name
-from pipeline.sources.input_file import PACKED_ENDINGS, InputFile, open_source, text_ending
+from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
 from pipeline.sources.lines import guess_any_encoding, head_of, read_text_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
 from pipeline.sources.readers import DAMAGES, read_file
@@ -133,8 +133,8 @@ def _files_below(folder: Path) -> dict[Path, int]:
 
 def _whole_ending(path: Path) -> str:
     """As the name has it, with that of its packing: ".jsonl.gz"."""
-    packing = path.suffix if path.name.endswith(PACKED_ENDINGS) else ""
-    return Path(path.name.removesuffix(packing)).suffix + packing
+    packed = path.suffix if packing(path.name) else ""
+    return Path(path.name.removesuffix(packed)).suffix + packed
 
 
 def _sources_of(

@@ -52,11 +52,11 @@ _PACKERS = {
 }
 
 
-@pytest.mark.parametrize("ending", _PACKERS)
+@pytest.mark.parametrize("ending", [*_PACKERS, ".JSONL.GZ"])
 def test_packed_files_of_several_parts(tmp_path, ending):
     rows = [json.dumps({"text": f"글 {i}"}).encode() + b"\n" for i in range(2000)]
     path = tmp_path / f"a{ending}"
-    pack = _PACKERS[ending]
+    pack = _PACKERS[ending.lower()]
     # two packed parts one after the other are one file, as `cat a.gz b.gz` makes
     path.write_bytes(pack(b"\xef\xbb\xbf" + b"".join(rows[:900])) + pack(b"".join(rows[900:])))
     assert read_path(path) == [Raw(i + 1, f"글 {i}") for i in range(2000)]
