@@ -5,6 +5,7 @@ whole text up in a table costs a tenth of that, and is shared.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -28,6 +29,7 @@ RULE = 4096  # rules are drawn with it
 # of white space
 LINE_END = 8192  # other than the newline
 BLANK = 16384  # letters by class, but blank
+COMBINING = 32768  # marks that stand over or under the letter before
 
 _NUMERALS = "一二三四五六七八九十百千万〇零"
 
@@ -62,6 +64,7 @@ def _table() -> NDArray[np.uint16]:
     mark(DRAWN, (0x3131, 0x3163), (0xAC00, 0xD7A3), (0x3041, 0x3096), (0x30A1, 0x30FA))
     mark(DRAWN, (0x4E00, 0x9FFF), (0x1F300, 0x1FAFF))
     mark_each(DRAWN, "!?~^,;…·ㆍ。、！？～♡♥❤★☆♪♬※ーｰ")
+    mark_each(COMBINING, filter(unicodedata.combining, map(chr, range(0x300, 0x20000))))
     for numeral in _NUMERALS:
         table[ord(numeral)] &= ~np.uint16(DRAWN)
     mark_each(RULE, ".-=_*#~+/\\|─━═―—•◆■□●○◇▶▷")

@@ -11,15 +11,19 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.characters import (
     BLANK,
+    COMBINING,
     CONTROL,
     JOINER,
     LINE_END,
     LOST,
     ODD_SPACE,
     SHORT,
+    TABLE,
     codes,
     kinds,
 )
@@ -109,8 +113,20 @@ def clean_text(
     return Cleaned(text, tuple(altered))
 
 
+MAX_MARKS = 30  # over one letter, the limit of Unicode's Stream-Safe Text Format (UAX #15)
+_MARKS = "".join(map(chr, np.flatnonzero(TABLE & COMBINING)))
+_MARK_RUN = b"\x01" * (MAX_MARKS + 1)
+_MARKS_BEYOND = re.compile(f"([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
+
+
 def compose(text: str) -> str:
-    """Unicode NFC: Hangul typed as jamo (as macOS file names are) becomes syllables."""
+    """Unicode NFC: Hangul typed as jamo (as macOS file names are) becomes syllables.
+
+    More than `MAX_MARKS` marks in a row are no spelling, and NFC would take quadratic time to sort
+    them: the rest goes.
+    """
+    if kinds(text) & COMBINING and _MARK_RUN in (TABLE.take(codes(text)) & COMBINING > 0).tobytes():
+        text = _MARKS_BEYOND.sub(r"\1", text)
     return unicodedata.normalize("NFC", text)
 
 

@@ -1,5 +1,7 @@
 """The text rules: examples of each, and the laws of their fixed point."""
 
+import unicodedata
+
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -7,8 +9,10 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.normalize import (
+    MAX_MARKS,
     RULES,
     clean_text,
+    compose,
     is_plain,
     remove_control_characters,
     remove_csv_quotes,
@@ -50,6 +54,15 @@ def test_characters_and_blanks_that_say_nothing():
     assert squeeze_whitespace(text) == "가 나 다 라\n마\n\n바\n사\n아"
     assert remove_control_characters("가\x00\u200b나\ufeff\u00ad다\u202e\x9f\x1f") == "가나다"
     assert remove_control_characters("가\t나\n") == "가\t나\n"
+
+
+def test_marks_over_one_letter_are_limited():
+    marks = "\u0301\u0316" * 15
+    assert compose("ga" + marks) == unicodedata.normalize("NFC", "ga" + marks)
+    assert compose("ga" + marks * 9 + "b") == compose("ga" + marks + "b")
+    held = clean_text("각" + "\u0344" * 5000, ALL_RULES).text  # NFC makes two of each
+    assert len(held) <= 1 + MAX_MARKS
+    assert compose(held) == held
 
 
 def test_joiners_stay_where_they_are_spelling():
