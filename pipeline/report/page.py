@@ -74,8 +74,8 @@ def _result(page: Page, report: Report) -> None:
 
 
 def losses(report: Report) -> list[tuple[str, int | None, int]]:
-    """(reason, rows, characters) of what went, most characters first; at last what was cut out of
-    documents that stayed, by rules that change a text."""
+    """(reason, rows, characters) of what went, most characters first; at last what rules took from
+    documents that stayed, less what they added (a mask may be longer than what it hides)."""
     totals, removed = report["totals"], report["removed"]
     rows, characters = (sum_by(removed, "reason", name) for name in ("documents", "characters"))
     found: list[tuple[str, int | None, int]] = [(n, rows[n], characters[n]) for n in rows]
@@ -83,7 +83,7 @@ def losses(report: Report) -> list[tuple[str, int | None, int]]:
     faults = sum_by(report["malformed"], "reason", "documents")
     found += [(f"not read: {reason}", n, 0) for reason, n in faults.items()]
     rest = totals["characters_in"] - totals["characters_kept"] - sum(characters.values())
-    return [*found, ("cut out of documents that stay", None, rest)]
+    return [*found, ("changes to documents that stay, removed less added", None, rest)]
 
 
 def _share(part: int | None, whole: int) -> str | None:
