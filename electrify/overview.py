@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from electrify.config.load import load_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.config.tasks import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.provenance import versions
+from electrify.stage.provenance import unmet_requirements, versions
 from electrify.stage.remote import address_of, local_folders, names_below
 from electrify.system.machine import load_warning, num_cores
 from electrify.system.progress import duration
@@ -21,11 +20,7 @@ _SCORES = ("evaluate", *PROBE_SUITES)
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES, "leakage")
 _OF_MODELS = tuple(f"{name}-" for name in _SCORES)  # of another encoder, `evaluate-<name>`
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
-_EXTRAS = {
-    "pipeline": ("apache_beam", "pyarrow", "kiwipiepy", "tokenizers", "xxhash"),
-    "model": ("torch", "transformers", "safetensors"),
-    "benchmarks": ("torch", "transformers", "sklearn", "matplotlib", "kiwipiepy"),
-}
+_EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 
 
 def describe_config(config: RunConfig) -> list[str]:
@@ -142,10 +137,10 @@ def check_machine() -> tuple[list[str], bool]:
     if not (3, 11) <= sys.version_info[:2] <= (3, 12):
         lines.append("PROBLEM: Python 3.11 or 3.12 is needed")
         sound = False
-    for extra, modules in _EXTRAS.items():
-        missing = [name for name in modules if find_spec(name) is None]
-        sound &= not missing
-        fix = f"missing {', '.join(missing)}: pip install -e '.[{extra}]'" if missing else "ok"
+    for extra in _EXTRAS:
+        unmet = unmet_requirements(extra)
+        sound &= not unmet
+        fix = f"{', '.join(unmet)}: pip install -e '.[{extra}]'" if unmet else "ok"
         lines.append(f"[{extra}] {fix}")
     lines += [f"  {name} {number}" for name, number in versions().items()]
     return lines, sound

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 _VERSIONED = (
     "electrify",
@@ -33,6 +36,36 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return numbers
+
+
+def unmet_requirements(extra: str) -> list[str]:
+    """What an extra of `pyproject.toml` asks for and this Python lacks, or has in another version.
+
+    The extra `electrify[another]` in it counts with all that it asks for.
+    """
+    try:
+        wanted = [Requirement(line) for line in requires("electrify") or ()]
+    except PackageNotFoundError:
+        return ["electrify itself is not installed"]
+    return list(dict.fromkeys(_unmet(wanted, extra)))
+
+
+def _unmet(wanted: list[Requirement], extra: str) -> Iterator[str]:
+    for one in wanted:
+        if one.marker is not None and not one.marker.evaluate({"extra": extra}):
+            continue
+        if one.name == "electrify":
+            for inner in one.extras:
+                yield from _unmet(wanted, inner)
+            continue
+        needed = f"{one.name}{one.specifier}"
+        try:
+            found = version(one.name)
+        except PackageNotFoundError:
+            yield f"{needed} is missing"
+        else:
+            if not one.specifier.contains(found, prereleases=True):
+                yield f"{needed} is needed, {found} is installed"
 
 
 def git_commit() -> str | None:
