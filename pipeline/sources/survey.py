@@ -237,6 +237,8 @@ def _joined(
 
 def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> _Sample | str:
     """What a file holds, or why it is not read."""
+    if not num_bytes:
+        return "the file is empty"
     file = InputFile(str(path), num_bytes, 0, 0, file_bytes=num_bytes)
     try:
         return _read_sample(file, is_document, num_judged)
@@ -270,6 +272,8 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
         source = source.model_copy(update={"text_field": text_field})
     documents, faults, share = _read_head(file, source)
     texts = [document.text for document in documents]
+    if not faults and not any(map(str.strip, texts)):
+        return "no text in it"
     return _Sample(
         kind,
         source.text_field if rows else None,

@@ -154,6 +154,24 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         survey(Path("none"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", b""),
+        ("a.txt.gz", gzip.compress(b"")),
+        ("a.txt", b" \n\n"),
+        ("a.csv", b"text,label\n"),
+        ("a.jsonl", b'{"text": " "}\n'),
+    ],
+)
+def test_a_file_without_text_is_no_source(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    found, unread = survey(path)
+    assert found == []
+    assert len(unread) == 1
+
+
 def test_files_of_text_that_differ_in_blank_lines_alone_are_one_source(tmp_path):
     (tmp_path / "a.txt").write_text(f"{KOREAN}\n\n" * 50, encoding="utf-8")
     (tmp_path / "b.txt").write_text(KOREAN, encoding="utf-8")
