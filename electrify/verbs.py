@@ -344,6 +344,8 @@ def inspect(parsed: Namespace) -> None:
     """Which words of a text are taken for replaced."""
     from benchmarks.inspect.inspect import inspect
 
+    if files := list(filter(os.path.isfile, parsed.texts)):
+        raise ValueError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
     if not parsed.texts and sys.stdin.isatty():
         log("a text a line; end with Ctrl-D")
     inspect(
