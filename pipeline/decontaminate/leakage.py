@@ -635,7 +635,8 @@ def _split_figures(
     for line in lines:
         first.setdefault(line.id, line)
     touched = [line for line in first.values() if line.strength == "touched"]
-    sources = Counter(source for line in touched for source in line.sources)
+    held = {(x.id, source) for x in lines if x.strength == "touched" for source in x.sources}
+    sources = Counter(source for _, source in held)
     return SplitLeakage(
         split=split,
         examples=counts.examples,
@@ -648,7 +649,7 @@ def _split_figures(
         expected_found=round(counts.expected(rates["possible"]), 2),
         kinds=dict(Counter(line.kind for line in touched).most_common()),
         found_texts=dict(Counter(line.text for line in touched).most_common()),
-        sources=dict(sources.most_common()),
+        sources=dict(sorted(sources.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 

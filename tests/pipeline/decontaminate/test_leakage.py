@@ -186,6 +186,14 @@ def test_a_pair_is_touched_by_either_text_and_all_documents_count(run):
     assert (lines[0].documents, lines[0].sources) == (9, {"source 0": 5, "source 1": 4})
 
 
+def test_a_source_counts_with_either_text_of_a_pair(run):
+    premise, hypothesis = _english(12), _english(12)
+    run.documents([(_page(premise), "a"), (_page(hypothesis), "b"), (_page(hypothesis), "b")])
+    run.task("pairs", [[premise, hypothesis], [_english(12), hypothesis]])
+    split = run.find().tasks[0].splits[0]
+    assert (split.touched, split.sources) == (2, {"b": 2, "a": 1})
+
+
 def _planted_corpus():
     rng = random.Random(11)
     rows = [[_english(rng.randint(6, 40), rng)] for _ in range(20)]
