@@ -30,7 +30,6 @@ from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
-from vocab.pretokenize import plain_words_of
 from vocab.sentences import punctuated_spans, sentence_spans
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
@@ -39,6 +38,7 @@ from vocab.tokenizer import (
     TOKENIZER_FILE,
     UNK,
     load_tokenizer,
+    plain_words_of,
     special_token_ids,
     tokenizer_sha256,
 )

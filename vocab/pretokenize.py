@@ -1,5 +1,5 @@
 """Text to words, as tokenizer.json freezes it: BERT's cleaning, NFC, the jamo of Korean chat, a cut
-at spaces and marks. And Korean words to morphemes.
+at spaces and marks and around characters without a piece. And Korean words to morphemes.
 
 Morphemes only guide the training of the vocabulary; at run time the tokenizer is plain WordPiece.
 
@@ -78,14 +78,16 @@ def normalizer(lowercase: bool) -> Any:
     return normalizers.Sequence([bert, normalizers.NFC(), *jamo])
 
 
-def pre_tokenizer(split_digits: bool = False) -> Any:
-    """Cuts at whitespace and around every punctuation mark, and around every digit if asked."""
-    bert = pre_tokenizers.BertPreTokenizer()
-    if not split_digits:
-        return bert
+def pre_tokenizer(split_digits: bool = False, isolated: str = "") -> Any:
+    """Cuts at whitespace and around every punctuation mark, and around every digit if asked.
+
+    `isolated`: a pattern; what matches it becomes a word of its own, too.
+    """
     # what pre_tokenizers.Digits cuts; the JavaScript port of that knows ASCII digits alone
-    digit = pre_tokenizers.Split(Regex(r"\p{N}"), "isolated")
-    return pre_tokenizers.Sequence([bert, digit])
+    patterns = [pattern for pattern in (r"\p{N}" if split_digits else "", isolated) if pattern]
+    bert = pre_tokenizers.BertPreTokenizer()
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
+    return pre_tokenizers.Sequence([bert, *splits]) if splits else bert
 
 
 def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:
@@ -209,24 +211,6 @@ class PlainWords:
         self.word_re2 = f"^[{letters}]+$"
         self.plain_re2 = f"^[{letters}{alone}]+$"
         self.mark_re2 = f"[{alone}]"
-
-
-def plain_words_of(tokenizer: Any) -> PlainWords:
-    """For a tokenizer with the steps of this project; `ValueError` if it has others."""
-    steps = _state(tokenizer.normalizer), _state(tokenizer.pre_tokenizer)
-    for lowercase in (False, True):
-        for split_digits in (False, True):
-            if steps == (_state(normalizer(lowercase)), _state(pre_tokenizer(split_digits))):
-                return PlainWords(lowercase, split_digits)
-    raise ValueError(
-        "this tokenizer.json has other steps before WordPiece than this version writes; make it "
-        "again: electrify train-vocab CONFIG --overwrite"
-    )
-
-
-def _state(step: Any) -> bytes | None:
-    state: bytes | None = None if step is None else step.__getstate__()
-    return state
 
 
 MASK_KINDS = ("email", "phone", "rrn", "card", "business", "account", "ip", "plate")

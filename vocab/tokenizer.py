@@ -5,7 +5,8 @@ and exported; its hash goes with the shards and the model. Tokenizers of others 
 extend them, and to compare with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,15 @@ from tokenizers.models import WordPiece
 from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import panics_as_errors
-from vocab.pretokenize import MASK_WORDS, MAX_WORD_CHARACTERS, normalizer, pre_tokenizer
+from vocab.pretokenize import (
+    MASK_WORDS,
+    MAX_WORD_CHARACTERS,
+    PlainWords,
+    normalizer,
+    pre_tokenizer,
+)
 from vocab.wordpiece.merges import PREFIX, SPECIAL_TOKENS
+from vocab.wordpiece.segment import lacking_pattern
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
@@ -30,7 +38,8 @@ def build_tokenizer(
 ) -> Any:
     """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions.
 
-    Those of them that are `MASK_WORDS` are never split.
+    Those of them that are `MASK_WORDS` are never split. A character that no piece has is [UNK] by
+    itself; in BERT it makes its whole word [UNK].
     """
     assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
@@ -43,7 +52,7 @@ def build_tokenizer(
     )
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizer(lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizer(split_digits)
+    tokenizer.pre_tokenizer = pre_tokenizer(split_digits, _lacking(pieces))
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS}:0 $A:0 {SEP}:0",
         pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
@@ -60,6 +69,32 @@ def build_tokenizer(
         [AddedToken(word, normalized=False) for word in MASK_WORDS if word in vocabulary]
     )
     return tokenizer
+
+
+def _lacking(pieces: Iterable[str]) -> str:
+    return lacking_pattern(p for p in pieces if not is_special(p) and p not in MASK_WORDS)
+
+
+def plain_words_of(tokenizer: Any) -> PlainWords:
+    """For a tokenizer with the steps of this project; `ValueError` if it has others.
+
+    Those made when [UNK] still stood for whole words alone are read, too.
+    """
+    steps = _state(tokenizer.normalizer), _state(tokenizer.pre_tokenizer)
+    lacking = _lacking(tokenizer.get_vocab(with_added_tokens=False))
+    for lowercase, split_digits, isolated in product((False, True), (False, True), (lacking, "")):
+        ours = normalizer(lowercase), pre_tokenizer(split_digits, isolated)
+        if steps == tuple(map(_state, ours)):
+            return PlainWords(lowercase, split_digits)
+    raise ValueError(
+        "this tokenizer.json has other steps before WordPiece than this version writes; make it "
+        "again: electrify train-vocab CONFIG --overwrite"
+    )
+
+
+def _state(step: Any) -> bytes | None:
+    state: bytes | None = None if step is None else step.__getstate__()
+    return state
 
 
 def save_tokenizer(

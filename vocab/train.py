@@ -199,7 +199,7 @@ def sample_sentences(
 def _log_report(report: Mapping[str, Any]) -> None:
     for language, found in report["languages"].items():
         fertility, unknown = found["pieces_per_word"], 100 * found["unk_word_fraction"]
-        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words are [UNK]")
+        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words have [UNK]")
     for row in report.get("compared", ()):
         if "span_ceiling" in row:
             ceiling, fertility = 100 * row["span_ceiling"], row["pieces_per_word"]

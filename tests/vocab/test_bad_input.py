@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, load_tokenizer
 from vocab.train import train_vocab
 from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 SCRIPTS = {
     "Cyrillic": ("ru", "Студенты читали книги в библиотеке до самого полудня"),
@@ -96,12 +98,46 @@ def test_ids_decode_to_the_words_of_the_normalised_text(tokenizer, text):
     the pre-tokenizer makes (a mark is one); it has the same ids. Where a word is unknown, it is
     [UNK], and the others are as they are."""
     normalised = normalizer(False).normalize_str(text)
-    words = [word for word, _ in pre_tokenizer().pre_tokenize_str(normalised)]
+    words = [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalised)]
     ids = encoded(tokenizer, text)
     known = [word if 1 not in encoded(tokenizer, word) else "[UNK]" for word in words]
     assert tokenizer.decode(ids, skip_special_tokens=False) == " ".join(known)
     if "[UNK]" not in known:
         assert encoded(tokenizer, " ".join(words)) == ids
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=30))
+@example("한글이🦊한글 🦊🦊가각")
+def test_unknown_are_the_characters_without_a_piece_and_no_others(tokenizer, text):
+    normalised = normalizer(False).normalize_str(text)
+    tokenizer.encode_special_tokens = True
+    encoding = tokenizer.encode(normalised, add_special_tokens=False)
+    covered = set("".join(set(tokenizer.get_vocab()).difference(SPECIAL_TOKENS)))
+    for token, (start, stop) in zip(encoding.tokens, encoding.offsets, strict=True):
+        of_unknown = {character not in covered for character in normalised[start:stop]}
+        assert of_unknown == {token == "[UNK]"}
+
+
+FEW = st.sampled_from("ab가-]^\\[&😀")  # some mean something between brackets of a pattern
+ANY_PIECES = st.lists(st.tuples(st.booleans(), st.text(FEW, min_size=1, max_size=3)), min_size=1)
+
+
+@settings(max_examples=500, deadline=None)
+@given(ANY_PIECES, st.lists(st.text(FEW, min_size=1, max_size=8), max_size=5))
+def test_with_any_pieces_known_words_stay_and_no_more_text_is_unknown(drawn, words):
+    pieces = {"#" * 2 * continues + text for continues, text in drawn}
+    ours = build_tokenizer([*SPECIAL_TOKENS, *sorted(pieces)], lowercase=False)
+    berts = build_tokenizer([*SPECIAL_TOKENS, *sorted(pieces)], lowercase=False)
+    berts.pre_tokenizer = pre_tokenizer()
+    for word, _ in pre_tokenizer().pre_tokenize_str(" ".join(words)):
+        if 1 not in encoded(berts, word):
+            assert encoded(ours, word) == encoded(berts, word)
+        encoding = ours.encode(word, add_special_tokens=False)
+        assert encoding.offsets[0][0] == 0
+        assert encoding.offsets[-1][1] == len(word)
+    together = WordEncoder(ours).encode([" ".join(words)])[0]
+    assert np.frombuffer(together, np.uint16).tolist() == encoded(ours, " ".join(words))
 
 
 def encoded(tokenizer, text):

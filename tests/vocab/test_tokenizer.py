@@ -114,7 +114,7 @@ def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
 def test_digits_can_be_split_and_tokens_added(documents, tmp_path):
     pieces = [*SPECIAL_TOKENS, "[USER]", "1", "2", "12", "##1", "##2", "학"]
     plain = build_tokenizer(pieces, False)
-    assert plain.encode("12 1학").tokens == ["[CLS]", "12", "[UNK]", "[SEP]"]
+    assert plain.encode("12 1학").tokens == ["[CLS]", "12", "1", "학", "[SEP]"]
     split = build_tokenizer(pieces, False, split_digits=True, additional_special_tokens=["[USER]"])
     assert split.encode("12 1학[USER]").tokens == ["[CLS]", "1", "2", "1", "학", "[USER]", "[SEP]"]
     save_tokenizer(split, tmp_path, False, ["[USER]"])

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, pre_tokenizers
 
-from vocab.pretokenize import plain_words_of
 from vocab.shards.files import token_dtype
-from vocab.tokenizer import SEP, UNK
+from vocab.tokenizer import SEP, UNK, plain_words_of
 from vocab.wordpiece.segment import is_continuing
 
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
@@ -37,6 +36,7 @@ class WordEncoder:
         self._tokenizer = tokenizer
         self.dtype = token_dtype(tokenizer.get_vocab_size())
         self.unk: int = tokenizer.token_to_id(UNK)
+        self._unk_bytes = np.array([self.unk], self.dtype).tobytes()
         self.sep = np.array([tokenizer.token_to_id(SEP)], self.dtype).tobytes()
         self._known: dict[str, bytes] = {"": b""}
         self._lock = threading.Lock()  # a runner may run several threads in one worker
@@ -95,12 +95,18 @@ class WordEncoder:
             else:
                 others.append(string)
         known = self._known
-        self._learn_words(list(words.difference(known)))
+        new = list(words.difference(known))
+        self._learn_words(new)
+        # [UNK] as a whole to the model; a step before it may set characters apart
+        self._learn_by_all_steps([word for word in new if known[word] == self._unk_bytes])
         for string, parts in several.items():
             known[string] = b"".join(map(known.__getitem__, parts))
-        encodings = self._tokenizer.encode_batch_fast(others, add_special_tokens=False)
-        for string, encoding in zip(others, encodings, strict=True):
-            known[string] = np.array(encoding.ids, self.dtype).tobytes()
+        self._learn_by_all_steps(others)
+
+    def _learn_by_all_steps(self, strings: list[str]) -> None:
+        encodings = self._tokenizer.encode_batch_fast(strings, add_special_tokens=False)
+        for string, encoding in zip(strings, encodings, strict=True):
+            self._known[string] = np.array(encoding.ids, self.dtype).tobytes()
 
     def _learn_words(self, words: Sequence[str]) -> None:
         groups = [words[i : i + _JOINED] for i in range(0, len(words), _JOINED)]

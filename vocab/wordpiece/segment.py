@@ -1,6 +1,7 @@
 """What the finished tokenizer does to single words, many at a time, as flat arrays."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordPiece
 
 from pipeline.rules.characters import code_points
-from vocab.pretokenize import CUT, MAX_WORD_CHARACTERS
+from vocab.pretokenize import CUT, MAX_WORD_CHARACTERS, is_isolated
 from vocab.wordpiece.merges import PREFIX
 
 UNK = "[UNK]"
@@ -92,3 +93,37 @@ def is_continuing(piece: str) -> bool:
 
 def surface(piece: str) -> str:
     return piece[len(PREFIX) :] if is_continuing(piece) else piece
+
+
+def lacking_pattern(pieces: Iterable[str]) -> str:
+    """A regular expression of the characters that make a word of these pieces [UNK].
+
+    Those in no piece, in runs, and those that only begin pieces, behind the start of a word. Words
+    that have pieces match nowhere. Read alike by Oniguruma, Python and JavaScript.
+    """
+    initial, later = set[str](), set[str]()
+    for piece in pieces:
+        if is_continuing(piece):
+            later.update(surface(piece))
+        else:
+            initial.add(piece[0])
+            later.update(piece[1:])
+    never = f"[^{_character_class(initial | later)}]+"
+    only_initial = [char for char in initial - later if not is_isolated(char)]
+    return f"{never}|(?<=.)[{_character_class(only_initial)}]" if only_initial else never
+
+
+def _character_class(characters: Iterable[str]) -> str:
+    """The inside of the brackets: ranges of characters."""
+    points = np.array(sorted(map(ord, characters)))
+    gaps = np.flatnonzero(np.diff(points) > 1)
+    firsts, lasts = points[[0, *(gaps + 1)]], points[[*gaps, -1]]
+    ranges = (
+        _literal(first) if first == last else f"{_literal(first)}-{_literal(last)}"
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+    )
+    return "".join(ranges)
+
+
+def _literal(point: int) -> str:
+    return re.sub(r"[]\[\\^-]", r"\\\g<0>", chr(point))
