@@ -106,8 +106,10 @@ def lacking_pattern(pieces: Iterable[str]) -> str:
         if is_continuing(piece):
             later.update(surface(piece))
         else:
-            initial.add(piece[0])
+            initial.update(piece[:1])
             later.update(piece[1:])
+    if not initial | later:
+        return ".+"
     never = f"[^{_character_class(initial | later)}]+"
     only_initial = [char for char in initial - later if not is_isolated(char)]
     return f"{never}|(?<=.)[{_character_class(only_initial)}]" if only_initial else never
