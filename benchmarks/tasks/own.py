@@ -85,9 +85,11 @@ def own_task(options: OwnTask) -> Task:
     rows = [(f"{path} row {n}", row) for path in paths.values() for n, row in _rows(options, path)]
     texts, label = _columns(options, [row for _, row in rows])
     values = [(place, nested(row, label)) for place, row in rows]
-    for place, value in values:
-        if value is None or value != value or (isinstance(value, str) and not value.strip()):
-            raise ValueError(f"{place}: no value in column {label!r}; fill it in or remove the row")
+    if empty := [place for place, value in values if _is_empty(value)]:
+        others = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
+        raise ValueError(
+            f"{empty[0]}{others}: no value in column {label!r}; fill it in or remove the row"
+        )
     kind = options.kind or _kind(values)
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
@@ -208,6 +210,10 @@ def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
     return rows
 
 
+def _is_empty(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
 def _columns(options: OwnTask, rows: Sequence[Row]) -> tuple[tuple[str, ...], str]:
     """The columns of the texts, and that of the gold values."""
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
@@ -225,6 +231,11 @@ def _columns(options: OwnTask, rows: Sequence[Row]) -> tuple[tuple[str, ...], st
         texts = _text_columns({column.lower(): column for column in reversed(free)}, rows)
     if label is None:
         left = [c for c in columns if c not in texts and c.lower() not in _IDS]
+        if not left:
+            raise ValueError(
+                f"{options.train}: no column is left for the label beside {', '.join(columns)}; "
+                'add one, or name the text\'s: text = "COLUMN"'
+            )
         if len(left) != 1:
             raise _which(options, "label", columns)
         label = left[0]

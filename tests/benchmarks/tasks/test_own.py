@@ -155,6 +155,8 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (REVIEWS[:1], {}, "is '0' in every row: nothing to learn"),
         ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
         ([*REVIEWS, {"id": "", "document": "a", "label": " "}], {}, "row 61: no value in column"),
+        ([*REVIEWS, *[{"id": "", "document": "a", "label": ""}] * 3], {}, "row 61 and 2 more: no"),
+        ([{"document": "a"}, {"document": "b"}], {}, "no column is left for the label"),
         ([{"words": ["a"], "tags": ["NOUN"]}], {}, "'NOUN' in column 'tags' is no tag"),
         ([{"words": ["a"], "tags": ["O"]}], {}, "has no entity in any row"),
         ([{"text": "a", "tags": [{"start": 0}]}], {}, "'tags' is no span: write"),
