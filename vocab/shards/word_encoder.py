@@ -98,15 +98,12 @@ class WordEncoder:
         new = list(words.difference(known))
         self._learn_words(new)
         # [UNK] as a whole to the model; a step before it may set characters apart
-        self._learn_by_all_steps([word for word in new if known[word] == self._unk_bytes])
+        others.extend(word for word in new if known[word] == self._unk_bytes)
+        encodings = self._tokenizer.encode_batch_fast(others, add_special_tokens=False)
+        for string, encoding in zip(others, encodings, strict=True):
+            known[string] = np.array(encoding.ids, self.dtype).tobytes()
         for string, parts in several.items():
             known[string] = b"".join(map(known.__getitem__, parts))
-        self._learn_by_all_steps(others)
-
-    def _learn_by_all_steps(self, strings: list[str]) -> None:
-        encodings = self._tokenizer.encode_batch_fast(strings, add_special_tokens=False)
-        for string, encoding in zip(strings, encodings, strict=True):
-            self._known[string] = np.array(encoding.ids, self.dtype).tobytes()
 
     def _learn_words(self, words: Sequence[str]) -> None:
         groups = [words[i : i + _JOINED] for i in range(0, len(words), _JOINED)]

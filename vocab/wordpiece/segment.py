@@ -116,16 +116,5 @@ def lacking_pattern(pieces: Iterable[str]) -> str:
 
 
 def _character_class(characters: Iterable[str]) -> str:
-    """The inside of the brackets: ranges of characters."""
-    points = np.array(sorted(map(ord, characters)))
-    gaps = np.flatnonzero(np.diff(points) > 1)
-    firsts, lasts = points[[0, *(gaps + 1)]], points[[*gaps, -1]]
-    ranges = (
-        _literal(first) if first == last else f"{_literal(first)}-{_literal(last)}"
-        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
-    )
-    return "".join(ranges)
-
-
-def _literal(point: int) -> str:
-    return re.sub(r"[]\[\\^-]", r"\\\g<0>", chr(point))
+    """The inside of the brackets. In order, so no "&&", which Oniguruma takes for "and"."""
+    return re.sub(r"[]\[\\^-]", r"\\\g<0>", "".join(sorted(characters)))
