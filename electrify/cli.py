@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from electrify.system.machine import prepare_threads
+from electrify.system.machine import prepare_imports, prepare_threads
 from electrify.system.outcome import nearest, status_of
 from electrify.system.progress import setup_logging
 
@@ -30,10 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed.beam_options, parsed.has_beam = beam_options, VERBS[parsed.name].has_beam
     setup_logging()
     prepare_threads()
+    prepare_imports()
     if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.name != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
-    return status_of(lambda: _run(parsed))
+    return status_of(lambda: _run(parsed), parsed.debug)
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -49,8 +50,15 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     name = _verb_in(words)
     if name is not None and name not in VERBS:
-        parser.error(f"no verb {name!r}{nearest(name, VERBS)} electrify --help lists them")
-    return parser.parse_args(words)
+        parser.error(f"no verb {name!r}{nearest(name, VERBS)} (electrify --help lists all verbs)")
+    parsed, unknown = parser.parse_known_args(words)
+    if unknown:
+        hint = nearest(unknown[0], parser.options_of[parsed.name])
+        if VERBS[parsed.name].has_beam and not hint:
+            beam = " ".join(words[:1] + [w for w in words[1:] if w not in unknown])
+            hint = f"; options of Beam stand behind --: electrify {beam} -- {' '.join(unknown)}"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return parsed
 
 
 def _config(verb: argparse.ArgumentParser) -> None:
@@ -324,6 +332,7 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self.is_mixed = False
+        self.options_of: dict[str, list[str]] = {}  # of verbs
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if not self.is_mixed:
@@ -353,20 +362,21 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     parsers = parser.add_subparsers(required=True, metavar="VERB", dest="name")
     for name, verb in VERBS.items():
-        _fill(
-            parsers.add_parser(
-                name,
-                help=verb.help,
-                description=f"{verb.help[0].upper()}{verb.help[1:]}.",
-                epilog=f"Example: electrify {name} {verb.example}".rstrip(),
-                formatter_class=argparse.RawDescriptionHelpFormatter,  # examples can be copied
-            ),
-            verb,
+        sub = parsers.add_parser(
+            name,
+            help=verb.help,
+            description=f"{verb.help[0].upper()}{verb.help[1:]}.",
+            epilog=f"Example: electrify {name} {verb.example}".rstrip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,  # examples can be copied
         )
+        _fill(sub, verb)
+        parser.options_of[name] = [word for word in sub._option_string_actions if word[1] == "-"]
     return parser
 
 
 def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    debug = "print the trace of an error, too"
+    parser.add_argument("--debug", action="store_true", help=debug)
     if verb.has_set:
         parser.add_argument(
             "--set",

@@ -4,13 +4,14 @@ A verb imports its stage when it is run, so that each needs its own extra alone.
 """
 
 import os
-import shutil
 import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from electrify.check.cost import corpus_cost, evaluation_cost
+from electrify.check.inputs import check_corpus, check_output, check_run
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import evaluation_of, load_config, toml_value
 from electrify.config.run import EvaluationRun, RunConfig
@@ -19,7 +20,6 @@ from electrify.overview import check_machine, describe_config, list_runs
 from electrify.stage.folder import MANIFEST, input_digest
 from electrify.stage.plan import (
     NETWORKS,
-    check_initial,
     named_checkpoint,
     onnx_stage,
     output_dir,
@@ -34,9 +34,9 @@ from electrify.stage.remote import (
     push_rewritten,
 )
 from electrify.system.machine import describe_precision
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
-_MIN_FREE_BYTES = 2**28
 # tried by `electrify evaluate --search`: encoders of size base want the lowest, tiny ones the
 # highest
 _RATES = [5e-5, 1e-4, 3e-4, 1e-3]
@@ -124,16 +124,16 @@ def export(parsed: Namespace) -> None:
     """The last checkpoint to `transformers` folders; these, or any folder, to ONNX."""
     if parsed.model is None:
         if parsed.config is None:
-            raise ValueError("give a run's config, electrify export configs/NAME.toml, or --model")
+            raise UserError("give a run's config, electrify export configs/NAME.toml, or --model")
         config = _load(parsed)
         _export(config, parsed)
         if parsed.onnx:
             _to_onnx(config, None, parsed.overwrite)
     elif parsed.config or not parsed.onnx:
-        raise ValueError(f"--model {parsed.model} goes with --onnx, and without a config")
+        raise UserError(f"--model {parsed.model} goes with --onnx, and without a config")
     else:
         run = open_run(evaluation_of(parsed.model, _overrides(parsed)), parsed.break_lock)
-        _check_output(run)
+        check_output(run)
         _to_onnx(run, parsed.model, parsed.overwrite)
 
 
@@ -177,14 +177,14 @@ def evaluate(parsed: Namespace) -> int | None:
         from benchmarks.results.submission import write_submissions
 
         if not write_submissions(_run_folder(parsed.submission)):
-            raise ValueError(
+            raise UserError(
                 f"{parsed.submission} has nothing to submit: it has no predictions of GLUE, SQuAD "
                 "or KLUE by a pretrained encoder (test files that are below the data folder while "
                 "it is scored are predicted)"
             )
         return None
     if parsed.encoder_name and not parsed.model:
-        raise ValueError(f"--name {parsed.encoder_name} names the encoder of --model: give both")
+        raise UserError(f"--name {parsed.encoder_name} names the encoder of --model: give both")
     steps = _split_steps(parsed)
     config: EvaluationRun = _evaluation(parsed) if parsed.config is None else _load(parsed)
     if steps is not None:
@@ -222,15 +222,15 @@ def evaluate(parsed: Namespace) -> int | None:
 def _evaluation(parsed: Namespace) -> EvaluationRun:
     """What to do with `--model` alone."""
     if parsed.model is None:
-        raise ValueError(
+        raise UserError(
             "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue (or "
             "--own-task FILE), or a run's config, electrify evaluate configs/NAME.toml"
         )
     if named_checkpoint(parsed.model):
-        raise ValueError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
+        raise UserError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
     name = parsed.encoder_name or parsed.model
     config = open_run(evaluation_of(name, _overrides(parsed)), parsed.break_lock)
-    _check_output(config)
+    check_output(config)
     return config
 
 
@@ -269,7 +269,7 @@ def _refuse_what_is_not_read(parsed: Namespace) -> None:
             "--overwrite": parsed.overwrite,
         }
         if given := [name for name, value in others.items() if value]:
-            raise ValueError(
+            raise UserError(
                 f"--{check.replace('_', '-')} {getattr(parsed, check)} reads only that folder: "
                 f"leave out {' and '.join(given)}"
             )
@@ -284,7 +284,7 @@ def _split_steps(parsed: Namespace) -> list[int] | None:
     if parsed.config is None and others:
         parsed.config = others.pop(0)
     if others:
-        raise ValueError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
+        raise UserError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
     return [int(word) for word in parsed.checkpoints if word.isdecimal()]
 
 
@@ -294,7 +294,7 @@ def report(parsed: Namespace) -> None:
 
     configs = {n: load_config(n, parsed.set) for n in parsed.runs if n.endswith(".toml")}
     if parsed.set and not configs:
-        raise ValueError(
+        raise UserError(
             f"--set {parsed.set[0]} overrides a config, but you gave no config: leave --set out, "
             "or give the config of a run"
         )
@@ -345,7 +345,7 @@ def inspect(parsed: Namespace) -> None:
     from benchmarks.inspect.inspect import inspect
 
     if files := list(filter(os.path.isfile, parsed.texts)):
-        raise ValueError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
+        raise UserError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
     if not parsed.texts and sys.stdin.isatty():
         log("a text a line; end with Ctrl-D")
     inspect(
@@ -373,14 +373,19 @@ def validate(parsed: Namespace) -> None:
     config = load_config(parsed.config, parsed.set)
     from model.watch.flops import estimate
 
-    _preflight(config, "validate")
+    left_out = check_run(config)
     precisions = [
         describe_precision(f"{name}.precision", section.precision)
         for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
         if section.device in ("auto", "cpu")
     ]
     lines = [f"{parsed.config} can be run: electrify run {parsed.config}", *estimate(config)]
-    lines += [f"output: {config.output_dir}", *precisions]
+    for stage_cost in (corpus_cost, evaluation_cost):
+        try:
+            lines += stage_cost(config)
+        except ModuleNotFoundError as error:
+            left_out.append(f"{stage_cost.__name__.replace('_', ' ')} is not estimated: {error}")
+    lines += [f"output: {config.output_dir}", *precisions, *left_out]
     lines += ["", *describe_config(config)] if parsed.keys else ["all keys: --keys"]
     print("\n".join(lines))
 
@@ -388,7 +393,7 @@ def validate(parsed: Namespace) -> None:
 def ls(parsed: Namespace) -> None:
     """Configs, runs and tasks."""
     if parsed.address and not is_address(parsed.address):
-        raise ValueError(
+        raise UserError(
             f"{parsed.address!r} is not an address such as gs://bucket/folder; `electrify ls` "
             "alone lists the runs in out/"
         )
@@ -411,71 +416,17 @@ def data_dir_option(folders: Sequence[str]) -> str:
 
 def _load(parsed: Namespace) -> RunConfig:
     config = open_run(load_config(parsed.config, _overrides(parsed)), parsed.break_lock)
-    _check_output(config)
-    if parsed.has_beam:
-        _preflight(config, parsed.name, parsed.beam_options)
-    return config
-
-
-def _check_output(config: EvaluationRun, num_bytes: int = _MIN_FREE_BYTES) -> None:
-    """`ValueError` if the output folder cannot be written, or has no room for so many bytes."""
-    folder = Path(config.output_dir).absolute()
-    place = next(path for path in (folder, *folder.parents) if path.exists())
-    if not place.is_dir():
-        raise ValueError(f"output_dir = {config.output_dir!r}: {place} is a file; name a folder")
-    if not os.access(place, os.W_OK):
-        raise ValueError(
-            f"output_dir = {config.output_dir!r}: {place} cannot be written; name another folder"
-        )
-    free = shutil.disk_usage(place).free
-    if free < num_bytes:
-        raise ValueError(
-            f"output_dir = {config.output_dir!r}: {free / 2**20:,.0f} MiB are free there, and "
-            f"{num_bytes / 2**20:,.0f} MiB or more are needed; make room or name another folder"
-        )
-
-
-def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -> None:
-    """`ValueError` names what the verb would not find: files of the corpus, data of the tasks, and
-    paths that Beam's workers cannot open."""
-    if verb in ("run", "clean"):
+    check_output(config)
+    if parsed.name in ("run", "clean"):
         # before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
         # addresses at the first allocation, too much where `ulimit -v` is set (system/memory.py)
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    try:
-        from pipeline.sources.files import check_inputs
-        from pipeline.worker_files import check_worker_files
-    except ModuleNotFoundError as error:  # where only later stages run
-        log(f"clean.sources are not checked: {error}")
-    else:
-        check_worker_files(config, beam_options, "clean" if verb == "validate" else verb)
-        if verb in ("run", "clean", "validate"):
-            num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
-            # once begun, some of it is written, and later stages need far less
-            is_begun = any((folder / name).exists() for name in ("clean", "clean.partial", ".work"))
-            if not (is_address(config.output_dir) or is_begun):
-                _check_output(config, max(num_bytes, _MIN_FREE_BYTES))
-    if verb in ("run", "validate"):
-        _check_later_stages(config)
-
-
-def _check_later_stages(config: RunConfig) -> None:
-    """`ValueError` names what a later stage would not find hours from now."""
-    from vocab.train import check_vocab_inputs
-
-    check_vocab_inputs(config)
-    options = config.pretrain
-    check_initial(options)
-    if options.probe and not Path(options.probe.path).is_file():
-        raise ValueError(f"pretrain.probe.path: there is no file {options.probe.path}")
-    if options.wandb_project:
-        from model.watch.boards import import_wandb
-
-        import_wandb(options.wandb_project)
-    if config.evaluate.has_tasks:
-        from benchmarks.tasks.data import check_data
-
-        check_data(config.evaluate)
+    if parsed.name == "run":
+        for line in check_run(config, parsed.beam_options):
+            log(line)
+    elif parsed.has_beam:
+        check_corpus(config, parsed.beam_options, parsed.name)
+    return config
 
 
 def _run_folder(name: str) -> Path:

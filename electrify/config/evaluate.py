@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import PROBE_SUITES, TASK_NAMES, check_suite, check_task
+from electrify.system.outcome import UserError
 
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(gt=0, le=1)]
@@ -17,11 +18,20 @@ _Text = Annotated[str, Field(min_length=1)]
 _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
+def _differ(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(seeds)) < len(seeds):
+        raise UserError(f"{list(seeds)} has a seed twice: every seed is a fine-tuning of its own")
+    return seeds
+
+
+_Seeds = Annotated[tuple[_Seed, ...], Field(min_length=1), AfterValidator(_differ)]
+
+
 class FinetuneOptions(Section):
     """Options that may differ from task to task. The recipe gives what is left out
     (benchmarks/finetune/recipe.toml)."""
 
-    seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] | None = None
+    seeds: _Seeds | None = None
     num_epochs: _Positive | None = None
     """Passes over the training rows."""
     min_steps: Count | None = None
@@ -101,7 +111,7 @@ class SearchOptions(Section):
     @model_validator(mode="after")
     def _something_to_try(self) -> Self:
         if not self.values:
-            raise ValueError(
+            raise UserError(
                 "evaluate.search has no values to try; give for example "
                 "learning_rate = [3e-4, 1e-3] or num_epochs = [4, 10]"
             )
@@ -143,14 +153,12 @@ class OwnTask(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.task_name in TASK_NAMES:
-            raise ValueError(
+            raise UserError(
                 f"{self.train}: {self.task_name} is the name of an official task; give another, "
                 f'name = "my-{self.task_name}"'
             )
         if self.second_text and not self.text:
-            raise ValueError(
-                f"second_text = {self.second_text!r}: give text, the first column, too"
-            )
+            raise UserError(f"second_text = {self.second_text!r}: give text, the first column, too")
         return self
 
 
@@ -168,7 +176,7 @@ class EvaluateConfig(FinetuneOptions):
     data_dir: str | tuple[str, ...] | None = None
     """Folder with the official files of the tasks, or `hub`. Of several, each task is read from the
     first that has it: `["data", "hub"]`. `--data-dir` goes before it."""
-    seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
+    seeds: _Seeds = (0, 1, 2, 3, 4)
     """Seeds of fine-tuning. Every seed is a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
     """Parts of the training rows to learn from, each a fine-tuning of its own. The largest gives
@@ -230,7 +238,7 @@ class EvaluateConfig(FinetuneOptions):
     def _names_differ(cls, tasks: tuple[OwnTask, ...]) -> tuple[OwnTask, ...]:
         names = [task.task_name for task in tasks]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"two tasks are called {twice[0]!r}: give each a name")
+            raise UserError(f"two tasks are called {twice[0]!r}: give each a name")
         return tasks
 
     @field_validator("tasks_options")
@@ -247,7 +255,7 @@ class EvaluateConfig(FinetuneOptions):
     @model_validator(mode="after")
     def _search_has_one_part(self) -> Self:
         if self.search and set(self.train_fractions) != {1.0}:
-            raise ValueError(
+            raise UserError(
                 f"evaluate.search with evaluate.train_fractions = {list(self.train_fractions)}: "
                 "a search takes the whole training split; give max_train_examples, or leave one out"
             )
