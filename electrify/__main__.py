@@ -7,7 +7,7 @@ from pathlib import Path
 if sys.path[0] in ("", str(Path.cwd())) and Path.cwd() != Path(__file__).parent.parent:
     del sys.path[0]
 
-from electrify.cli import main  # noqa: E402
+from electrify.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

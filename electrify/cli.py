@@ -51,11 +51,12 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     name = _verb_in(words)
     if name is not None and name not in VERBS:
         parser.error(f"no verb {name!r}{nearest(name, VERBS)} (electrify --help lists all verbs)")
+    parsed: argparse.Namespace
     parsed, unknown = parser.parse_known_args(words)
     if unknown:
         hint = nearest(unknown[0], parser.options_of[parsed.name])
         if VERBS[parsed.name].has_beam and not hint:
-            beam = " ".join(words[:1] + [w for w in words[1:] if w not in unknown])
+            beam = " ".join(word for word in words if word not in unknown)
             hint = f"; options of Beam stand behind --: electrify {beam} -- {' '.join(unknown)}"
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return parsed

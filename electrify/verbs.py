@@ -34,7 +34,7 @@ from electrify.stage.remote import (
     push_rewritten,
 )
 from electrify.system.machine import describe_precision
-from electrify.system.outcome import UserError
+from electrify.system.outcome import UsageError, UserError
 from electrify.system.progress import log
 
 # tried by `electrify evaluate --search`: encoders of size base want the lowest, tiny ones the
@@ -124,13 +124,13 @@ def export(parsed: Namespace) -> None:
     """The last checkpoint to `transformers` folders; these, or any folder, to ONNX."""
     if parsed.model is None:
         if parsed.config is None:
-            raise UserError("give a run's config, electrify export configs/NAME.toml, or --model")
+            raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
         config = _load(parsed)
         _export(config, parsed)
         if parsed.onnx:
             _to_onnx(config, None, parsed.overwrite)
     elif parsed.config or not parsed.onnx:
-        raise UserError(f"--model {parsed.model} goes with --onnx, and without a config")
+        raise UsageError(f"--model {parsed.model} goes with --onnx, and without a config")
     else:
         run = open_run(evaluation_of(parsed.model, _overrides(parsed)), parsed.break_lock)
         check_output(run)
@@ -184,7 +184,7 @@ def evaluate(parsed: Namespace) -> int | None:
             )
         return None
     if parsed.encoder_name and not parsed.model:
-        raise UserError(f"--name {parsed.encoder_name} names the encoder of --model: give both")
+        raise UsageError(f"--name {parsed.encoder_name} names the encoder of --model: give both")
     steps = _split_steps(parsed)
     config: EvaluationRun = _evaluation(parsed) if parsed.config is None else _load(parsed)
     if steps is not None:
@@ -222,12 +222,12 @@ def evaluate(parsed: Namespace) -> int | None:
 def _evaluation(parsed: Namespace) -> EvaluationRun:
     """What to do with `--model` alone."""
     if parsed.model is None:
-        raise UserError(
+        raise UsageError(
             "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue (or "
             "--own-task FILE), or a run's config, electrify evaluate configs/NAME.toml"
         )
     if named_checkpoint(parsed.model):
-        raise UserError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
+        raise UsageError(f"--model {parsed.model} is a checkpoint: give the config of its run, too")
     name = parsed.encoder_name or parsed.model
     config = open_run(evaluation_of(name, _overrides(parsed)), parsed.break_lock)
     check_output(config)
@@ -269,7 +269,7 @@ def _refuse_what_is_not_read(parsed: Namespace) -> None:
             "--overwrite": parsed.overwrite,
         }
         if given := [name for name, value in others.items() if value]:
-            raise UserError(
+            raise UsageError(
                 f"--{check.replace('_', '-')} {getattr(parsed, check)} reads only that folder: "
                 f"leave out {' and '.join(given)}"
             )
@@ -284,7 +284,7 @@ def _split_steps(parsed: Namespace) -> list[int] | None:
     if parsed.config is None and others:
         parsed.config = others.pop(0)
     if others:
-        raise UserError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
+        raise UsageError(f"--checkpoints {others[0]}: write steps, as in --checkpoints 1000 2000")
     return [int(word) for word in parsed.checkpoints if word.isdecimal()]
 
 
@@ -294,7 +294,7 @@ def report(parsed: Namespace) -> None:
 
     configs = {n: load_config(n, parsed.set) for n in parsed.runs if n.endswith(".toml")}
     if parsed.set and not configs:
-        raise UserError(
+        raise UsageError(
             f"--set {parsed.set[0]} overrides a config, but you gave no config: leave --set out, "
             "or give the config of a run"
         )
@@ -345,7 +345,7 @@ def inspect(parsed: Namespace) -> None:
     from benchmarks.inspect.inspect import inspect
 
     if files := list(filter(os.path.isfile, parsed.texts)):
-        raise UserError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
+        raise UsageError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
     if not parsed.texts and sys.stdin.isatty():
         log("a text a line; end with Ctrl-D")
     inspect(
@@ -393,7 +393,7 @@ def validate(parsed: Namespace) -> None:
 def ls(parsed: Namespace) -> None:
     """Configs, runs and tasks."""
     if parsed.address and not is_address(parsed.address):
-        raise UserError(
+        raise UsageError(
             f"{parsed.address!r} is not an address such as gs://bucket/folder; `electrify ls` "
             "alone lists the runs in out/"
         )

@@ -1,5 +1,6 @@
 """What the README and the docs show works, as far as data allows; demo commands: test_demo.py."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -145,7 +146,10 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
     assert "klue-ynat" in printed
     assert main(["doctor"]) == 0
     # the reader's own text and the benchmark's files are not here
-    sources = 'clean.sources=[{kind="text",language="en",path="pipeline/sample/en.txt"}]'
+    words = (f"{i:x}{i * 7919 % 65521:x}" for i in range(20_000))
+    (tmp_path / "text.txt").write_text("\n".join(words))
+    path = json.dumps(str(tmp_path / "text.txt"))
+    sources = f'clean.sources=[{{kind="text",language="en",path={path}}}]'
     options = ["--set", sources, "--set", "evaluate.suites=[]"]
     assert main(["validate", "configs/ko-small.toml", "--keys", *options]) == 0
     printed = capsys.readouterr().out

@@ -72,4 +72,3 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         flops += jobs * length * parameters * (6 * trained + 2 * num_predicted)
     times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
-

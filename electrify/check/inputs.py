@@ -12,6 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.plan import check_initial, initial_checkpoint
@@ -49,9 +50,7 @@ def check_run(config: RunConfig, beam_options: Sequence[str] = ()) -> list[str]:
     return left_out
 
 
-def check_corpus(
-    config: RunConfig, beam_options: Sequence[str] = (), verb: str = "clean"
-) -> None:
+def check_corpus(config: RunConfig, beam_options: Sequence[str] = (), verb: str = "clean") -> None:
     """`UserError` for sources that are not there, paths that workers cannot open, a full disk."""
     from pipeline.sources.files import check_inputs
     from pipeline.worker_files import check_worker_files
@@ -179,7 +178,7 @@ def _check_hub(kind: str, name: str, key: str) -> None:
             "(for a private or gated one log in: hf auth login)"
         ) from None
     except Exception as error:  # offline, a proxy, time-outs: each client has errors of its own
-        if any(repo.repo_id == name for repo in _cached_repos(hub, errors)):
+        if _is_cached(hub, errors, name):
             return
         raise UserError(
             f"{key} = {name!r}: the hub cannot be reached ({first_line(error)}), and its cache "
@@ -187,11 +186,11 @@ def _check_hub(kind: str, name: str, key: str) -> None:
         ) from None
 
 
-def _cached_repos(hub: object, errors: object) -> Sequence[object]:
+def _is_cached(hub: Any, errors: Any, name: str) -> bool:
     try:
-        return list(hub.scan_cache_dir().repos)  # type: ignore[attr-defined]
-    except errors.CacheNotFound:  # type: ignore[attr-defined]
-        return []
+        return any(repo.repo_id == name for repo in hub.scan_cache_dir().repos)
+    except errors.CacheNotFound:
+        return False
 
 
 def _check_devices(config: RunConfig) -> None:

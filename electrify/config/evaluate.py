@@ -18,20 +18,11 @@ _Text = Annotated[str, Field(min_length=1)]
 _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-def _differ(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(seeds)) < len(seeds):
-        raise UserError(f"{list(seeds)} has a seed twice: every seed is a fine-tuning of its own")
-    return seeds
-
-
-_Seeds = Annotated[tuple[_Seed, ...], Field(min_length=1), AfterValidator(_differ)]
-
-
 class FinetuneOptions(Section):
     """Options that may differ from task to task. The recipe gives what is left out
     (benchmarks/finetune/recipe.toml)."""
 
-    seeds: _Seeds | None = None
+    seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] | None = None
     num_epochs: _Positive | None = None
     """Passes over the training rows."""
     min_steps: Count | None = None
@@ -78,6 +69,13 @@ class FinetuneOptions(Section):
     head_initialization: Literal["bert", "glorot"] | None = None
     """Weights of the head at the start. `bert`: standard deviation 0.02. `glorot`: Glorot's uniform
     weights, which are larger here. Left out: `bert`."""
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if seeds and len(set(seeds)) < len(seeds):
+            raise UserError(f"{list(seeds)} has a seed twice: each is a fine-tuning of its own")
+        return seeds
 
 
 class SearchOptions(Section):
@@ -176,7 +174,7 @@ class EvaluateConfig(FinetuneOptions):
     data_dir: str | tuple[str, ...] | None = None
     """Folder with the official files of the tasks, or `hub`. Of several, each task is read from the
     first that has it: `["data", "hub"]`. `--data-dir` goes before it."""
-    seeds: _Seeds = (0, 1, 2, 3, 4)
+    seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds of fine-tuning. Every seed is a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
     """Parts of the training rows to learn from, each a fine-tuning of its own. The largest gives

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.system.outcome import UserError, nearest
+from electrify.system.outcome import UsageError, UserError, nearest
 
 _Run = TypeVar("_Run", bound=EvaluationRun)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -147,24 +147,24 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
 def _apply_override(raw: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator or not key:
-        raise UserError(f"--set {override!r}: write section.key=value")
+        raise UsageError(f"--set {override!r}: write section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError as error:
         if text.lstrip().startswith(("[", "{", '"', "'")):
-            raise UserError(
+            raise UsageError(
                 f"--set {override!r}: {text} is not valid TOML ({error}); write words in it in "
                 f'quotes, as in --set \'{key}=["word", "word"]\''
             ) from None
         value = text  # a bare word is a string
     except (ValueError, RecursionError) as error:  # too many digits, too deep
-        raise UserError(f"--set {override!r}: {error}") from None
+        raise UsageError(f"--set {override!r}: {error}") from None
     *sections, last = _key_parts(key)
     target = raw
     for section in sections:
         target = target.setdefault(section, {})
         if not isinstance(target, dict):
-            raise UserError(f"--set {override!r}: {section} is not a section")
+            raise UsageError(f"--set {override!r}: {section} is not a section")
     target[last] = value
 
 

@@ -36,6 +36,10 @@ class UserError(ValueError):
     """
 
 
+class UsageError(UserError):
+    """The options of a command are wrong: its exit status is 2."""
+
+
 # exit statuses of a process that a signal stopped: our own, and Python's for one without a handler
 STOPPED = frozenset(
     status
@@ -51,9 +55,9 @@ class _Interrupted(KeyboardInterrupt):
 def status_of(verb: Callable[[], int], debug: bool = False) -> int:
     """Run a verb and return the exit status.
 
-    0: done. 1: failed, with a line on stderr. 143, 130, 129: stopped by SIGTERM, Ctrl-C or SIGHUP,
-    with a line that says how to continue. The trace of an error that the user cannot mend is saved
-    in a file, which the line names. `debug` prints the trace of every error.
+    0: done. 1: failed, with a line on stderr. 2: wrong options. 143, 130, 129: stopped by SIGTERM,
+    Ctrl-C or SIGHUP, with a line that says how to continue. The trace of an error that the
+    user cannot mend is saved in a file, which the line names. `debug` prints the trace of every error.
     """
     came: list[int] = []  # signals
 
@@ -84,7 +88,7 @@ def status_of(verb: Callable[[], int], debug: bool = False) -> int:
             if not debug:
                 line += f"\nThis is a fault of electrify. Its trace is in {_save_trace()}"
         print(f"error: {line}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
 
 
 def _line_of(error: Exception) -> str | None:

@@ -124,7 +124,7 @@ def test_a_missing_stage_names_the_command_that_makes_it(verb, needed, tmp_path:
 @pytest.mark.parametrize("verb", ["validate", "clean", "pretrain"])
 def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, capsys, monkeypatch):
     full = shutil.disk_usage(tmp_path)._replace(free=10 * 2**20)
-    monkeypatch.setattr("electrify.verbs.shutil.disk_usage", lambda place: full)
+    monkeypatch.setattr("electrify.check.inputs.shutil.disk_usage", lambda place: full)
     assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'new' / 'run'}'"]) == 1
     assert "10 MiB are free there" in capsys.readouterr().err
     (tmp_path / "file").touch()
@@ -160,7 +160,7 @@ def test_a_run_that_has_begun_goes_on_with_little_room(tmp_path: Path, monkeypat
     """Its texts are written already, or half of them."""
     run = tmp_path / "run"
     less = shutil.disk_usage(tmp_path)._replace(free=300 * 2**20)
-    monkeypatch.setattr("electrify.verbs.shutil.disk_usage", lambda place: less)
+    monkeypatch.setattr("electrify.check.inputs.shutil.disk_usage", lambda place: less)
     monkeypatch.setattr("pipeline.sources.files.check_inputs", lambda clean: 2**30)
     words = ["validate", DEMO, "--set", f"output_dir='{run}'"]
     assert main(words) == 1

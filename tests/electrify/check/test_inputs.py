@@ -11,6 +11,7 @@ from electrify.check.cost import corpus_cost, evaluation_cost
 from electrify.check.inputs import check_run
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
+from electrify.stage.plan import is_hub_name
 
 
 @pytest.fixture
@@ -76,6 +77,16 @@ def test_the_same_seed_twice_is_refused(config):
 def test_an_address_with_one_slash_is_no_folder(config, place: str):
     with pytest.raises(ValueError, match=f"two slashes, as {place[:2]}://"):
         config(output_dir=place)
+
+
+def test_a_folder_here_does_not_hide_a_model_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "klue").mkdir()  # with data, say
+    monkeypatch.chdir(tmp_path)
+    assert is_hub_name("klue/roberta-small")
+    assert not is_hub_name("./klue/roberta-small")
+    assert not is_hub_name("out/klue/export")
 
 
 def test_every_stage_has_a_cost(config, tmp_path: Path):
