@@ -1,10 +1,16 @@
 """Each extra, and the wheel without any, does what it promises where nothing else is installed."""
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import (
+    PackageNotFoundError,
+    distributions,
+    packages_distributions,
+    requires,
+)
 from pathlib import Path
 
 import pytest
@@ -132,3 +138,11 @@ def test_each_extra_is_enough_for_its_stages(run, tmp_path: Path):
             run(extra, name, "configs/scratch.toml", *options)
     assert (tmp_path / "out" / "evaluate" / "scores.csv").exists()
     run("benchmarks", "report", str(tmp_path / "out"))
+
+
+def test_constraints_pin_all_that_an_installation_brings():
+    lines = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines}
+    brought = {re.sub(r"[-_.]+", "-", name) for name in needed("dev")}
+    installed = {re.sub(r"[-_.]+", "-", each.name).lower() for each in distributions()}
+    assert (brought & installed) - pinned == {"electrify"}

@@ -56,8 +56,8 @@ def status_of(verb: Callable[[], int], debug: bool = False) -> int:
     """Run a verb and return the exit status.
 
     0: done. 1: failed, with a line on stderr. 2: wrong options. 143, 130, 129: stopped by SIGTERM,
-    Ctrl-C or SIGHUP, with a line that says how to continue. The trace of an error that the
-    user cannot mend is saved in a file, which the line names. `debug` prints the trace of every error.
+    Ctrl-C or SIGHUP, with a line that says how to continue. The trace of an error that the user
+    cannot mend is saved in a file, which the line names. `debug` prints the trace of every error.
     """
     came: list[int] = []  # signals
 
