@@ -24,7 +24,7 @@ test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; 
 
 # as root, with ip, Java 17, Maven and Go; some 4 GB below $ELECTRIFY_CLUSTER, else /var/tmp/electrify-cluster
 cluster-test: setup  ## every Beam stage on Flink, Spark and Prism, in network namespaces: an hour
-	$(BIN)/python -m tests.cluster.run
+	$(BIN)/python -m tools.cluster.run
 
 check: setup  ## style, types, import fences
 	$(BIN)/ruff check

@@ -128,9 +128,6 @@ def _evaluate(verb: argparse.ArgumentParser) -> None:
         metavar="STEP",
         help="score checkpoints of the run (all, or those of these steps), for learning curves",
     )
-    what.add_argument(
-        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and exit"
-    )
     for option, text in (
         ("--rescore", "compute all scores again from a run's predictions, compare them and exit"),
         (

@@ -165,10 +165,6 @@ def _to_onnx(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
 def evaluate(parsed: Namespace) -> int | None:
     """Scores of an encoder or of checkpoints; or one of the checks that leave again."""
     _refuse_what_is_not_read(parsed)
-    if parsed.check_metrics:
-        from benchmarks.golden.check import check_metrics
-
-        return check_metrics(Path(parsed.check_metrics))
     if parsed.rescore:
         from benchmarks.results.rescore import rescore
 
@@ -254,7 +250,7 @@ def _overrides(parsed: Namespace) -> list[str]:
 
 def _refuse_what_is_not_read(parsed: Namespace) -> None:
     """`ValueError` if one of the checks, which read a folder alone, is given more."""
-    for check in ("check_metrics", "rescore", "submission"):
+    for check in ("rescore", "submission"):
         if getattr(parsed, check) is None:
             continue
         others = {

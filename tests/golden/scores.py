@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.golden.compare import (
+from tests.golden.compare import (
     WORDS_OF_NUMBERS,
     Adapter,
     Comparison,

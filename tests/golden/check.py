@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.golden import inputs, scores
-from benchmarks.golden.compare import Adapter, Comparison, Golden, Refused, is_error
+from tests.golden import inputs, scores
+from tests.golden.compare import Adapter, Comparison, Golden, Refused, is_error
 from electrify.storage.files import read_json
 
 _LONGEST_SHOWN = 160

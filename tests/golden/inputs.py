@@ -14,7 +14,7 @@ import numpy as np
 from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
-from benchmarks.golden.compare import (
+from tests.golden.compare import (
     Adapter,
     Comparison,
     Golden,
@@ -23,7 +23,7 @@ from benchmarks.golden.compare import (
     of_cases,
     percent,
 )
-from benchmarks.golden.scores import gold_answers, questions
+from tests.golden.scores import gold_answers, questions
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
