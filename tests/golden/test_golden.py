@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.tasks.klue import RE, WOS
 from tests.golden.check import (
     ADAPTERS,
     check_file,
@@ -16,7 +17,6 @@ from tests.golden.check import (
 )
 from tests.golden.compare import Comparison, Refused
 from tests.golden.inputs import blank_separated_words, joined_pieces, project
-from benchmarks.tasks.klue import RE, WOS
 
 OWN = Path(__file__).parent / "vectors"
 SHARED = Path(__file__).parents[3] / "shared" / "golden" / "metrics"
