@@ -6,9 +6,9 @@ A verb imports its stage when it runs: help needs no library, and each stage its
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -25,6 +25,8 @@ BEAM_VERBS = frozenset({"run", "clean", "train-vocab", "encode", "ablate", "leak
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
 SEARCHED_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 app = typer.Typer(
     name="electrify",
     help="From raw text to a scored ELECTRA encoder.",
@@ -37,7 +39,7 @@ app = typer.Typer(
 )
 
 
-def _verb(example: str) -> Any:
+def _verb(example: str) -> Callable[[_Function], _Function]:
     """A command of the app, whose help ends with an example."""
     return app.command(epilog=f"Example: electrify {example}")
 
@@ -320,7 +322,7 @@ def export(
 # --- scores ---------------------------------------------------------------------------------------
 
 
-@_verb("evaluate --model klue/roberta-small --task klue-ynat --data-dir hub")
+@_verb(f"evaluate {DEMO} --data-dir pipeline/sample")
 def evaluate(
     config: AnyConfig = None,
     suite: Annotated[
