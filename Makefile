@@ -6,7 +6,10 @@ TPU_BIN := .venv-tpu/bin
 DOCS_BIN := .venv-docs/bin
 CONFIG ?= configs/demo.toml
 
-.PHONY: demo test test-slow cluster-test check setup clean-venv tpu-env test-tpu docs
+.PHONY: help demo test test-slow cluster-test check setup clean-venv tpu-env test-tpu docs
+
+help:  ## what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
@@ -21,7 +24,7 @@ test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; 
 
 # as root, with ip, Java 17, Maven and Go; some 4 GB below $ELECTRIFY_CLUSTER, else /var/tmp/electrify-cluster
 cluster-test: setup  ## every Beam stage on Flink, Spark and Prism, in network namespaces: an hour
-	$(BIN)/python -m tests.cluster.run
+	$(BIN)/python -m tools.cluster.run
 
 check: setup  ## style, types, import fences
 	$(BIN)/ruff check
@@ -29,7 +32,7 @@ check: setup  ## style, types, import fences
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-setup: .venv/ready
+setup: .venv/ready  ## .venv with the pinned versions
 
 # torch first: on Linux it brings CUDA's libraries, some GB, and runs without a GPU all the same.
 # On a CUDA machine install the torch you want into .venv beforehand: a fitting one is kept.

@@ -1,394 +1,807 @@
-"""The `electrify` command: one record a verb. What a verb does is in verbs.py, under its name.
+"""The `electrify` command: one function a verb, first those of a run in their order.
 
-verbs.py is imported when a verb runs: help and `--version` need no library.
+A verb imports its stage when it runs: help needs no library, and each stage its own extra alone.
 """
 
-import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from electrify.system.machine import prepare_threads
-from electrify.system.outcome import nearest, status_of
-from electrify.system.progress import setup_logging
+import typer
 
-Options = Callable[[argparse.ArgumentParser], None]
+from electrify.system.machine import prepare_imports, prepare_threads
+from electrify.system.outcome import UsageError, UserError, nearest, status_of
+from electrify.system.progress import log, setup_logging
+
+if TYPE_CHECKING:
+    from electrify.config.run import EvaluationRun, RunConfig
+
+DEMO = "configs/demo.toml"
+SHIPPED = "model/shipped/ko-tiny/discriminator"
+BEAM_VERBS = frozenset({"run", "clean", "train-vocab", "encode", "ablate", "leakage"})
+# tried by --search: encoders of size base want the lowest, tiny ones the highest
+SEARCHED_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+app = typer.Typer(
+    name="electrify",
+    help="From raw text to a scored ELECTRA encoder.",
+    epilog=f"Start with: electrify run {DEMO}; for your text: electrify init FOLDER. "
+    "Every verb takes --debug, which prints the trace of an error.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _verb(example: str) -> Callable[[_Function], _Function]:
+    """A command of the app, whose help ends with an example."""
+    return app.command(epilog=f"Example: electrify {example}")
+
+
+ConfigFile = Annotated[str, typer.Argument(metavar="CONFIG", help="the run's TOML file")]
+AnyConfig = Annotated[
+    str | None,
+    typer.Argument(metavar="CONFIG", help="the run's TOML file; with --model none is needed"),
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite", help="make a stage again that was made from another config or inputs"
+    ),
+]
+BreakLock = Annotated[
+    bool,
+    typer.Option(
+        "--break-lock", help="at an address, take a stage over from a machine that was lost"
+    ),
+]
+DataDirs = Annotated[
+    list[str],
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        help="folder with the official task files, or hub to read them by `datasets`; repeatable: "
+        "each task is read from the first that has it",
+    ),
+]
+Generator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="the generator, for proposals (default: MODEL with generator for discriminator)",
+    ),
+]
+Discriminator = Annotated[
+    str, typer.Argument(metavar="MODEL", help="the discriminator: a folder or hub name")
+]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; the exit status is 2 for bad usage, else that of `status_of`."""
+    """Run one verb; the exit status is 2 for wrong options, else that of `status_of`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    beam_options: list[str] = []
-    name = _verb_in(words)
-    if "--" in words and name in VERBS and VERBS[name].has_beam:
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    verb = next((word for word in words if not word.startswith("-")), "")
+    beam: list[str] = []
+    if "--" in words and verb in BEAM_VERBS:
         cut = words.index("--")
-        words, beam_options = words[:cut], words[cut + 1 :]
-    parsed = _parse(words)
-    parsed.beam_options, parsed.has_beam = beam_options, VERBS[parsed.name].has_beam
+        words, beam = words[:cut], words[cut + 1 :]
     setup_logging()
     prepare_threads()
-    if os.environ.get("WORLD_SIZE", "1") != "1" and parsed.name != "pretrain":
+    prepare_imports()
+    if os.environ.get("WORLD_SIZE", "1") != "1" and verb != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
-    return status_of(lambda: _run(parsed))
+    return status_of(lambda: _run_verb(words, verb, beam), debug)
 
 
-def _run(parsed: argparse.Namespace) -> int:
-    verbs = import_module("electrify.verbs")
-    return getattr(verbs, parsed.name.replace("-", "_"))(parsed) or 0
+def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
+    command = typer.main.get_command(app)
+    verbs = command.commands  # type: ignore[attr-defined]
+    if verb and verb not in verbs:
+        raise UsageError(f"no verb {verb!r}{nearest(verb, verbs)} (electrify --help lists all)")
+    try:
+        return command.main(words, "electrify", standalone_mode=False, obj=beam) or 0
+    except typer.Exit as left:
+        return left.exit_code
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # of click: wrong options
+            raise
+        message = error.format_message()
+        if not verb:  # the help, where nothing is asked
+            print(message, file=sys.stderr)
+            return 2
+        if verb in BEAM_VERBS and "No such option" in message and "Possible" not in message:
+            message += f"; options of Beam stand behind --: electrify {verb} CONFIG -- --option"
+        raise UsageError(message or f"see electrify {verb} --help") from None
 
 
-def _verb_in(words: Sequence[str]) -> str | None:
-    return next((word for word in words if not word.startswith("-")), None)
-
-
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = _parser()
-    name = _verb_in(words)
-    if name is not None and name not in VERBS:
-        parser.error(f"no verb {name!r}{nearest(name, VERBS)} electrify --help lists them")
-    return parser.parse_args(words)
-
-
-def _config(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("config", help="the run's TOML file")
-
-
-def _ablate(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("config", help="the grid's TOML file")
-    instead = verb.add_mutually_exclusive_group()
-    instead.add_argument("--plan", action="store_true", help="only print the runs and their cost")
-    instead.add_argument(
-        "--report", action="store_true", help="only write the report of the runs that are finished"
-    )
-
-
-def _export(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
-    onnx = "also as ONNX, fp32 and int8, int8 only where it loses next to nothing (docs/onnx.md)"
-    verb.add_argument("--onnx", action="store_true", help=onnx)
-    model = "with --onnx, a `transformers` folder in place of a run's export"
-    verb.add_argument("--model", metavar="FOLDER", help=model)
-    force = "write int8 that loses more, too; its card says so"
-    verb.add_argument("--force", action="store_true", help=force)
-    _data_dir(verb, "with --onnx, folder with the files of the tasks that int8 is scored on")
-
-
-def _evaluate(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("config", nargs="?", help="the run's TOML file; with --model none is needed")
-    for option, text in (
-        (
-            "--suite",
-            "all tasks of a suite (electrify ls); robustness and fairness look at the named tasks "
-            "instead of scoring them as they are (docs/probes.md)",
-        ),
-        ("--task", "one task; these and --suite replace those of the config"),
-    ):
-        verb.add_argument(option, action="append", metavar="NAME", help=f"{text}; may be repeated")
-    verb.add_argument(
-        "--own-task",
-        action="append",
-        metavar="FILE",
-        help="a task of your own: a CSV, TSV, JSON, JSONL or Parquet file with a text and a label, "
-        "a number or tags (docs/benchmarks.md); replaces the tasks of the config; may be repeated",
-    )
-    verb.add_argument(
-        "--search",
-        action="store_true",
-        help="choose the learning rate of each task on held-out training rows",
-    )
-    _data_dir(verb, "folder with the official task files, or hub to read them by `datasets`")
-    verb.add_argument(
-        "--name",
-        dest="encoder_name",
-        metavar="NAME",
-        help="name of the encoder of --model in tables (default: its folder or hub name)",
-    )
-    what = verb.add_mutually_exclusive_group()
-    what.add_argument(
-        "--model",
-        help="encoder to score instead of the run's own export: a folder, hub name or "
-        "checkpoint-N; without a config, results go to out/<model>/",
-    )
-    what.add_argument(
-        "--checkpoints",
-        nargs="*",
-        metavar="STEP",
-        help="score checkpoints of the run (all, or those of these steps), for learning curves",
-    )
-    what.add_argument(
-        "--check-metrics", metavar="DIR", help="check our metrics against golden vectors and exit"
-    )
-    for option, text in (
-        ("--rescore", "compute all scores again from a run's predictions, compare them and exit"),
-        (
-            "--submission",
-            "write a run's predictions in the formats of GLUE, SQuAD and KLUE and exit",
-        ),
-    ):
-        what.add_argument(option, metavar="RUN", help=text)
-
-
-def _init(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "path",
-        metavar="FOLDER_OR_FILE",
-        help="your text: .jsonl, .txt, .md, .csv, .tsv, .parquet, .wet or a Wikipedia dump (.xml), "
-        "plain or packed (.gz .zst .bz2 .xz)",
-    )
-    verb.add_argument(
-        "--output",
-        metavar="my.toml",
-        help="config to write (default: NAME.toml in the current folder, after the folder or "
-        "file); an existing file is not overwritten",
-    )
-
-
-def _data_dir(verb: argparse.ArgumentParser, meaning: str) -> None:
-    verb.add_argument(
-        "--data-dir",
-        action="append",
-        metavar="FOLDER",
-        help=f"{meaning}; may be repeated: each task is read from the first that has it",
-    )
-
-
-def _leakage(verb: argparse.ArgumentParser) -> None:
-    _config(verb)
-    _data_dir(verb, "folder with the official task files, as for evaluate")
-
-
-def _validate(verb: argparse.ArgumentParser) -> None:
-    _config(verb)
-    verb.add_argument("--keys", action="store_true", help="print every key with its value, too")
-
-
-def _report(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "runs", nargs="+", help="run folders (out/NAME), addresses (gs://...) or their configs"
-    )
-    verb.add_argument("--output", help="folder to write to (default: the first run's)")
-    verb.add_argument(
-        "--baseline",
-        metavar="NAME",
-        help="run or encoder to compare with (default: random-init, and the first run)",
-    )
-    _data_dir(verb, "data of the evaluation, to quote and group examples")
-    verb.add_argument("--no-texts", action="store_true", help="quote no text of the data")
-
-
-def _inspect(verb: argparse.ArgumentParser) -> None:
-    assert isinstance(verb, _Parser)
-    verb.is_mixed = True
-    _discriminator(verb)
-    verb.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="texts (default: each line of the standard input)"
-    )
-    mark = verb.add_mutually_exclusive_group()
-    mark.add_argument(
-        "--threshold", type=float, metavar="P", help="mark words above this probability"
-    )
-    mark.add_argument(
-        "--clean",
-        metavar="FILE",
-        help="lines of text without replaced words: the threshold is set on them (default: on "
-        "bundled sentences, Korean or English as the text is)",
-    )
-    verb.add_argument(
-        "--false-alarms",
-        type=float,
-        default=0.05,
-        metavar="FRACTION",
-        help="of the words of such text that are marked (default: %(default)s)",
-    )
-    verb.add_argument(
-        "--no-attributions",
-        action="store_true",
-        help="leave out which words a verdict rests on, the slowest part",
-    )
-    verb.add_argument("--json", action="store_true", help="print a line of JSON for each text")
-    verb.add_argument("--html", metavar="PAGE", help="write a page, too")
-
-
-def _page(verb: argparse.ArgumentParser) -> None:
-    _discriminator(verb)
-    verb.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder to write; it must not exist yet"
-    )
-
-
-def _discriminator(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("model", metavar="MODEL", help="the discriminator: a folder or hub name")
-    verb.add_argument(
-        "--generator",
-        metavar="MODEL",
-        help="the generator, for proposals (default: MODEL with generator for discriminator)",
-    )
-
-
-def _ls(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("address", nargs="?", help="gs://bucket/folder: list the runs below it, too")
-
-
-@dataclass(frozen=True)
-class Verb:
-    """A verb as help shows it, and what it takes."""
-
-    help: str
-    example: str  # what follows `electrify VERB`
-    options: Options = _config
-    has_beam: bool = False  # takes what stands after --
-    has_set: bool = True
-    has_overwrite: bool = True
-    has_break_lock: bool = True  # as far as it has --overwrite: runs may be at an address
-
-
-_DEMO = "configs/demo.toml"
-VERBS = {
-    "init": Verb(
-        "look at your text and write a config for it",
-        "my-texts/ --output my.toml",
-        _init,
-        has_set=False,
-        has_overwrite=False,
-    ),
-    "run": Verb("every stage in order, skipping those already done", _DEMO, has_beam=True),
-    "clean": Verb("raw text to documents", f"{_DEMO} -- --direct_num_workers=4", has_beam=True),
-    "train-vocab": Verb("documents to a WordPiece tokenizer", _DEMO, has_beam=True),
-    "encode": Verb(
-        "documents to token shards", f"{_DEMO} -- --direct_num_workers=2", has_beam=True
-    ),
-    "pretrain": Verb("token shards to checkpoints", f"{_DEMO} --set pretrain.keep_every_steps=200"),
-    "export": Verb("the last checkpoint to transformers folders, and ONNX", _DEMO, _export),
-    "validate": Verb(
-        "check a config, its files and the disk; print its cost",
-        _DEMO,
-        _validate,
-        has_overwrite=False,
-    ),
-    "ablate": Verb(
-        "a grid of runs at equal FLOPs, one report",
-        "configs/ablations/generator.toml",
-        _ablate,
-        has_beam=True,
-        has_break_lock=False,
-    ),
-    "evaluate": Verb(
-        "fine-tune and score an encoder", f"{_DEMO} --data-dir pipeline/sample", _evaluate
-    ),
-    "leakage": Verb(
-        "which benchmark examples stand in the run's documents",
-        f"{_DEMO} --data-dir pipeline/sample",
-        _leakage,
-        has_beam=True,
-    ),
-    "report": Verb(
-        "a page about one run, or comparing several", "out/demo", _report, has_overwrite=False
-    ),
-    "inspect": Verb(
-        "which words of a text a discriminator takes for replaced, and why",
-        'model/shipped/ko-tiny/discriminator "배우들의 세금이 훌륭했어요."',
-        _inspect,
-        has_set=False,
-        has_overwrite=False,
-    ),
-    "page": Verb(
-        "a discriminator as a web page, for any static host or a double click",
-        "model/shipped/ko-tiny/discriminator --output out/page",
-        _page,
-        has_set=False,
-        has_overwrite=False,
-    ),
-    "ls": Verb(
-        "list configs, tasks and the stages done", "", _ls, has_set=False, has_overwrite=False
-    ),
-    "doctor": Verb(
-        "check this machine and installation",
-        "",
-        lambda verb: None,
-        has_set=False,
-        has_overwrite=False,
-    ),
-}
-
-
-class _Parser(argparse.ArgumentParser):
-    """Options are written in full, in verbs too: `--over` is a mistake, not `--overwrite`.
-
-    Where `is_mixed` is set, options may stand between words of a list, as before a TEXT.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, **options)
-        self.is_mixed = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if not self.is_mixed:
-            return super().parse_known_args(args, namespace)
-        self.is_mixed = False  # argparse itself comes here again, twice
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self.is_mixed = True
-
-
-class _Version(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
         from electrify.stage.provenance import git_commit, versions
 
         commit = git_commit()
         print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
-        parser.exit()
+        raise typer.Exit
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="electrify",
-        description="From raw text to a scored ELECTRA encoder.",
-        epilog="Start with: electrify run configs/demo.toml; for your text: electrify init FOLDER",
+@app.callback()
+def _electrify(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="print the version"),
+    ] = False,
+) -> None:
+    pass
+
+
+# --- a run, stage by stage ------------------------------------------------------------------------
+
+
+@_verb("init my-texts/ --output my.toml")
+def init(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER_OR_FILE",
+            help="your text: .jsonl, .txt, .md, .csv, .tsv, .parquet, .wet or a Wikipedia dump, "
+            "plain or packed (.gz .zst .bz2 .xz)",
+        ),
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="my.toml", help="config to write (default: NAME.toml, after PATH)"),
+    ] = None,
+) -> None:
+    """Look at your text and write a config for it."""
+    from pipeline.init import init
+
+    print("\n".join(init(path, output)))
+
+
+@_verb(f"run {DEMO}")
+def run(
+    beam: typer.Context,
+    config: ConfigFile,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Run every stage in order, skipping those already done."""
+    from benchmarks.evaluate import evaluate
+    from benchmarks.report import report
+    from electrify.check.inputs import check_run
+    from electrify.stage.remote import push_report
+    from model.export import format_example, read_example
+
+    _spare_address_space()
+    run = _load(config, overrides, break_lock)
+    for line in check_run(run, beam.obj):
+        log(line)
+    _clean(run, beam.obj, overwrite)
+    _train_vocab(run, beam.obj, overwrite)
+    _encode(run, beam.obj, overwrite)
+    _pretrain(run, overwrite)
+    _export(run, overwrite)
+    if run.evaluate.has_tasks:
+        evaluate(run, None, overwrite)
+    for suite in run.evaluate.probe_suites:
+        evaluate(run, None, overwrite, probe=suite)
+    if run.evaluate.suites or run.evaluate.has_tasks:
+        _update_cards(run)
+    else:
+        log("evaluate: the config names no suites and no tasks")
+    folder = Path(run.output_dir)
+    page = report([folder], None, _local_folders(run.evaluate.data_dirs))
+    push_report(folder)
+    example = read_example(run)
+    if example is not None:
+        print(f"\n{example['sentence']}\n{example['corrupted']}")
+        print(f"P(replaced): {format_example(example)}")
+    print(f"\nreport: {page}")
+
+
+@_verb(f"clean {DEMO} -- --direct_num_workers=4")
+def clean(
+    beam: typer.Context,
+    config: ConfigFile,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Clean and deduplicate raw text.
+
+    Options of Beam follow --.
+    """
+    _spare_address_space()
+    _clean(_load_for_beam("clean", config, overrides, break_lock, beam.obj), beam.obj, overwrite)
+
+
+@_verb(f"train-vocab {DEMO}")
+def train_vocab(
+    beam: typer.Context,
+    config: ConfigFile,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Train a WordPiece tokenizer on the documents.
+
+    Options of Beam follow --.
+    """
+    run = _load_for_beam("train-vocab", config, overrides, break_lock, beam.obj)
+    _train_vocab(run, beam.obj, overwrite)
+
+
+@_verb(f"encode {DEMO} -- --direct_num_workers=2")
+def encode(
+    beam: typer.Context,
+    config: ConfigFile,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Encode the documents to token shards.
+
+    Options of Beam follow --.
+    """
+    run = _load_for_beam("encode", config, overrides, break_lock, beam.obj)
+    _encode(run, beam.obj, overwrite)
+
+
+@_verb(f"pretrain {DEMO} --set pretrain.keep_every_steps=200")
+def pretrain(
+    config: ConfigFile,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Train generator and discriminator on the shards."""
+    _pretrain(_load(config, overrides, break_lock), overwrite)
+
+
+@_verb(f"export {DEMO}")
+def export(
+    config: AnyConfig = None,
+    onnx: Annotated[
+        bool,
+        typer.Option(
+            "--onnx",
+            help="also as ONNX, fp32 and int8, int8 only where it loses next to nothing "
+            "(docs/onnx.md)",
+        ),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="with --onnx, a `transformers` folder in place of a run's export"
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="write int8 that loses more, too; its card says so")
+    ] = False,
+    data_dir: DataDirs = [],
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Write the last checkpoint for `transformers`, and as ONNX."""
+    from electrify.check.inputs import check_output
+    from electrify.config.load import evaluation_of
+    from electrify.stage.remote import open_run
+
+    changes = [*(["export.onnx.force=true"] if force else []), *overrides, *_data_dir(data_dir)]
+    if model is None and config is None:
+        raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
+    if model is None:
+        assert config is not None
+        run: EvaluationRun = _load(config, changes, break_lock)
+        _export(run, overwrite)  # type: ignore[arg-type]
+        if not onnx:
+            return
+    elif config or not onnx:
+        raise UsageError(f"--model {model} goes with --onnx, and without a config")
+    else:
+        run = open_run(evaluation_of(model, changes), break_lock)
+        check_output(run)
+    from benchmarks.onnx.convert import convert_run
+
+    convert_run(run, model, overwrite)
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+@_verb(f"evaluate {DEMO} --data-dir pipeline/sample")
+def evaluate(
+    config: AnyConfig = None,
+    suite: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="all tasks of a suite (electrify ls); robustness and fairness look at the named "
+            "tasks instead of scoring them as they are (docs/probes.md); repeatable",
+        ),
+    ] = [],
+    task: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="one task; these and --suite replace those of the config; repeatable",
+        ),
+    ] = [],
+    own_task: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="a task of your own: a CSV, TSV, JSON, JSONL or Parquet file with a text and a "
+            "label, a number or tags (docs/benchmarks.md); repeatable",
+        ),
+    ] = [],
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search", help="choose the learning rate of each task on held-out training rows"
+        ),
+    ] = False,
+    data_dir: DataDirs = [],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="encoder to score instead of the run's own export: a folder, hub name or "
+            "checkpoint-N; without a config, results go to out/<model>/"
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="name of the encoder of --model in tables (default: its folder)"),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS",
+            help="score checkpoints of the run, for learning curves: all, or steps as 1000,2000",
+        ),
+    ] = None,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Fine-tune and score an encoder."""
+    from electrify.config.load import toml_value
+
+    changes = []
+    if suite or task or own_task:  # in place of all that a config names
+        changes += [f"evaluate.tasks={toml_value(task)}", f"evaluate.suites={toml_value(suite)}"]
+        changes.append(f"evaluate.own_tasks={toml_value([{'train': path} for path in own_task])}")
+    if search:
+        changes.append(f"evaluate.search={toml_value({'learning_rate': SEARCHED_RATES})}")
+    changes += [*overrides, *_data_dir(data_dir)]
+    if name and not model:
+        raise UsageError(f"--name {name} names the encoder of --model: give both")
+    if model and checkpoints:
+        raise UsageError("--model and --checkpoints exclude each other: give one")
+    if checkpoints:
+        _evaluate_checkpoints(config, checkpoints, changes, overwrite, break_lock)
+        return
+    run = (
+        _evaluation(model, name, changes, break_lock)
+        if config is None
+        else _load(config, changes, break_lock)
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
-    parsers = parser.add_subparsers(required=True, metavar="VERB", dest="name")
-    for name, verb in VERBS.items():
-        _fill(
-            parsers.add_parser(
-                name,
-                help=verb.help,
-                description=f"{verb.help[0].upper()}{verb.help[1:]}.",
-                epilog=f"Example: electrify {name} {verb.example}".rstrip(),
-                formatter_class=argparse.RawDescriptionHelpFormatter,  # examples can be copied
-            ),
-            verb,
-        )
-    return parser
+    suites: list[str | None] = list(run.evaluate.probe_suites)
+    # what the command names beside a probe is what that looks at; a config has both
+    if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
+        suites.insert(0, None)
+    _score(run, model, name, suites, overwrite)
+    log(f"for a page of these scores: electrify report {config or run.output_dir}")
+    if model is None:
+        _update_cards(run)
 
 
-def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
-    if verb.has_set:
-        parser.add_argument(
-            "--set",
-            action="append",
-            default=[],
-            metavar="section.key=value",
-            help="override one config key; may be given several times",
+def _score(
+    run: "EvaluationRun",
+    model: str | None,
+    name: str | None,
+    suites: Sequence[str | None],
+    overwrite: bool,
+) -> None:
+    from benchmarks.evaluate import evaluate
+    from electrify.stage.plan import named_checkpoint
+
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = None
+        if model and (checkpoint := named_checkpoint(model)):
+            from model.export import export_checkpoint
+
+            weights = Path(scratch)
+            export_checkpoint(checkpoint, weights)
+        for suite in suites:
+            evaluate(run, model, overwrite, weights, name=name, probe=suite)
+
+
+def _evaluate_checkpoints(
+    config: str | None, steps: str, changes: Sequence[str], overwrite: bool, break_lock: bool
+) -> None:
+    from benchmarks.checkpoints import evaluate_checkpoints
+    from electrify.stage.remote import pull
+    from model.export import export_checkpoint
+
+    if config is None:
+        raise UsageError("--checkpoints scores those of a run: give its config")
+    numbers = [] if steps == "all" else steps.split(",")
+    if others := [number for number in numbers if not number.isdecimal()]:
+        raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
+    run = _load(config, changes, break_lock)
+    pull(Path(run.output_dir), "pretrain")
+    evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
+
+
+def _evaluation(
+    model: str | None, name: str | None, changes: Sequence[str], break_lock: bool
+) -> "EvaluationRun":
+    """What to do with `--model` alone."""
+    from electrify.check.inputs import check_output
+    from electrify.config.load import evaluation_of
+    from electrify.stage.plan import named_checkpoint
+    from electrify.stage.remote import open_run
+
+    if model is None:
+        raise UsageError(
+            "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue (or "
+            "--own-task FILE), or a run's config, electrify evaluate configs/NAME.toml"
         )
-    if verb.has_overwrite:
-        parser.add_argument(
-            "--overwrite",
-            action="store_true",
-            help="make a stage again that was made from another config or other inputs",
+    if named_checkpoint(model):
+        raise UsageError(f"--model {model} is a checkpoint: give the config of its run, too")
+    run = open_run(evaluation_of(name or model, changes), break_lock)
+    check_output(run)
+    return run
+
+
+RunFolder = Annotated[
+    str, typer.Argument(metavar="RUN", help="a run's folder (out/NAME) or address")
+]
+
+
+@_verb("rescore out/demo")
+def rescore(run: RunFolder) -> int:
+    """Compute a run's scores again from its predictions."""
+    from benchmarks.results.rescore import rescore
+
+    return rescore(_run_folder(run))
+
+
+@_verb("submit out/en-small")
+def submit(run: RunFolder) -> None:
+    """Write a run's predictions in the formats of GLUE and SQuAD."""
+    from benchmarks.results.submission import write_submissions
+
+    if not write_submissions(_run_folder(run)):
+        raise UserError(
+            f"{run} has nothing to submit: it has no predictions of GLUE or SQuAD by a "
+            "pretrained encoder (test files that are below the data folder while it is scored are "
+            "predicted)"
         )
-    if verb.has_overwrite and verb.has_break_lock:
-        parser.add_argument(
-            "--break-lock",
-            action="store_true",
-            help="at an address, take a stage over from a machine that was lost",
+
+
+@_verb("report out/demo")
+def report(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="run folders (out/NAME), addresses (gs://...) or their configs"),
+    ],
+    output: Annotated[
+        str | None, typer.Option(help="folder to write to (default: the first run's)")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="run or encoder to compare with (default: random-init, and the first run)",
+        ),
+    ] = None,
+    data_dir: DataDirs = [],
+    no_texts: Annotated[bool, typer.Option("--no-texts", help="quote no text of the data")] = False,
+    overrides: Overrides = [],
+) -> None:
+    """Make a page about one run, or compare several."""
+    from benchmarks.report import report
+    from electrify.config.load import load_config
+    from electrify.stage.remote import push_report
+
+    configs = {name: load_config(name, overrides) for name in runs if name.endswith(".toml")}
+    if overrides and not configs:
+        raise UsageError(
+            f"--set {overrides[0]} overrides a config, but you gave no config: leave --set out, "
+            "or give the config of a run"
         )
-    verb.options(parser)
-    if verb.has_beam:
-        usage = parser.format_usage().removeprefix("usage: ").rstrip()
-        indent = " " * len(f"usage: {parser.prog} ")  # as argparse breaks long lines
-        parser.usage = f"{usage}\n{indent}[-- BEAM OPTIONS]"
+    folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
+    named = [[Path(name).expanduser() for name in data_dir]]
+    named += [list(config.evaluate.data_dirs) for config in configs.values()]
+    data_dirs = next(filter(None, map(_local_folders, named)), ())
+    target = Path(output) if output else None
+    page = report(folders, target, data_dirs, not no_texts, baseline)
+    if not output:
+        push_report(folders[0])
+    print(page)
+
+
+@_verb(f"leakage {DEMO} --data-dir pipeline/sample")
+def leakage(
+    beam: typer.Context,
+    config: ConfigFile,
+    data_dir: DataDirs = [],
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    break_lock: BreakLock = False,
+) -> None:
+    """Find benchmark examples in the run's documents.
+
+    Options of Beam follow --.
+    """
+    from benchmarks.leakage.examples import write_items
+    from electrify.stage.folder import input_digest
+    from electrify.stage.plan import output_dir
+    from electrify.stage.remote import pull
+    from pipeline.decontaminate.leakage import find_leaks
+
+    changes = [*overrides, *_data_dir(data_dir)]
+    run = _load_for_beam("leakage", config, changes, break_lock, beam.obj)
+    pull(Path(run.output_dir), "clean")
+    input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
+    with tempfile.TemporaryDirectory() as items:
+        write_items(run, Path(items))
+        find_leaks(run, beam.obj, overwrite, Path(items))
+    _update_cards(run)
+
+
+@_verb("ablate configs/ablations/generator.toml --plan")
+def ablate(
+    beam: typer.Context,
+    config: Annotated[str, typer.Argument(metavar="GRID", help="the grid's TOML file")],
+    plan: Annotated[bool, typer.Option("--plan", help="print the runs and their cost")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="only write the report of the runs that are finished")
+    ] = False,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+) -> None:
+    """Run a grid of runs at equal FLOPs and write one report.
+
+    Options of Beam follow --.
+    """
+    from benchmarks.ablate.run import ablate, plan_of, report_of
+
+    if plan and report:
+        raise UsageError("--plan and --report exclude each other: give one")
+    if plan or report:
+        print((plan_of if plan else report_of)(Path(config), overrides))
+    else:
+        print(ablate(Path(config), overrides, beam.obj, overwrite))
+
+
+# --- looking at a discriminator -------------------------------------------------------------------
+
+
+@_verb(f'inspect {SHIPPED} "배우들의 세금이 훌륭했어요."')
+def inspect(
+    model: Discriminator,
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT", help="texts (default: each line of the standard input)"),
+    ] = [],
+    generator: Generator = None,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="P", help="mark words above this probability")
+    ] = None,
+    clean: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="lines of text without replaced words: the threshold is set on them (default: on "
+            "bundled sentences, Korean or English as the text is)",
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float,
+        typer.Option(metavar="FRACTION", help="of the words of such text that are marked"),
+    ] = 0.05,
+    no_attributions: Annotated[
+        bool,
+        typer.Option(
+            "--no-attributions", help="leave out which words a verdict rests on, the slowest part"
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="print a line of JSON a text")] = False,
+    html: Annotated[str | None, typer.Option(metavar="PAGE", help="write a page, too")] = None,
+) -> None:
+    """Show which words the discriminator flags, and why."""
+    from benchmarks.inspect.inspect import inspect
+
+    if threshold is not None and clean:
+        raise UsageError("--threshold and --clean exclude each other: give one")
+    if files := list(filter(os.path.isfile, texts)):
+        raise UsageError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
+    if not texts and sys.stdin.isatty():
+        log("a text a line; end with Ctrl-D")
+    lines = texts or sys.stdin
+    why = not no_attributions
+    inspect(model, lines, generator, threshold, clean, false_alarms, why, json, html)
+
+
+@_verb(f"page {SHIPPED} --output out/page")
+def page(
+    model: Discriminator,
+    output: Annotated[
+        str, typer.Option(metavar="FOLDER", help="folder to write; it must not exist yet")
+    ],
+    generator: Generator = None,
+) -> None:
+    """Make a web page around a discriminator.
+
+    It works on any static host, or by a double click.
+    """
+    from benchmarks.inspect.page.build import build_page
+
+    build_page(model, generator, Path(output))
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+@_verb(f"validate {DEMO}")
+def validate(
+    config: ConfigFile,
+    keys: Annotated[bool, typer.Option("--keys", help="print every key with its value")] = False,
+    overrides: Overrides = [],
+) -> None:
+    """Check all that a run needs; print what each stage costs."""
+    from electrify.check.inputs import check_run
+    from electrify.check.overview import describe_run
+    from electrify.config.load import load_config
+
+    run = load_config(config, overrides)
+    left_out = check_run(run)
+    print(f"{config} can be run: electrify run {config}")
+    print("\n".join([*describe_run(run, keys), *left_out]))
+
+
+@_verb("ls")
+def ls(
+    address: Annotated[
+        str | None, typer.Argument(help="gs://bucket/folder: list the runs below it, too")
+    ] = None,
+) -> None:
+    """List configs, runs with the stages done, suites and tasks."""
+    from electrify.check.overview import list_runs
+    from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
+    from electrify.stage.remote import is_address
+
+    if address and not is_address(address):
+        raise UsageError(
+            f"{address!r} is not an address such as gs://bucket/folder; `electrify ls` alone "
+            "lists the runs in out/"
+        )
+    print("\n".join(list_runs(Path("configs"), Path("out"), address)))
+    print("\nsuites\n" + "\n".join(f"  {name}" for name in (*SUITE_TASKS, *PROBE_SUITES)))
+    print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
+
+
+@_verb("doctor")
+def doctor() -> int:
+    """Check this machine and the installation."""
+    from electrify.check.machine import check_machine
+
+    lines, is_sound = check_machine()
+    print("\n".join(lines))
+    return 0 if is_sound else 1
+
+
+# --- what verbs share -----------------------------------------------------------------------------
+
+
+def _load(config: str, changes: Sequence[str], break_lock: bool) -> "RunConfig":
+    from electrify.check.inputs import check_output
+    from electrify.config.load import load_config
+    from electrify.stage.remote import open_run
+
+    run = open_run(load_config(config, changes), break_lock)
+    check_output(run)
+    return run
+
+
+def _load_for_beam(
+    verb: str, config: str, changes: Sequence[str], break_lock: bool, beam: Sequence[str]
+) -> "RunConfig":
+    from electrify.check.inputs import check_corpus
+
+    run = _load(config, changes, break_lock)
+    check_corpus(run, beam, verb)
+    return run
+
+
+def _spare_address_space() -> None:
+    """Call before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
+    addresses at the first allocation, too much where `ulimit -v` is set."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
+def _clean(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
+    from pipeline.clean import clean
+
+    texts = None
+    if run.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
+        from benchmarks.tasks.texts import dump_benchmarks
+
+        texts = dump_benchmarks(run)
+    clean(run, beam, overwrite, texts)
+
+
+def _train_vocab(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
+    from vocab.train import train_vocab
+
+    train_vocab(run, beam, overwrite)
+
+
+def _encode(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
+    from vocab.encode import encode
+
+    encode(run, beam, overwrite)
+
+
+def _pretrain(run: "RunConfig", overwrite: bool) -> None:
+    from model.pretrain import pretrain
+
+    pretrain(run, overwrite)
+
+
+def _export(run: "RunConfig", overwrite: bool) -> None:
+    from model.export import export
+
+    export(run, overwrite)
+
+
+def _data_dir(folders: Sequence[str]) -> list[str]:
+    """`--data-dir`, once or several times, as `--set` would have it."""
+    from electrify.config.load import toml_value
+
+    if not folders:
+        return []
+    return [f"evaluate.data_dir={toml_value(list(folders) if folders[1:] else folders[0])}"]
+
+
+def _local_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """The data folders without the hub: a page is made without a network."""
+    return tuple(folder for folder in folders if str(folder) != "hub")
+
+
+def _run_folder(name: str) -> Path:
+    """A run's folder as the user names it; of an address the local one, with what is small."""
+    from electrify.stage.remote import is_address, open_address
+
+    return open_address(name.rstrip("/")) if is_address(name) else Path(name)
+
+
+def _update_cards(run: Any) -> None:
+    """Put what is known of the scores into the model cards of the run's export, if there is one."""
+    from electrify.stage.folder import MANIFEST
+    from electrify.stage.remote import push_rewritten
+
+    folder = Path(run.output_dir)
+    if not (folder / "export" / MANIFEST).exists():
+        return
+    from benchmarks.pages.card_tables import card_sections
+    from model.weights.card import add_sections
+
+    add_sections(run, card_sections(folder))
+    push_rewritten(folder / "export")

@@ -116,12 +116,10 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(demo: 
     commands = [words for words in commands if "configs/demo.toml" in words and words[0] != "run"]
     assert commands
     for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate", "leakage"):
-        with pytest.raises(SystemExit):
-            main([verb, "--help"])
+        assert main([verb, "--help"]) == 0
         commands.append(capsys.readouterr().out.rpartition("Example: electrify ")[2].split())
     for words in commands:
         assert main([words[0], *extra, *words[1:]]) == 0, (words, capsys.readouterr().err)
     assert main(["report", str(demo)]) == 0
     assert (demo / "report.html").exists()
-    for option in ("--rescore", "--submission"):
-        assert main(["evaluate", option, str(demo)]) == 0
+    assert main(["rescore", str(demo)]) == 0

@@ -1,5 +1,6 @@
 """What the README and the docs show works, as far as data allows; demo commands: test_demo.py."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -8,9 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import typer
 
 from benchmarks.ablate.grid import load_grid
-from electrify.cli import VERBS, _parser, main
+from electrify.cli import app, main
 from electrify.config.load import load_config
 from model.watch.flops import peak_flops, run_flops
 from pipeline.runner import parse_options
@@ -26,6 +28,7 @@ BLOCKS = [
 CONFIGS = [(name, block) for name, kind, block in BLOCKS if kind == "toml"]
 # these pages are a path that a reader follows: test_demo.py executes what they do with the demo
 GUIDES = ("README.md", "docs/usage.md", "docs/quickstart-ko.md")
+COMMAND = typer.main.get_command(app)
 MINE = "configs/mine.toml"  # the reader's own, as the guides write it
 FIRST = "first.toml"  # of the first Flink run
 
@@ -109,7 +112,7 @@ def test_the_guides_have_commands():
     for page in GUIDES:
         assert "make demo" in lines_of(page)
     assert {"make demo", "make test", f"electrify run {MINE}"} <= set(lines_of("README.md"))
-    for verb in VERBS:
+    for verb in COMMAND.commands:
         assert any(command.startswith(f"electrify {verb}") for command in COMMANDS), verb
 
 
@@ -130,12 +133,13 @@ def test_make_targets_exist(command: str):
 @pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("electrify ")])
 def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str, tmp_path: Path):
     words, _, beam = command.partition(" -- ")
-    parsed = _parser().parse_args(shlex.split(words)[1:])
+    verb, *rest = shlex.split(words)[1:]
+    parsed = COMMAND.commands[verb].make_context(verb, rest).params
     assert parse_options(shlex.split(beam))[1] == []
-    config = getattr(parsed, "config", None)
+    config = parsed.get("config")
     if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
         paths = {MINE: own_config(tmp_path), FIRST: flink_config(tmp_path)}
-        load_config(paths.get(config, config), parsed.set)
+        load_config(paths.get(config, config), parsed.get("overrides", []))
 
 
 def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_path: Path):
@@ -145,7 +149,10 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
     assert "klue-ynat" in printed
     assert main(["doctor"]) == 0
     # the reader's own text and the benchmark's files are not here
-    sources = 'clean.sources=[{kind="text",language="en",path="pipeline/sample/en.txt"}]'
+    words = (f"{i:x}{i * 7919 % 65521:x}" for i in range(20_000))
+    (tmp_path / "text.txt").write_text("\n".join(words))
+    path = json.dumps(str(tmp_path / "text.txt"))
+    sources = f'clean.sources=[{{kind="text",language="en",path={path}}}]'
     options = ["--set", sources, "--set", "evaluate.suites=[]"]
     assert main(["validate", "configs/ko-small.toml", "--keys", *options]) == 0
     printed = capsys.readouterr().out

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.encoder import generator_of
 from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
 from benchmarks.onnx.card import write_card
 from benchmarks.onnx.export import export_network, require_onnx
@@ -22,10 +23,13 @@ from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens, t
 from benchmarks.onnx.networks import REPLACED, VOCABULARY, Network, open_network, task_network
 from benchmarks.onnx.predict import Row, predict, predict_emulated
 from benchmarks.onnx.quantize import Variant, quantize, variants
+from benchmarks.onnx.text import documents, sample
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.export import OnnxConfig
+from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json
+from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
 from electrify.system.outcome import nearest
@@ -250,3 +254,17 @@ def _errors(family: Family, scratch: Path) -> dict[str, float]:
         for way, run in ways.items()
         if family.subjects
     }
+
+
+def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
+    """Convert the networks of a run's export or, with `model`, of a folder and its generator."""
+    if model is None:
+        folder = Path(config.output_dir)
+        names = [name for name in NETWORKS if (folder / "export" / name).is_dir()]
+        networks, texts = {name: folder / "export" / name for name in names}, documents(folder)
+    else:
+        networks, texts = {Path(model).name: Path(model)}, sample()
+        if generator := generator_of(model):
+            networks["generator"] = Path(generator)
+    stage, scored = onnx_stage(config, model), scored_folder(config)
+    convert(stage, networks, scored, config.export.onnx, config.evaluate, texts, overwrite)

@@ -31,7 +31,7 @@ Marks = list[tuple[float, float, str]]  # FLOPs, score, label
 Lines = dict[str, list[tuple[float, float]]]
 TaskPlot = tuple[str, dict[str, Marks], str, Lines]  # title, points, metric, lines
 _HOW_TO_CURVE = (
-    "No checkpoint on the way is scored. Run: electrify evaluate CONFIG --checkpoints "
+    "No checkpoint on the way is scored. Run: electrify evaluate CONFIG --checkpoints all "
     "(pretrain.keep_every_steps has pretraining keep some of them)"
 )
 _MEAN = "mean over seeds"

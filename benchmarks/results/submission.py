@@ -1,24 +1,19 @@
-"""Predictions in the forms that others read: GLUE's leaderboard, SQuAD's scripts, KLUE's files.
+"""Predictions in the forms that others read: GLUE's leaderboard, SQuAD's scripts.
 
-All are made from the lines of predictions alone.
+Both are made from the lines of predictions alone.
 """
 
-import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.rescore import evaluation_folders
 from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.tasks.kinds.classification import Regression
-from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.spans import Spans, write_squad_files
-from benchmarks.tasks.kinds.tagging import CharacterTagging
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line, Task
-from electrify.stage.folder import write_text
 from electrify.system.progress import log, warn
 
 FOLDER = "submission"
@@ -71,8 +66,6 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
             elif isinstance(task, Spans):
                 with_odds = task.scorer == "squad-2.0"
                 written += write_squad_files(lines, target / f"{task.name}.{split}", with_odds)
-            elif task.suite == "klue":
-                written.append(write_klue_rows(target / f"{task.name}.{split}", task, lines))
             elif task.suite == "glue" and split in task.unlabelled:
                 glue[task.name, split] = lines
     if glue:
@@ -108,52 +101,3 @@ def glue_table(task: Task, lines: Sequence[Line]) -> str:
             value = f"{min(max(value, low), high):.3f}"
         rows.append(f"{index}\t{value}")
     return "\n".join(rows) + "\n"
-
-
-def write_klue_rows(path: Path, task: Task, lines: Sequence[Line]) -> Path:
-    """In the columns of KLUE's own files: TSV of characters or words, else a JSON list."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for kind, table in _KLUE_TABLES.items():
-        if isinstance(task, kind):
-            target = path.with_name(f"{path.name}.tsv")
-            write_text(target, table(lines))
-            return target
-    rows = [{"guid": line["id"], **_klue_value(task, line)} for line in lines]
-    target = path.with_name(f"{path.name}.json")
-    write_text(target, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
-    return target
-
-
-def _klue_value(task: Task, line: Line) -> dict[str, Any]:
-    value = line["prediction"]
-    if isinstance(task, Regression):
-        labels = {"label": round(value, 1), "real-label": value, "binary-label": int(value >= 3.0)}
-        return {"labels": labels}
-    return {task.label_field if isinstance(value, str) else "state": value}
-
-
-def _character_table(lines: Sequence[Line]) -> str:
-    blocks = []
-    for line in lines:
-        rows = [f"## {line['id']}"]
-        rows += [f"{c}\t{label}" for c, label in zip(line["text"], line["prediction"], strict=True)]
-        blocks.append("\n".join(rows))
-    return "\n\n".join(blocks) + "\n"
-
-
-def _arc_table(lines: Sequence[Line]) -> str:
-    blocks = []
-    for line in lines:
-        found = line["prediction"]
-        rows = zip(found["heads"], found["labels"], strict=True)
-        table = [
-            f"{number}\t{head}\t{label or '_'}" for number, (head, label) in enumerate(rows, 1)
-        ]
-        blocks.append("\n".join([f"## {line['id']}", *table]))
-    return "\n\n".join(blocks) + "\n"
-
-
-_KLUE_TABLES: Mapping[type, Callable[[Sequence[Line]], str]] = {
-    CharacterTagging: _character_table,
-    DependencyParsing: _arc_table,
-}

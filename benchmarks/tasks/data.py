@@ -107,6 +107,17 @@ def check_data(options: EvaluateConfig) -> list[Task]:
     return tasks_of(options)
 
 
+def hub_paths(options: EvaluateConfig) -> dict[str, str]:
+    """The data set on the hub of each task that is read from there."""
+    official = official_tasks(options)
+    dirs = data_dirs(options, official)
+    return {
+        task.name: task.hub.path
+        for task in official
+        if task.hub is not None and str(dir_of(task, dirs)) == HUB
+    }
+
+
 def _whence(task: Task) -> str:
     """A task with its files and where to get them."""
     names = [" or ".join(task.files[s]) for s in ("train", task.reported) if s in task.files]

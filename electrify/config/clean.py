@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from electrify.config.names import check_language, runner_name
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import check_texts
+from electrify.system.outcome import UserError
 
 # The limits of the quality rules, which a config may set for all languages or for one.
 
@@ -102,7 +103,7 @@ def check_encoding(name: str) -> str:
     try:
         b"a\0".decode(name, "replace")
     except (LookupError, ValueError) as error:
-        raise ValueError(
+        raise UserError(
             f"{name!r} is no text encoding; write a codec of Python, such as utf-8, cp949, euc-kr, "
             "shift_jis, gb18030, utf-16"
         ) from error
@@ -151,7 +152,7 @@ class Source(Section):
             # a default is let through: reports print a config with all its values, to be read again
             is_default = getattr(self, option) == Source.model_fields[option].default
             if self.kind not in kinds and not is_default:
-                raise ValueError(
+                raise UserError(
                     f"{option} = {getattr(self, option)!r} is not for kind = {self.kind!r}, only "
                     f"for {', '.join(kinds)}; leave it out"
                 )

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import PROBE_SUITES, TASK_NAMES, check_suite, check_task
+from electrify.system.outcome import UserError
 
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(gt=0, le=1)]
@@ -69,6 +70,13 @@ class FinetuneOptions(Section):
     """Weights of the head at the start. `bert`: standard deviation 0.02. `glorot`: Glorot's uniform
     weights, which are larger here. Left out: `bert`."""
 
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if seeds and len(set(seeds)) < len(seeds):
+            raise UserError(f"{list(seeds)} has a seed twice: each is a fine-tuning of its own")
+        return seeds
+
 
 class SearchOptions(Section):
     """Values to try before the scored fine-tunings, on a part of the training rows.
@@ -101,7 +109,7 @@ class SearchOptions(Section):
     @model_validator(mode="after")
     def _something_to_try(self) -> Self:
         if not self.values:
-            raise ValueError(
+            raise UserError(
                 "evaluate.search has no values to try; give for example "
                 "learning_rate = [3e-4, 1e-3] or num_epochs = [4, 10]"
             )
@@ -143,14 +151,12 @@ class OwnTask(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.task_name in TASK_NAMES:
-            raise ValueError(
+            raise UserError(
                 f"{self.train}: {self.task_name} is the name of an official task; give another, "
                 f'name = "my-{self.task_name}"'
             )
         if self.second_text and not self.text:
-            raise ValueError(
-                f"second_text = {self.second_text!r}: give text, the first column, too"
-            )
+            raise UserError(f"second_text = {self.second_text!r}: give text, the first column, too")
         return self
 
 
@@ -230,7 +236,7 @@ class EvaluateConfig(FinetuneOptions):
     def _names_differ(cls, tasks: tuple[OwnTask, ...]) -> tuple[OwnTask, ...]:
         names = [task.task_name for task in tasks]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"two tasks are called {twice[0]!r}: give each a name")
+            raise UserError(f"two tasks are called {twice[0]!r}: give each a name")
         return tasks
 
     @field_validator("tasks_options")
@@ -247,7 +253,7 @@ class EvaluateConfig(FinetuneOptions):
     @model_validator(mode="after")
     def _search_has_one_part(self) -> Self:
         if self.search and set(self.train_fractions) != {1.0}:
-            raise ValueError(
+            raise UserError(
                 f"evaluate.search with evaluate.train_fractions = {list(self.train_fractions)}: "
                 "a search takes the whole training split; give max_train_examples, or leave one out"
             )

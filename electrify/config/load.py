@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.system.outcome import nearest
+from electrify.system.outcome import UsageError, UserError, nearest
 
 _Run = TypeVar("_Run", bound=EvaluationRun)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,12 +40,12 @@ def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
         return raw
     name = raw.pop("extends")
     if not isinstance(name, str):
-        raise ValueError(
+        raise UserError(
             f"{path}: extends = {name!r} is no file name; write one, as 'ko-small.toml'"
         )
     base = path.parent / name
     if base.resolve() in [of.resolve() for of in (*extended, path)]:
-        raise ValueError(f"{path}: extends = {name!r} leads back to {base}; leave one of them out")
+        raise UserError(f"{path}: extends = {name!r} leads back to {base}; leave one of them out")
     return _merged(read_config(base, (*extended, path)), raw)
 
 
@@ -62,13 +62,13 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ValueError(f"no config at {path}; see `electrify ls` for those at hand") from None
+        raise UserError(f"no config at {path}; see `electrify ls` for those at hand") from None
     except IsADirectoryError:
-        raise ValueError(
+        raise UserError(
             f"{path} is a folder: give the TOML file of the run; `electrify ls` lists those at hand"
         ) from None
     except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
+        raise UserError(f"{path} is not valid TOML: {error}") from None
 
 
 def override_config(raw: dict[str, Any], overrides: Sequence[str], where: str) -> RunConfig:
@@ -117,17 +117,17 @@ def _parse(raw: dict[str, Any], where: str, kind: type[_Run]) -> _Run:
         # JSON mode: strict types, but a list still becomes a tuple
         return kind.model_validate_json(text)
     except RecursionError:
-        raise ValueError(f"{where}: its tables are nested too deeply") from None
+        raise UserError(f"{where}: its tables are nested too deeply") from None
     except ValidationError as error:
         problems = [f"  {_explain(e)}" for e in _causes(error.errors())]
-        raise ValueError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
+        raise UserError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
     except ValueError as error:  # of `_refuse`
-        raise ValueError(f"{where}: {error}") from None
+        raise UserError(f"{where}: {error}") from None
 
 
 def _refuse(value: object) -> None:
     kind = type(value).__name__
-    raise ValueError(f"{value!r}: a config has no value of type {kind}; write text in quotes")
+    raise UserError(f"{value!r}: a config has no value of type {kind}; write text in quotes")
 
 
 def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
@@ -147,19 +147,24 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
 def _apply_override(raw: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator or not key:
-        raise ValueError(f"--set {override!r}: write section.key=value")
+        raise UsageError(f"--set {override!r}: write section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except tomllib.TOMLDecodeError as error:
+        if text.lstrip().startswith(("[", "{", '"', "'")):
+            raise UsageError(
+                f"--set {override!r}: {text} is not valid TOML ({error}); write words in it in "
+                f'quotes, as in --set \'{key}=["word", "word"]\''
+            ) from None
         value = text  # a bare word is a string
     except (ValueError, RecursionError) as error:  # too many digits, too deep
-        raise ValueError(f"--set {override!r}: {error}") from None
+        raise UsageError(f"--set {override!r}: {error}") from None
     *sections, last = _key_parts(key)
     target = raw
     for section in sections:
         target = target.setdefault(section, {})
         if not isinstance(target, dict):
-            raise ValueError(f"--set {override!r}: {section} is not a section")
+            raise UsageError(f"--set {override!r}: {section} is not a section")
     target[last] = value
 
 
@@ -211,7 +216,35 @@ def _explain(error: Any) -> str:
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         hint = nearest(str(value), allowed)
-    return f"{key} = {value!r}: {error['msg'][0].lower()}{error['msg'][1:]}{hint}"
+    return f"{key} = {toml_value(value)}: it {_requirement(error)}{hint}"
+
+
+# what a value has to be, by pydantic's kind of error
+_REQUIREMENTS = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a table, such as {{ key = 1 }}",
+    "finite_number": "must be a finite number",
+    "float_type": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "model_type": "must be a table, such as {{ key = 1 }}",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_type": "must be text in quotes",
+    "too_long": "must have at most {max_length} items",
+    "too_short": "must have at least {min_length} items",
+    "tuple_type": "must be a list, such as [1, 2]",
+}
+
+
+def _requirement(error: Any) -> str:
+    words = _REQUIREMENTS.get(error["type"])
+    return words.format(**error.get("ctx", {})) if words else f"is wrong: {error['msg']}"
 
 
 def _is_of_pydantic(part: str | int) -> bool:

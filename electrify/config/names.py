@@ -3,7 +3,7 @@
 A code has two letters (ISO 639-1), or three where a language has no shorter one.
 """
 
-from electrify.system.outcome import nearest
+from electrify.system.outcome import UserError, nearest
 
 _ENGLISH_NAMES = {
     "arabic": "ar",
@@ -39,15 +39,15 @@ def check_language(code: str) -> str:
             # a country's, such as jp: what is spoken there
             spoken = Language.make(territory=given.upper()).maximize().language
             meant = None if spoken == "en" else spoken  # which it also is for no country's
-        raise ValueError(
+        raise UserError(
             f"{code!r} is no language code; "
             + (f"did you mean {meant!r}? " if meant else "")
             + "Write the ISO 639 code, such as ko, en, ja, zh, ceb"
         )
     if code == "kr":  # Kanuri has it, but who writes it means Korean
-        raise ValueError("'kr' is a country; did you mean 'ko'? Kanuri is written 'knc' here")
+        raise UserError("'kr' is a country; did you mean 'ko'? Kanuri is written 'knc' here")
     if str(language) != code or code != language.language:
-        raise ValueError(f"{code!r} must be written {language.language!r} (ISO 639, no region)")
+        raise UserError(f"{code!r} must be written {language.language!r} (ISO 639, no region)")
     return code
 
 
@@ -81,7 +81,7 @@ def runner_name(name: str) -> str:
         return _BY_NAME[name.lower()]
     if "." in name:
         return name
-    raise ValueError(
-        f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} Write a runner of your "
-        "own with its module, such as my_package.MyRunner"
+    raise UserError(
+        f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} (a runner of your own "
+        "is written with its module, such as my_package.MyRunner)"
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from electrify.config.section import Count, Fraction, LocalPath, Section
+from electrify.system.outcome import UserError
 
 # The paper's values for each size of model.
 
@@ -339,7 +340,7 @@ class PretrainConfig(Section):
             ("generator hidden size (hidden_size x generator_hidden_fraction)", *of_generator),
         ):
             if hidden == 0 or hidden % heads:
-                raise ValueError(
+                raise UserError(
                     f"{who} = {hidden} must be a multiple of its {heads} attention heads"
                 )
         return self
@@ -347,7 +348,7 @@ class PretrainConfig(Section):
     @model_validator(mode="after")
     def _check_steps(self) -> Self:
         if self.warmup_steps > self.num_steps:
-            raise ValueError(
+            raise UserError(
                 f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
             )
         parts: list[tuple[str, PretrainConfig | LengthPhase]] = [("", self)]
@@ -356,27 +357,27 @@ class PretrainConfig(Section):
             batch = part.batch_size or self.batch_size
             micro = part.micro_batch_size or self.micro_batch_size
             if micro and batch % micro:
-                raise ValueError(
+                raise UserError(
                     f"{where}batch_size = {batch} must be a multiple of micro_batch_size = {micro}"
                 )
         if sum(phase.steps_fraction for phase in self.curriculum) >= 1:
-            raise ValueError(
+            raise UserError(
                 "curriculum: the steps_fraction of all phases must sum to less than 1; the rest "
                 "is trained at encode.sequence_length"
             )
         ends = (0, *self.curriculum_ends, self.num_steps)
         if any(first == end for first, end in pairwise(ends)):
-            raise ValueError(
+            raise UserError(
                 f"curriculum: with num_steps = {self.num_steps}, a phase or the rest has no step "
                 f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
             )
         if self.generator_steps >= self.num_steps:
-            raise ValueError(
+            raise UserError(
                 f"generator_steps_fraction = {self.generator_steps_fraction:g} of num_steps = "
                 f"{self.num_steps} leaves the discriminator no step; change one of them"
             )
         if self.mlm_steps_fraction and not 0 < self.mlm_steps < self.num_steps:
-            raise ValueError(
+            raise UserError(
                 f"mlm_steps_fraction = {self.mlm_steps_fraction:g} of num_steps = {self.num_steps} "
                 "leaves a stage no step; change one of them"
             )
@@ -385,7 +386,7 @@ class PretrainConfig(Section):
     @model_validator(mode="after")
     def _check_masking(self) -> Self:
         if self.mask_unit != "token" and self.masking == "with-replacement":
-            raise ValueError(
+            raise UserError(
                 f"mask_unit = {self.mask_unit!r} with masking = {self.masking!r}: whole units are "
                 "drawn without replacement; set masking to fixed or bernoulli"
             )
@@ -394,7 +395,7 @@ class PretrainConfig(Section):
     @model_validator(mode="after")
     def _check_objective(self) -> Self:
         def refuse(what: str, why: str) -> None:
-            raise ValueError(f"{what} with objective = {self.objective!r}: {why}")
+            raise UserError(f"{what} with objective = {self.objective!r}: {why}")
 
         sharing, width, depth = self.weight_sharing, self.hidden_size, self.num_hidden_layers
         equal = (self.generator_hidden_size, self.generator_num_hidden_layers) == (width, depth)
@@ -453,7 +454,7 @@ class PretrainConfig(Section):
     def _check_unused(self) -> Self:
         """Options that would change nothing are refused, not passed over."""
         if self.initial_generator is not None and self.initial_model is None:
-            raise ValueError(f"initial_generator = {self.initial_generator!r} needs initial_model")
+            raise UserError(f"initial_generator = {self.initial_generator!r} needs initial_model")
         reads_masked = self.has_generator and self.objective != "electric"  # not so its towers
         for name, is_used in (
             ("generator_weight", self.has_generator),
@@ -469,7 +470,7 @@ class PretrainConfig(Section):
         ):
             given, default = getattr(self, name), type(self).model_fields[name].default
             if given != default and not is_used:
-                raise ValueError(
+                raise UserError(
                     f"{name} = {given!r} with objective = {self.objective!r} and generator = "
                     f"{self.generator!r}: nothing would use it; leave it out"
                 )

@@ -10,6 +10,7 @@ from electrify.config.export import ExportConfig
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.section import LocalPath, Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
+from electrify.system.outcome import UserError
 
 
 class EvaluationRun(Section):
@@ -28,7 +29,7 @@ class EvaluationRun(Section):
     def _check_address(self) -> Self:
         protocol, separator, place = self.output_dir.partition("://")
         if separator and not (protocol and place.strip("/")):
-            raise ValueError(
+            raise UserError(
                 f"output_dir = {self.output_dir!r}: an address is written like gs://bucket/run"
             )
         return self
@@ -46,13 +47,13 @@ class RunConfig(EvaluationRun):
     def _check(self) -> Self:
         length, positions = self.encode.sequence_length, self.pretrain.max_position_embeddings
         if length > positions:
-            raise ValueError(
+            raise UserError(
                 f"encode.sequence_length = {length} is more than "
                 f"pretrain.max_position_embeddings = {positions}"
             )
         for phase in self.pretrain.curriculum:
             if phase.sequence_length > positions:
-                raise ValueError(
+                raise UserError(
                     f"pretrain.curriculum: sequence_length = {phase.sequence_length} is more than "
                     f"pretrain.max_position_embeddings = {positions}"
                 )

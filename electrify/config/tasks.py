@@ -6,7 +6,7 @@ benchmarks/; a test holds both equal.
 
 from collections.abc import Mapping
 
-from electrify.system.outcome import nearest
+from electrify.system.outcome import UserError, nearest
 
 _TASKS = {
     "glue": "cola sst2 mrpc stsb qqp mnli qnli rte wnli",
@@ -33,17 +33,15 @@ def check_suite(name: str) -> str:
     """The name itself; `ValueError` if it is no suite's."""
     known = (*SUITE_TASKS, *PROBE_SUITES)
     if name not in known:
-        raise ValueError(
-            f"unknown suite {name!r}{nearest(name, known)} (known: {', '.join(known)})"
-        )
+        raise UserError(f"unknown suite {name!r}{nearest(name, known)} (known: {', '.join(known)})")
     return name
 
 
 def check_task(name: str) -> str:
     """The name itself; `ValueError` if it is no task's, with the nearest."""
     if name not in TASK_NAMES:
-        raise ValueError(
-            f"unknown task {name!r}{nearest(name, TASK_NAMES)} `electrify ls` lists them all"
+        raise UserError(
+            f"unknown task {name!r}{nearest(name, TASK_NAMES)} (`electrify ls` lists all tasks)"
         )
     return name
 
@@ -51,10 +49,10 @@ def check_task(name: str) -> str:
 def check_texts(name: str) -> str:
     """The name itself; `ValueError` if it is no suite's or task's, and no path of a file."""
     if name not in TEXT_NAMES and not {"/", "."} & set(name):
-        raise ValueError(f"{unknown_texts(name)} A file of this folder is written ./{name}")
+        raise UserError(f"{unknown_texts(name)} (a file of this folder is written ./{name})")
     return name
 
 
-def unknown_texts(name: str) -> ValueError:
+def unknown_texts(name: str) -> UserError:
     """The error for what is neither a suite or task nor a file."""
-    return ValueError(f"{name!r} is no suite, task or file{nearest(name, TEXT_NAMES)}")
+    return UserError(f"{name!r} is no suite, task or file{nearest(name, TEXT_NAMES)}")

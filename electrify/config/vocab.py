@@ -6,6 +6,7 @@ from pydantic import Field, field_validator
 
 from electrify.config.names import check_language
 from electrify.config.section import Count, Fraction, LocalPath, Section
+from electrify.system.outcome import UserError
 
 Pretokenizer = Literal["kiwi", "whitespace"]
 Hangul = Literal["seen", "common", "all"]
@@ -68,7 +69,7 @@ class VocabConfig(Section):
         for language, pretokenizer in value.items():
             check_language(language)
             if pretokenizer == "kiwi" and language != "ko":
-                raise ValueError(f"kiwi analyses Korean only, not {language!r}")
+                raise UserError(f"kiwi analyses Korean only, not {language!r}")
         return value
 
     @field_validator("additional_special_tokens")
@@ -76,7 +77,7 @@ class VocabConfig(Section):
     def _check_tokens(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for token in value:
             if not token or token != token.strip() or token in value[: value.index(token)]:
-                raise ValueError(f"{token!r} is empty, has a space at an end, or is listed twice")
+                raise UserError(f"{token!r} is empty, has a space at an end, or is listed twice")
         return value
 
 

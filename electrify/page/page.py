@@ -28,6 +28,7 @@ from electrify.page.plots import (
     series_color,
 )
 from electrify.stage.folder import write_text
+from electrify.system.outcome import UserError
 
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
@@ -118,7 +119,7 @@ class Page:
         """
         for name, cells in rows:
             if len(cells) + 1 != len(headers):
-                raise ValueError(f"{name}: {len(cells)} cells under {len(headers) - 1} headers")
+                raise UserError(f"{name}: {len(cells)} cells under {len(headers) - 1} headers")
         self._add("rich", head=headers, rows=rows, grey=grey, caption=caption)
 
     def records(self, rows: Sequence[Mapping[str, object]], caption: str = "") -> None:
@@ -135,7 +136,7 @@ class Page:
         """
         for row in rows:
             if len(row) != len(headers):
-                raise ValueError(f"a row of {len(row)} cells under {len(headers)} headers: {row!r}")
+                raise UserError(f"a row of {len(row)} cells under {len(headers)} headers: {row!r}")
         columns = list(zip(*rows, strict=True)) or [()] * len(headers)
         right = [is_numeric(column) for column in columns]
         head, *body = [
@@ -157,7 +158,7 @@ class Page:
         `corner` says what rows and columns are. `ValueError` for counts of another shape.
         """
         if len(counts) != len(rows) or any(len(row) != len(columns) for row in counts):
-            raise ValueError(f"counts are not {len(rows)} rows of {len(columns)} columns")
+            raise UserError(f"counts are not {len(rows)} rows of {len(columns)} columns")
         lines = []
         for name, row in zip(rows, counts, strict=True):
             total = max(1, sum(row))
@@ -181,7 +182,7 @@ class Page:
         """
         for token, probability, _ in items:
             if not 0 <= probability <= 1:
-                raise ValueError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
+                raise UserError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
         self._add("tokens", title=title, tokens=items, mark=mark)
 
     def code(self, title: str, text: str) -> None:
@@ -256,7 +257,7 @@ class Page:
         """
         for name, values in [*series.items(), *(errors or {}).items()]:
             if len(values) != len(labels):
-                raise ValueError(f"{title}: {len(values)} values of {name!r}, {len(labels)} labels")
+                raise UserError(f"{title}: {len(values)} values of {name!r}, {len(labels)} labels")
         if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
             return self.paragraph(f"{title}: nothing to plot.")
         svg = bar_svg(labels, series, y_label, errors or {}, self._prefix())

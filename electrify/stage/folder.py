@@ -24,6 +24,7 @@ from electrify.stage.lock import recover, replace_folder
 from electrify.stage.provenance import git_commit, versions
 from electrify.storage.files import inner_path, parse_json
 from electrify.system.memory import peak_memory_mb
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 MANIFEST = "manifest.json"
@@ -130,7 +131,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         return parse_manifest((folder / MANIFEST).read_bytes(), folder)
     except FileNotFoundError:
-        raise ValueError(
+        raise UserError(
             f"{folder} has no {MANIFEST}: not a finished stage folder; remove it and run the "
             "stage again"
         ) from None
@@ -143,9 +144,9 @@ def parse_manifest(content: bytes, folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = parse_json(content, path)
         _check_form(folder, manifest)
         if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
-            raise ValueError("its checksum differs")
+            raise UserError("its checksum differs")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
+        raise UserError(
             f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
         ) from None
     return manifest
@@ -175,14 +176,14 @@ def input_digest(folder: Path, verb: str) -> str:
     """The digest of a stage that the next one needs, with all its files. `verb` makes it."""
     recover(folder)
     if not folder.exists():
-        raise ValueError(f"no {folder}; run first: electrify {verb} CONFIG")
+        raise UserError(f"no {folder}; run first: electrify {verb} CONFIG")
     manifest = read_manifest(folder)
     if (folder / SPARSE).exists():  # the others are copied when a stage reads them
         return str(manifest["digest"])
     for name, entry in compared_files(manifest).items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
-            raise ValueError(
+            raise UserError(
                 f"{path} is missing or has changed since it was made; remove {folder} and run "
                 f"again: electrify {verb} CONFIG"
             )
@@ -203,7 +204,7 @@ def check_files(folder: Path, verb: str) -> None:
             files, threads.map(lambda n: _is_sound(folder / n, files[n]), files), strict=True
         ):
             if not is_sound:
-                raise ValueError(
+                raise UserError(
                     f"{folder / name} has changed since it was made: put the old file back, or "
                     f"remove {folder} and run again: electrify {verb} CONFIG"
                 )
@@ -308,9 +309,9 @@ def plan_difference(content: bytes, stage: Stage) -> str | None:
         return f"its {PLAN} cannot be read"
 
 
-def other_work(place: object, change: str) -> ValueError:
+def other_work(place: object, change: str) -> UserError:
     """The error for unfinished work of another plan."""
-    return ValueError(
+    return UserError(
         f"{place} is the unfinished work of another config or other inputs: {change}. Give the run "
         "another output_dir, or --overwrite to drop that work"
     )

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from electrify.system.outcome import UserError
+
 REPORT = "report.json"
 LEAKAGE = "leakage"  # the stage's folder
 MISSING = "missing.json"  # in a folder of items: the tasks of which there are no data
@@ -131,7 +133,7 @@ def check_touched(folder: Path, task: TaskLeakage, lines: Sequence[TouchedLine])
     for split in task.splits:
         num_found = len({line.id for line in lines if line.split == split.split})
         if num_found != split.touched + split.possible:
-            raise ValueError(
+            raise UserError(
                 f"{touched_path(folder, task.task)} names {num_found} rows of {split.split} as "
                 f"found, {REPORT} counts {split.touched + split.possible}; remove {folder}, run "
                 "again: electrify leakage CONFIG"
@@ -146,6 +148,6 @@ def _naming_damage(path: Path) -> Iterator[None]:
     except (OSError, ValueError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         what = f"{first['loc']}: {first['msg']}" if first else str(error)
-        raise ValueError(
+        raise UserError(
             f"{path} is damaged ({what}); remove {path.parent}, run again: electrify leakage CONFIG"
         ) from None

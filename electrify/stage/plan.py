@@ -7,6 +7,7 @@ from typing import Any
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
+from electrify.system.outcome import UserError
 
 _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "train_fractions": [1.0],
@@ -188,17 +189,18 @@ def check_initial(config: PretrainConfig) -> None:
         name = getattr(config, option)
         is_here = name and (initial_checkpoint(name) or Path(name).expanduser().is_dir())
         if name and not is_here and not is_hub_name(name):
-            raise ValueError(
+            raise UserError(
                 f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
                 "checkpoints, its export, a folder that transformers opens, or a hub name"
             )
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name that is no folder may be that of a model on the hub: `model` or `owner/model`,
-    where no folder `owner` is here. The hub is not asked."""
-    is_path = name.startswith((".", "/", "~")) or name.count("/") > 1
-    return not is_path and not ("/" in name and Path(name).parent.is_dir())
+    """Whether a name that is no folder may be that of a model on the hub: `model` or `owner/model`.
+
+    The hub is not asked. A folder `owner` here, such as klue/ with data, hides no model.
+    """
+    return not name.startswith((".", "/", "~")) and name.count("/") <= 1
 
 
 def export_stage(config: RunConfig) -> Stage:

@@ -34,6 +34,7 @@ from electrify.stage.folder import (
 from electrify.stage.lock import recover_run, remove_folder, replace_folder, stage_lock
 from electrify.storage.folder import Folder, explained
 from electrify.storage.lock import lock_at
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, duration, is_main_process, log, warn
 
 WORK_DIR = "ELECTRIFY_WORK_DIR"  # environment variable: local folders of such runs go there
@@ -256,7 +257,7 @@ def _pull_manifest(remote: _RemoteRun, stage: str, content: bytes) -> None:
     try:
         there = parse_manifest(content, folder)["digest"]
     except ValueError:
-        raise ValueError(
+        raise UserError(
             f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
         ) from None
     here = read_manifest(folder)["digest"] if (folder / MANIFEST).exists() else None
@@ -265,7 +266,7 @@ def _pull_manifest(remote: _RemoteRun, stage: str, content: bytes) -> None:
         if there == common:  # changed here since: it is sent later
             return
         if here != common:
-            raise ValueError(
+            raise UserError(
                 f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
                 "want to keep"
             )
@@ -295,7 +296,7 @@ def _pull_files(place: Folder, folder: Path, stage: str, with_data: bool = True)
     for (url, path), name in zip(targets.items(), missing, strict=True):
         is_new = name in manifest.get("rewritten", ())
         if not is_new and file_sha256(path) != files[name]["sha256"]:
-            raise ValueError(
+            raise UserError(
                 f"{place.url(url)} is damaged, its checksum is not that of the manifest: put the "
                 f"old file back, or remove {place.url(stage)}/{MANIFEST} to have the stage made "
                 "again"

@@ -27,6 +27,7 @@ from electrify.stage.remote import (
     push_plan,
     remote_lock,
 )
+from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped, log
 
 # errors of writing: Arrow and numpy do not say of what file
@@ -95,7 +96,7 @@ def _is_done(stage: Stage, overwrite: bool) -> bool:
     if now.state == "done":
         log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
     elif now.state == "stale" and not (overwrite or stage.keyed):
-        raise ValueError(
+        raise UserError(
             f"{stage.folder} was made from another config or other inputs: {now.reason}. Give the "
             "run another output_dir, or add --overwrite to make the stage again"
         )

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.system.outcome import UserError
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -42,14 +44,14 @@ def parse_json(text: str | bytes, where: object) -> Any:
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{where} is not UTF-8: {error}") from None
+        raise UserError(f"{where} is not UTF-8: {error}") from None
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.start + 1]
-        raise ValueError(f"{where} is not text: {half!a} is half of a surrogate pair") from None
+        raise UserError(f"{where} is not text: {half!a} is half of a surrogate pair") from None
     except RecursionError:
-        raise ValueError(f"{where} is not valid JSON: it is nested too deeply") from None
+        raise UserError(f"{where} is not valid JSON: it is nested too deeply") from None
     except ValueError as error:  # JSONDecodeError, and too many digits
-        raise ValueError(f"{where} is not valid JSON: {error}") from None
+        raise UserError(f"{where} is not valid JSON: {error}") from None
     return value
 
 
@@ -57,9 +59,9 @@ def inner_path(folder: Path, name: object) -> Path:
     """The path of a file below `folder`; `ValueError` for a name that leads elsewhere."""
     inside = PurePosixPath(name) if isinstance(name, str) else None
     if inside is None or not inside.parts or inside.is_absolute() or ".." in inside.parts:
-        raise ValueError(f"{name!r} is no name of a file in {folder}")
+        raise UserError(f"{name!r} is no name of a file in {folder}")
     if "\0" in str(inside):
-        raise ValueError(f"{name!r} is no name of a file")
+        raise UserError(f"{name!r} is no name of a file")
     return folder / inside
 
 

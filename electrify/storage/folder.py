@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 NUM_TRIES = 6
@@ -64,7 +65,7 @@ class Folder:
             # others write there, so no listing is remembered
             self._fs, root = fsspec.core.url_to_fs(self.address, use_listings_cache=False)
         except (ValueError, ImportError) as error:
-            raise ValueError(
+            raise UserError(
                 f"{address!r} cannot be opened ({error}): give a folder, or an address such as "
                 "gs://bucket/folder"
             ) from None
@@ -210,9 +211,9 @@ class Folder:
                 or file.size != path.stat().st_size
                 or (name in new and file.md5 and not file.is_known_as(path))
             ):
-                raise ValueError(f"{self.url(name)} is not the file that was sent{_OTHER_WRITER}")
+                raise UserError(f"{self.url(name)} is not the file that was sent{_OTHER_WRITER}")
         if there:
-            raise ValueError(f"{self.url(min(there))} is not a file of this stage{_OTHER_WRITER}")
+            raise UserError(f"{self.url(min(there))} is not a file of this stage{_OTHER_WRITER}")
         self.put(targets[marker], marker)
         return sum(path.stat().st_size for path in new.values())
 
@@ -389,6 +390,6 @@ def explained(address: str, done: str, hint: str = "") -> Iterator[None]:
             advice = "give this machine's account the right to read, write and remove files there"
         else:
             advice = "check the address, and the credentials of this machine"
-        raise ValueError(
+        raise UserError(
             f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}{hint}"
         ) from error

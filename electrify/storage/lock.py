@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.storage.folder import Folder
+from electrify.system.outcome import UserError
 from electrify.system.progress import duration, warn
 
 LOCKS = ".locks"  # folder of lock objects at an address
@@ -42,7 +43,7 @@ def local_lock(path: Path, what: Path) -> Iterator[None]:
             who = describe(json.loads(path.read_bytes()))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             who = "another process that has just begun"
-        raise ValueError(_refusal(what, who)) from None
+        raise UserError(_refusal(what, who)) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -73,11 +74,15 @@ def lock_at(
     owner = json.dumps(_this_process() | {"local_id": local_id}).encode()
 
     def is_ours(content: bytes | None) -> bool:
-        return content is not None and _parse(content).get("local_id") == local_id
+        if content is None:
+            return False
+        holder = _parse(content)
+        # machines may share the folder with `local_id`, on a file system without locks
+        return (holder.get("local_id"), holder["host"]) == (local_id, socket.gethostname())
 
     def check() -> None:
         if not is_ours(_read(place, path)):
-            raise ValueError(
+            raise UserError(
                 f"{place.url(name)}: another process took over the lock and may write there. The "
                 "work of this process stays on this machine; stop one of the two processes"
             )
@@ -90,7 +95,7 @@ def lock_at(
             break
         who = describe(_parse(content))
         if not break_lock:
-            raise ValueError(
+            raise UserError(
                 f"{_refusal(place.url(name), who)}. If that process no longer runs, for example "
                 "because its machine was lost, add --break-lock"
             )

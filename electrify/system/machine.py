@@ -32,6 +32,16 @@ def prepare_threads() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
 
 
+def prepare_imports() -> None:
+    """Let no process that we start take a file of the working directory for a package of ours.
+
+    `python -m`, by which Beam starts its workers, looks there first. A checkout that is not
+    installed, which is found there alone, stays as it is.
+    """
+    if Path.cwd() != Path(__file__).parents[2]:
+        os.environ.setdefault("PYTHONSAFEPATH", "1")
+
+
 def num_cores() -> int:
     """Cores that this process may use; two hyper-threads of one core count once."""
     return len({_core_of(cpu) for cpu in _cpus()})

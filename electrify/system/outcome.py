@@ -2,8 +2,12 @@
 
 import difflib
 import errno
+import os
+import shlex
 import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -25,6 +29,17 @@ _ADVICE = {
 }
 
 
+class UserError(ValueError):
+    """What the user can mend: the message says what is wrong, the value and the next step.
+
+    A `ValueError` of a library, or of a bug of ours, is none.
+    """
+
+
+class UsageError(UserError):
+    """The options of a command are wrong: its exit status is 2."""
+
+
 # exit statuses of a process that a signal stopped: our own, and Python's for one without a handler
 STOPPED = frozenset(
     status
@@ -37,11 +52,12 @@ class _Interrupted(KeyboardInterrupt):
     """A signal in a stage that has no step to finish first; no `except Exception` swallows it."""
 
 
-def status_of(verb: Callable[[], int]) -> int:
-    """Run a verb and return the exit status; what is no user's affair is raised.
+def status_of(verb: Callable[[], int], debug: bool = False) -> int:
+    """Run a verb and return the exit status.
 
-    0: done. 1: refused, with the reason on stderr. 143, 130, 129: stopped by SIGTERM, Ctrl-C or
-    SIGHUP, with a line that says how to go on.
+    0: done. 1: failed, with a line on stderr. 2: wrong options. 143, 130, 129: stopped by SIGTERM,
+    Ctrl-C or SIGHUP, with a line that says how to continue. The trace of an error that the user
+    cannot mend is saved in a file, which the line names. `debug` prints the trace of every error.
     """
     came: list[int] = []  # signals
 
@@ -59,33 +75,46 @@ def status_of(verb: Callable[[], int]) -> int:
         return 128 + stopped.signal
     except KeyboardInterrupt:
         return _stopped(came)
-    except ValueError as error:
-        return _refused(str(error))
-    except OSError as error:
+    except Exception as error:
         if isinstance(error, BrokenPipeError) and drop_unread(sys.stdout.fileno()):
             return 0  # `| head` has what it wants
-        if error.errno not in _ADVICE:
-            raise
-        return _refused(f"{error}: {_ADVICE[error.errno]}")
-    except ModuleNotFoundError as error:
-        return _refused(
-            f"{error}; install what this verb needs: pip install -e '.[all]' "
-            "(or one of [pipeline], [model], [benchmarks], [onnx])"
-        )
-    except Exception:
         if came:  # Beam raises a RuntimeError in place of what interrupts its workers
             return _stopped(came)
-        raise
+        if debug:
+            traceback.print_exc()
+        line = _line_of(error)
+        if line is None:
+            line = first_line(error)
+            if not debug:
+                line += f"\nThis is a fault of electrify. Its trace is in {_save_trace()}"
+        print(f"error: {line}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _line_of(error: Exception) -> str | None:
+    """What the user reads of an error that is no fault of the program; None for one that is."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in _ADVICE:
+        return f"{error}: {_ADVICE[error.errno]}"
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"{error}; install what this verb needs: pip install 'electrify[all]' "
+            "(or one of [pipeline], [model], [benchmarks], [onnx])"
+        )
+    return None
+
+
+def _save_trace() -> str:
+    number, path = tempfile.mkstemp(prefix="electrify-error-", suffix=".txt")
+    with os.fdopen(number, "w", encoding="utf-8") as file:
+        file.write(f"{shlex.join(sys.argv)}\n\n{traceback.format_exc()}")
+    return path
 
 
 def _stopped(came: Sequence[int]) -> int:
     log("stopped: what is finished is kept; the same command starts the unfinished stage again")
     return 128 + (came[0] if came else signal.SIGINT)
-
-
-def _refused(reason: str) -> int:
-    print(f"error: {reason}", file=sys.stderr)
-    return 1
 
 
 def first_line(error: BaseException) -> str:
@@ -94,9 +123,13 @@ def first_line(error: BaseException) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A question for the three known names that are most like an unknown one, whatever the case."""
+    """A question for up to three known names that are like an unknown one, whatever the case; empty
+    where none is."""
     names = {each.lower(): each for each in known}
-    *others, last = (names[n] for n in difflib.get_close_matches(name.lower(), names, 3, 0.0))
+    matches = [names[key] for key in difflib.get_close_matches(name.lower(), names, 3, 0.5)]
+    if not matches:
+        return ""
+    *others, last = matches
     return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
 
 

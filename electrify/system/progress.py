@@ -28,7 +28,7 @@ def setup_logging() -> None:
     if _LOG.handlers:
         return
     handler = _TqdmHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
     _LOG.addHandler(handler)
     # Beam says on the root logger, at import, that a Google client it does not need is absent
     logging.getLogger().addFilter(lambda record: "apitools not found" not in record.getMessage())

@@ -121,7 +121,7 @@ def _files(run: Path, sort: Sort) -> list[Path]:
 
 def _words(verb: str, run: Path) -> list[str]:
     if verb == "rescore":
-        return ["evaluate", "--rescore", str(run)]
+        return ["rescore", str(run)]
     return [REPORT, str(run)] if verb == REPORT else arguments(verb, run)
 
 

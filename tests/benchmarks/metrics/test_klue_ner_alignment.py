@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from benchmarks.golden.inputs import bert_tokenizer
+
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import NER_LABELS, character_tags, inside_labels, piece_tags
 

@@ -1,6 +1,5 @@
 """Scores from files of predictions alone, and files for leaderboards."""
 
-import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -15,10 +14,9 @@ from benchmarks.results.submission import (
     GLUE_FILES,
     glue_table,
     write_glue_zip,
-    write_klue_rows,
 )
 from benchmarks.tasks.glue import MNLI, RTE, STSB
-from benchmarks.tasks.klue import NER, NLI, STS, YNAT
+from benchmarks.tasks.klue import YNAT
 from electrify.cli import main
 
 
@@ -61,7 +59,7 @@ def copied(finished, tmp_path):
 
 
 def test_all_scores_follow_from_the_lines(finished, capsys):
-    assert main(["evaluate", "--rescore", str(finished)]) == 0
+    assert main(["rescore", str(finished)]) == 0
     assert capsys.readouterr().out == "4 agree, 0 differ\n"
     (folder,) = finished.glob("evaluate-*")
     assert rescore(folder) == 0
@@ -73,7 +71,7 @@ def test_a_changed_line_or_record_is_found(copied, capsys):
     wrong = next(name for name in YNAT.labels if name != lines[0]["prediction"])
     lines[0]["prediction"] = wrong
     write_predictions(path, header, lines)
-    assert main(["evaluate", "--rescore", str(copied)]) == 1
+    assert main(["rescore", str(copied)]) == 1
     out = capsys.readouterr().out
     assert "/discriminator, seed 0: accuracy" in out
     assert out.endswith("2 agree, 2 differ\n")
@@ -173,7 +171,7 @@ def test_what_was_not_predicted_is_said(make_config, model_folder, tmp_path, cap
         write(tmp_path / f"data/CoLA/{name}.tsv", sentences)
     config = make_config(tasks=["glue-cola"], data_dir=str(tmp_path / "data"), num_epochs=1)
     evaluate(config, str(model_folder), overwrite=False)
-    assert main(["evaluate", "--submission", config.output_dir]) != 0
+    assert main(["submit", config.output_dir]) != 0
     assert "has nothing to submit" in capsys.readouterr().err
     write(tmp_path / "data/CoLA/test.tsv", "index\tsentence\n0\t국회\n1\t오늘 증시\n")
     evaluate(config, str(model_folder), overwrite=False)
@@ -182,28 +180,9 @@ def test_what_was_not_predicted_is_said(make_config, model_folder, tmp_path, cap
     shutil.rmtree(folder)
     evaluate(config, str(model_folder), overwrite=False)
     assert "no predictions" not in capsys.readouterr().err
-    assert main(["evaluate", "--submission", config.output_dir]) == 0
+    assert main(["submit", config.output_dir]) == 0
 
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-def test_klue_rows_have_the_columns_of_the_official_files(copied, tmp_path):
-    (folder,) = copied.glob("evaluate-*")
-    assert main(["evaluate", "--submission", str(copied)]) == 0
-    (written,) = (folder / "submission/pretrained-0").glob("klue-ynat.dev*.json")
-    rows = json.loads(written.read_text("utf-8"))
-    assert set(rows[0]) == {"guid", "label"}
-    lines = (
-        (NLI, {"id": "a", "prediction": "neutral"}),
-        (STS, {"id": "a", "prediction": 3.26}),
-        (NER, {"id": "a", "text": "국 회", "prediction": ["B-LC", "O", "O"]}),
-    )
-    written = [write_klue_rows(tmp_path / "x" / t.name, t, [line]) for t, line in lines]
-    assert json.loads(written[0].read_text("utf-8")) == [{"guid": "a", "gold_label": "neutral"}]
-    labels = {"label": 3.3, "real-label": 3.26, "binary-label": 1}
-    assert json.loads(written[1].read_text("utf-8")) == [{"guid": "a", "labels": labels}]
-    assert written[2].read_text("utf-8") == "## a\n국\tB-LC\n \tO\n회\tO\n"
-    assert written[2].suffix == ".tsv"

@@ -101,13 +101,13 @@ def test_set_overrides_any_key(tmp_path: Path):
     [
         (
             "pretrain.num_step=5",
-            r"unknown key pretrain\.num_step = 5; did you mean num_steps, .* or ",
+            r"unknown key pretrain\.num_step = 5; did you mean num_steps or ",
         ),
         (
             "evaluate.tasks_options.klue-sts.batch=4",
             r"unknown key evaluate\.tasks_options\.klue-sts\.batch = 4; did you mean batch_size",
         ),
-        ("clena.x=1", r"unknown key clena = .*did you mean clean,"),
+        ("clena.x=1", r"unknown key clena = .*did you mean clean"),
         (
             "evaluate.tasks=['klue-ynatt']",
             r"evaluate\.tasks\.0: unknown task 'klue-ynatt'; did you mean klue-ynat, \S+ or \S+\?",
@@ -129,17 +129,17 @@ def test_set_overrides_any_key(tmp_path: Path):
             "encode.temperature=0.3",
             r"did you mean vocab\.temperature or encode\.mixture\.temperature\?",
         ),
-        ("str=5", r"unknown key str = 5; did you mean "),
-        ("evaluate.data_dir=5", r"  evaluate\.data_dir = 5: .*valid string"),
+        ("str=5", r"unknown key str = 5"),
+        ("evaluate.data_dir=5", r"  evaluate\.data_dir = 5: .*text"),
         ("clean.language.kr.mask_pii=true", r"  clean\.language\.kr: 'kr' is a country"),
         ("name=2024-01-01", r"no value of type date; write text in quotes"),
         ("evaluate.seed=3", r"unknown key evaluate\.seed = 3; did you mean seed\?"),
-        ("pretrain.num_steps=many", r"pretrain\.num_steps = 'many': .*valid integer"),
+        ("pretrain.num_steps=many", r"pretrain\.num_steps = .many.: .*whole number"),
         ("pretrain.num_steps=1.5", r"pretrain\.num_steps = 1\.5"),
-        ("pretrain.num_steps=0", r"pretrain\.num_steps = 0: .*greater than or equal to 1"),
-        ("pretrain.device=gpu", r"pretrain\.device = 'gpu': .*'auto', 'cpu', 'cuda' or 'xla'"),
-        ("vocab.pretokenizer=kiwy", r"vocab\.pretokenizer = 'kiwy': .*did you mean kiwi or"),
-        ("pretrain.size=huge", r"pretrain\.size = 'huge': .*'small\+\+', 'base' or 'large'"),
+        ("pretrain.num_steps=0", r"pretrain\.num_steps = 0: .*at least 1"),
+        ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
+        ("vocab.pretokenizer=kiwy", r"vocab\.pretokenizer = .kiwy.: .*did you mean kiwi\?"),
+        ("pretrain.size=huge", r"pretrain\.size = .huge.: .*'small\+\+', 'base' or 'large'"),
         ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
         ("encode.sequence_length=1024", "sequence_length = 1024 is more than"),
         ("output_dir='gs://'", "an address is written like gs://bucket/run"),
@@ -154,7 +154,7 @@ def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override,
 
 def test_a_source_error_names_which_source():
     raw = minimal(clean={"sources": [SOURCE, SOURCE | {"kind": "docx"}]})
-    with pytest.raises(ValueError, match=r"clean\.sources\.1\.kind = 'docx'"):
+    with pytest.raises(ValueError, match=r"clean\.sources\.1\.kind = .docx."):
         parse_config(raw)
 
 
@@ -294,5 +294,5 @@ def test_encodings_are_codecs_for_text():
     ("section", "key"), [("vocab", "size"), ("pretrain", "num_steps")], ids=str
 )
 def test_a_default_that_a_wrong_value_prevents_is_no_problem_of_its_own(section: str, key: str):
-    with pytest.raises(ValueError, match=rf"^config: 1 problem.*\n  {section}.{key} = 'many'"):
+    with pytest.raises(ValueError, match=rf"^config: 1 problem.*\n  {section}.{key} = .many."):
         parse_config(minimal(**{section: {key: "many"}}))

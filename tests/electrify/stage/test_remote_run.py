@@ -14,9 +14,9 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from electrify.check.overview import list_runs
 from electrify.cli import main
 from electrify.config.load import load_config
-from electrify.overview import list_runs
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
     MANIFEST,
@@ -399,6 +399,18 @@ def test_the_lock_of_a_process_that_died_here_is_ours(tmp_path, memory, monkeypa
     assert f"{LOCKS}/clean" not in place.files()
 
 
+def test_machines_that_share_a_folder_have_locks_of_their_own(tmp_path, memory, monkeypatch):
+    """A cache folder on a network file system: its id is the same for both."""
+    run = machine("one", tmp_path, memory, monkeypatch)
+    monkeypatch.setattr(Folder, "remove", lambda *_: None)  # the other machine still writes
+    monkeypatch.setattr("socket.gethostname", lambda: "other")
+    make(clean(run))
+    monkeypatch.undo()
+    monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / "one"))
+    with pytest.raises(ValueError, match=r"is being written by process \d+ on other"):
+        make(clean(run, "둘"), overwrite=True)
+
+
 def test_only_one_of_many_gets_a_lock(memory, gs):
     for address in (memory, gs):
         place = Folder(address)
@@ -513,7 +525,7 @@ def test_verbs_that_need_a_folder_say_so(memory, capsys):
     logging.getLogger("electrify").setLevel(logging.ERROR)
     assert main(["ablate", "configs/ablations/generator.toml", *demo(memory)[1:]]) == 1
     assert "output_dir=out/NAME" in capsys.readouterr().err
-    assert main(["ls", "out"]) == 1
+    assert main(["ls", "out"]) == 2
     assert "'out'" in capsys.readouterr().err
     assert main(["report", f"{memory}/nothing"]) == 1
     assert "nothing" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from electrify.system.outcome import panics_as_errors, status_of
+from electrify.system.outcome import UserError, nearest, panics_as_errors, status_of
 from electrify.system.progress import Stopped, stop_on_signal
 
 
@@ -25,7 +25,7 @@ def fail(error: BaseException) -> int:
         (Stopped("saved step 7"), 143),
         (Stopped("saved step 7", signal.SIGHUP), 129),
         (KeyboardInterrupt(), 130),
-        (ValueError("no such key"), 1),
+        (UserError("no such key"), 1),
         (ModuleNotFoundError("No module named 'x'"), 1),
         (OSError(errno.ENOSPC, "No space left on device", "out/demo/clean.partial/a"), 1),
         (PermissionError(errno.EACCES, "Permission denied", "out/demo"), 1),
@@ -37,10 +37,38 @@ def test_statuses(error: BaseException, status: int, capsys: pytest.CaptureFixtu
     assert ("error: " in capsys.readouterr().err) == (status == 1)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a fault"), OSError("of no number"), KeyError(1)])
-def test_a_fault_of_the_program_keeps_its_trace(error: Exception):
-    with pytest.raises(type(error)):
-        status_of(lambda: fail(error))
+@pytest.mark.parametrize(
+    "error", [RuntimeError("a fault"), OSError("of no number"), KeyError(1), ValueError("numpy's")]
+)
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_fault_of_the_program_keeps_its_trace(
+    error: Exception, debug: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert status_of(lambda: fail(error), debug) == 1
+    said = capsys.readouterr().err
+    (traces := list(tmp_path.iterdir())) and said.index(str(traces[0]))
+    shown = said if debug else traces[0].read_text()
+    assert "in fail" in shown
+    assert type(error).__name__ in shown
+    assert ("Traceback" in said) == debug
+
+
+def test_debug_shows_the_trace_of_a_users_error(capsys: pytest.CaptureFixture[str]):
+    assert status_of(lambda: fail(UserError("no such key")), debug=True) == 1
+    assert "in fail" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "proposal"),
+    [
+        ("Klue", ("klue", "glue", "squad"), "; did you mean klue or glue?"),
+        ("klue-ynet", ("klue-ynat", "squad"), "; did you mean klue-ynat?"),
+        ("xyz", ("klue", "glue"), ""),
+    ],
+)
+def test_names_are_proposed_only_where_they_are_alike(name, known, proposal):
+    assert nearest(name, known) == proposal
 
 
 STOPS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
@@ -100,7 +128,7 @@ def test_a_terminal_that_is_closed_ends_no_work(tmp_path: Path):
     """Its hang-up is a request to save; what cannot be written there any more is dropped."""
     program = (
         "import fcntl, os, pathlib, sys, termios, time\n"
-        "from electrify.system.outcome import panics_as_errors, status_of\n"
+        "from electrify.system.outcome import UserError, nearest, panics_as_errors, status_of\n"
         "from electrify.system.progress import Stopped, log, setup_logging, stop_on_signal\n"
         "def verb():\n"
         "    with stop_on_signal('saving first') as stop:\n"

@@ -1,26 +1,22 @@
-"""Overviews of a config, of all runs and of this machine: `validate`, `ls` and `doctor`."""
+"""What `electrify validate` prints of a config, and `electrify ls` of all runs."""
 
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from electrify.check.cost import corpus_cost, evaluation_cost
 from electrify.config.load import load_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.config.tasks import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.provenance import unmet_requirements, versions
 from electrify.stage.remote import address_of, local_folders, names_below
-from electrify.system.machine import load_warning, num_cores
+from electrify.system.machine import describe_precision
 from electrify.system.progress import duration
 
 _SCORES = ("evaluate", *PROBE_SUITES)
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES, "leakage")
 _OF_MODELS = tuple(f"{name}-" for name in _SCORES)  # of another encoder, `evaluate-<name>`
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
-_EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 
 
 def describe_config(config: RunConfig) -> list[str]:
@@ -32,6 +28,25 @@ def describe_config(config: RunConfig) -> list[str]:
         f"# {key} is not set" if value is None else f"{key} = {toml_value(value)}"
         for key, value in _flatten(config.model_dump(mode="json"), "")
     ]
+
+
+def describe_run(config: RunConfig, has_keys: bool) -> list[str]:
+    """Size, cost of every stage, output and precision of a run; with `has_keys` every key."""
+    from model.watch.flops import estimate
+
+    lines = [*estimate(config)]
+    for stage_cost in (corpus_cost, evaluation_cost):
+        try:
+            lines += stage_cost(config)
+        except ModuleNotFoundError as error:
+            lines.append(f"{stage_cost.__name__.replace('_', ' ')} is not estimated: {error}")
+    lines.append(f"output: {config.output_dir}")
+    lines += [
+        describe_precision(f"{name}.precision", section.precision)
+        for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
+        if section.device in ("auto", "cpu")
+    ]
+    return lines + (["", *describe_config(config)] if has_keys else ["all keys: --keys"])
 
 
 def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str]:
@@ -122,28 +137,6 @@ def _lines_below(address: str) -> list[str]:
 
 def _is_stage(name: str) -> bool:
     return name in _FOLDERS or (name.startswith(_OF_MODELS) and not name.endswith(".partial"))
-
-
-def check_machine() -> tuple[list[str], bool]:
-    """Facts about this machine and what is installed; False if something needed is missing."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    lines = [
-        f"python {sys.version.split()[0]}, {os.cpu_count()} cores ({num_cores()} for this process),"
-        f" {memory:.0f} GiB memory, {shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
-    ]
-    if crowded := load_warning():
-        lines.append(f"NOTE: {crowded}")
-    sound = True
-    if not (3, 11) <= sys.version_info[:2] <= (3, 12):
-        lines.append("PROBLEM: Python 3.11 or 3.12 is needed")
-        sound = False
-    for extra in _EXTRAS:
-        unmet = unmet_requirements(extra)
-        sound &= not unmet
-        fix = f"{', '.join(unmet)}: pip install -e '.[{extra}]'" if unmet else "ok"
-        lines.append(f"[{extra}] {fix}")
-    lines += [f"  {name} {number}" for name, number in versions().items()]
-    return lines, sound
 
 
 def _flatten(value: Any, prefix: str) -> list[tuple[str, Any]]:

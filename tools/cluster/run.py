@@ -22,11 +22,11 @@ from typing import Any
 
 from benchmarks.throughput.cost import children_seconds, waiting_for_orphans
 from benchmarks.throughput.report import Report, Row
-from tests.cluster.cluster import Cluster, answer, storage_environment
-from tests.cluster.flink import Flink
-from tests.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
-from tests.cluster.software import PRISM, dataflow_python, install
-from tests.cluster.spark import Spark
+from tools.cluster.cluster import Cluster, answer, storage_environment
+from tools.cluster.flink import Flink
+from tools.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
+from tools.cluster.software import PRISM, dataflow_python, install
+from tools.cluster.spark import Spark
 
 STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards", "leakage": "leakage"}
 MAX_SECONDS = 1500.0  # of one stage
@@ -287,7 +287,7 @@ def report_of(run: Run, parsed: argparse.Namespace) -> str:
     report.notes += [f"FAULT {fault}" for fault in run.faults]
     report.add("stages", "Stages", _STAGES_MEANING, run.stages)
     report.add("checks", "Kills and refusals", _CHECKS_MEANING, run.checks)
-    command = ["python -m tests.cluster.run --engines", *parsed.engines, "--only", *parsed.only]
+    command = ["python -m tools.cluster.run --engines", *parsed.engines, "--only", *parsed.only]
     if parsed.corpora:
         command.append(f"--corpora ../shared/data/corpora --megabytes {parsed.megabytes:g}")
     return f"{report.markdown()}\n## Command\n\n```\n{' '.join(command)}\n```\n"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.cluster.hosts import SOFTWARE, Host, wait_until
-from tests.cluster.software import OTHER_CODE
+from tools.cluster.hosts import SOFTWARE, Host, wait_until
+from tools.cluster.software import OTHER_CODE
 
 POOL_PORT = 50000
 _POOL = "apache_beam.runners.worker.worker_pool_main"

@@ -8,16 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.golden.compare import (
-    WORDS_OF_NUMBERS,
-    Adapter,
-    Comparison,
-    Compute,
-    Golden,
-    attempt,
-    of_cases,
-    percent,
-)
 from benchmarks.metrics import dialogue, klue_mrc, parsing, tagging, weighted
 from benchmarks.metrics.classification import (
     MetricFunction,
@@ -39,6 +29,16 @@ from benchmarks.metrics.glue import (
 from benchmarks.metrics.korquad import korquad
 from benchmarks.metrics.regression import f1_at_3, f1_at_3_float32, pearson, spearman
 from benchmarks.metrics.squad import squad_v1, squad_v2
+from tests.golden.compare import (
+    WORDS_OF_NUMBERS,
+    Adapter,
+    Comparison,
+    Compute,
+    Golden,
+    attempt,
+    of_cases,
+    percent,
+)
 
 _NUM_RESAMPLES = 2000  # where a case does not say
 _MAX_RESAMPLES = 20_000

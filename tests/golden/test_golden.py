@@ -1,4 +1,4 @@
-"""`evaluate --check-metrics`: our vectors, the shared ones, and that a wrong value is found."""
+"""`python -m tests.golden`: our vectors, the shared ones, and that a wrong value is found."""
 
 import copy
 import json
@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from benchmarks.golden.check import (
+from benchmarks.tasks.klue import RE, WOS
+from tests.golden.check import (
     ADAPTERS,
     check_file,
     check_metrics,
     find_adapter,
     read_golden,
 )
-from benchmarks.golden.compare import Comparison, Refused
-from benchmarks.golden.inputs import blank_separated_words, joined_pieces, project
-from benchmarks.tasks.klue import RE, WOS
+from tests.golden.compare import Comparison, Refused
+from tests.golden.inputs import blank_separated_words, joined_pieces, project
 
-OWN = Path(__file__).parents[2] / "golden"
-SHARED = Path(__file__).parents[4] / "shared" / "golden" / "metrics"
+OWN = Path(__file__).parent / "vectors"
+SHARED = Path(__file__).parents[3] / "shared" / "golden" / "metrics"
 FILES = sorted(path.name for path in OWN.glob("*.json"))
 # followed step by step by the tests of its kind; its vectors are in the shared folder
 TESTED_ELSEWHERE = {"klue/mrc (model outputs to answers)"}

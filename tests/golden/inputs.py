@@ -14,16 +14,6 @@ import numpy as np
 from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
-from benchmarks.golden.compare import (
-    Adapter,
-    Comparison,
-    Golden,
-    attempt,
-    compare_cases,
-    of_cases,
-    percent,
-)
-from benchmarks.golden.scores import gold_answers, questions
 from benchmarks.metrics.klue_mrc import klue_mrc
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
@@ -43,6 +33,16 @@ from benchmarks.tasks.kinds.spans import (
     window_rows,
 )
 from benchmarks.tasks.klue import DP
+from tests.golden.compare import (
+    Adapter,
+    Comparison,
+    Golden,
+    attempt,
+    compare_cases,
+    of_cases,
+    percent,
+)
+from tests.golden.scores import gold_answers, questions
 
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.golden import inputs, scores
-from benchmarks.golden.compare import Adapter, Comparison, Golden, Refused, is_error
 from electrify.storage.files import read_json
+from tests.golden import inputs, scores
+from tests.golden.compare import Adapter, Comparison, Golden, Refused, is_error
 
 _LONGEST_SHOWN = 160
 _KEYS = {"task": str, "references": object, "predictions": dict, "expected": dict}

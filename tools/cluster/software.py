@@ -7,7 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from tests.cluster.hosts import CHECKOUT, SOFTWARE
+from tools.cluster.hosts import CHECKOUT, SOFTWARE
 
 FLINK, SPARK, BEAM_GO = "1.19.3", "3.5.7", "v2.77.0"
 FLINK_MINOR = FLINK.rpartition(".")[0]

@@ -1,8 +1,8 @@
 """A standalone Spark cluster of one master and two workers, each with a pool of Python workers."""
 
-from tests.cluster.cluster import Cluster, answer
-from tests.cluster.hosts import HOSTS, SOFTWARE, Host
-from tests.cluster.software import job_server
+from tools.cluster.cluster import Cluster, answer
+from tools.cluster.hosts import HOSTS, SOFTWARE, Host
+from tools.cluster.software import job_server
 
 _HOME = SOFTWARE / "spark"
 

@@ -2,9 +2,9 @@
 
 import re
 
-from tests.cluster.cluster import Cluster, answer
-from tests.cluster.hosts import CHECKOUT, HOSTS, SOFTWARE, Host
-from tests.cluster.software import FLINK_MINOR, job_server
+from tools.cluster.cluster import Cluster, answer
+from tools.cluster.hosts import CHECKOUT, HOSTS, SOFTWARE, Host
+from tools.cluster.software import FLINK_MINOR, job_server
 
 # what Flink's own scripts give to Java 17
 _OPENED = (

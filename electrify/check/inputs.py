@@ -1,0 +1,212 @@
+"""What a run will need, checked before any work: files, folders, devices, weights, the hub.
+
+Each check is a function that raises `UserError`. A check that needs a library which is not here is
+left out, and a line says so: `electrify validate` works without any extra.
+"""
+
+import importlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from electrify.config.run import EvaluationRun, RunConfig
+from electrify.stage.plan import check_initial, initial_checkpoint
+from electrify.stage.remote import is_address
+from electrify.system.outcome import UserError, first_line
+
+MIN_FREE_BYTES = 2**28
+_SAMPLE_CHARACTERS = 4_000_000  # of the sources, for what vocabulary they may yield
+_HUB_SECONDS = 10.0  # for one answer
+
+
+def check_run(config: RunConfig, beam_options: Sequence[str] = ()) -> list[str]:
+    """Check all that the stages of a run will need; returns a line for each check left out.
+
+    `UserError` names everything that is missing or cannot work.
+    """
+    checks: dict[str, Callable[[], object]] = {
+        "clean": partial(check_corpus, config, beam_options),
+        "addresses": partial(_check_addresses, config),
+        "vocab": partial(_check_vocabulary, config),
+        "pretrain": partial(_check_pretraining, config),
+        "evaluate": partial(_check_evaluation, config),
+        "devices": partial(_check_devices, config),
+    }
+    problems, left_out = [], []
+    for name, check in checks.items():
+        try:
+            check()
+        except ModuleNotFoundError as error:
+            left_out.append(f"{name} is not checked: {error}; pip install 'electrify[all]'")
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("\n".join(problems))
+    return left_out
+
+
+def check_corpus(config: RunConfig, beam_options: Sequence[str] = (), verb: str = "clean") -> None:
+    """`UserError` for sources that are not there, paths that workers cannot open, a full disk."""
+    from pipeline.sources.files import check_inputs
+    from pipeline.worker_files import check_worker_files
+
+    check_worker_files(config, beam_options, verb)
+    if verb != "clean":
+        return
+    num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
+    # once begun, some of it is written, and later stages need far less
+    is_begun = any((folder / name).exists() for name in ("clean", "clean.partial", ".work"))
+    if not (is_address(config.output_dir) or is_begun):
+        check_output(config, max(num_bytes, MIN_FREE_BYTES))
+
+
+def check_output(config: EvaluationRun, num_bytes: int = MIN_FREE_BYTES) -> None:
+    """`UserError` if the output folder cannot be written, or has no room for so many bytes."""
+    folder = Path(config.output_dir).absolute()
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    if not place.is_dir():
+        raise UserError(f"output_dir = {config.output_dir!r}: {place} is a file; name a folder")
+    if not os.access(place, os.W_OK):
+        raise UserError(
+            f"output_dir = {config.output_dir!r}: {place} cannot be written; name another folder"
+        )
+    free = shutil.disk_usage(place).free
+    if free < num_bytes:
+        raise UserError(
+            f"output_dir = {config.output_dir!r}: {free / 2**20:,.0f} MiB are free there, and "
+            f"{num_bytes / 2**20:,.0f} MiB or more are needed; make room or name another folder"
+        )
+
+
+def _check_addresses(config: RunConfig) -> None:
+    """Every address has a protocol that a library here speaks."""
+    from fsspec import get_filesystem_class
+
+    places = {
+        "output_dir": config.output_dir,
+        "clean.work_dir": config.clean.work_dir,
+        "pretrain.checkpoint_dir": config.pretrain.checkpoint_dir,
+        "pretrain.inputs_dir": config.pretrain.inputs_dir,
+    } | {f"clean.sources[{i}].path": source.path for i, source in enumerate(config.clean.sources)}
+    for key, place in places.items():
+        if place is None or not is_address(str(place)):
+            continue
+        try:
+            get_filesystem_class(str(place).partition("://")[0])
+        except (ValueError, ImportError) as error:
+            raise UserError(f"{key} = {place!r}: {first_line(error)}") from None
+
+
+def _check_vocabulary(config: RunConfig) -> None:
+    from vocab.train import check_vocab_inputs
+
+    check_vocab_inputs(config)
+    if (Path(config.output_dir) / "vocab").exists() or config.vocab.extend:
+        return
+    sources = config.clean.sources
+    if any(source.kind == "huggingface" or is_address(source.path) for source in sources):
+        return  # not read before the run
+    from pipeline.sources.files import expand_sources
+    from pipeline.sources.raw import Raw
+    from pipeline.sources.readers import read_file
+
+    words: set[str] = set()
+    num_characters, factor = 0, 1.0
+    files = expand_sources(sources)
+    rows = chain.from_iterable(
+        read_file(file, sources[file.source_index], config.clean.max_line_bytes) for file in files
+    )
+    for item in rows:
+        if not isinstance(item, Raw):
+            continue
+        words.update(item.text.split())
+        num_characters += len(item.text)
+        if num_characters > _SAMPLE_CHARACTERS:
+            # distinct words grow more slowly than text; 2: the other files may differ
+            factor = 2 * max(1.0, sum(file.text_bytes for file in files) / num_characters)
+            break
+    # each merge makes one distinct word shorter, and a character has two pieces at most
+    most = 2 * len({c for word in words for c in word}) + sum(len(word) - 1 for word in words)
+    if words and config.vocab.size > factor * most:
+        raise UserError(
+            f"vocab.size = {config.vocab.size}: the sources cannot yield more than "
+            f"{round(factor * most):,} pieces ({len(words):,} distinct words in the first "
+            f"{num_characters:,} characters): lower vocab.size, often to about the number of "
+            "distinct words, or give more text"
+        )
+
+
+def _check_pretraining(config: RunConfig) -> None:
+    options = config.pretrain
+    check_initial(options)
+    for key in ("initial_model", "initial_generator"):
+        name = getattr(options, key)
+        if name and not (initial_checkpoint(name) or Path(name).expanduser().is_dir()):
+            _check_hub("model", name, f"pretrain.{key}")
+    if options.probe and not Path(options.probe.path).is_file():
+        raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
+    if options.wandb_project:
+        from model.watch.boards import import_wandb
+
+        import_wandb(options.wandb_project)
+
+
+def _check_evaluation(config: RunConfig) -> None:
+    if not config.evaluate.has_tasks:
+        return
+    from benchmarks.tasks.data import check_data, hub_paths
+
+    check_data(config.evaluate)
+    for task, path in hub_paths(config.evaluate).items():
+        _check_hub("dataset", path, f"evaluate: {task}")
+
+
+def _check_hub(kind: str, name: str, key: str) -> None:
+    """`UserError` if a model or data set is neither on the hub nor in the cache."""
+    hub = importlib.import_module("huggingface_hub")
+    errors = importlib.import_module("huggingface_hub.errors")
+    try:
+        hub.HfApi().repo_info(name, repo_type=kind, timeout=_HUB_SECONDS)
+    except errors.RepositoryNotFoundError:
+        raise UserError(
+            f"{key} = {name!r}: neither a folder here nor a {kind} on the hub that you may read "
+            "(for a private or gated one log in: hf auth login)"
+        ) from None
+    except Exception as error:  # offline, a proxy, time-outs: each client has errors of its own
+        if _is_cached(hub, errors, name):
+            return
+        raise UserError(
+            f"{key} = {name!r}: the hub cannot be reached ({first_line(error)}), and its cache "
+            f"here does not have this {kind}"
+        ) from None
+
+
+def _is_cached(hub: Any, errors: Any, name: str) -> bool:
+    try:
+        return any(repo.repo_id == name for repo in hub.scan_cache_dir().repos)
+    except errors.CacheNotFound:
+        return False
+
+
+def _check_devices(config: RunConfig) -> None:
+    """A device that the config names is there. What `auto` takes is always there."""
+    named = {"pretrain": config.pretrain.device, "evaluate": config.evaluate.device}
+    for section, device in named.items():
+        if device in ("auto", "cpu"):
+            continue
+        if device == "xla":
+            if find_spec("torch_xla") is None:
+                raise UserError(f'{section}.device = "xla": torch_xla is not installed')
+            continue
+        torch = importlib.import_module("torch")
+        backend = torch.backends.mps if device == "mps" else torch.cuda
+        if not backend.is_available():
+            raise UserError(
+                f'{section}.device = "{device}": torch {torch.__version__} sees no such device '
+                'here; use "auto" or "cpu", or see `electrify doctor`'
+            )

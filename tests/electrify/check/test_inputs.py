@@ -1,0 +1,114 @@
+"""`electrify validate` refuses what a stage would fail on hours later."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from electrify.check.cost import corpus_cost, evaluation_cost
+from electrify.check.inputs import check_run
+from electrify.config.load import parse_config
+from electrify.config.run import RunConfig
+from electrify.stage.plan import is_hub_name
+
+
+@pytest.fixture
+def config(tmp_path: Path):
+    """A run on twenty documents, with other values of some keys."""
+    words = [f"word{i}" for i in range(500)]
+    text = json.dumps({"text": " ".join(words)})
+    (tmp_path / "a.jsonl").write_text(f"{text}\n" * 20)
+
+    def config(**sections: dict[str, object]) -> RunConfig:
+        source = {"kind": "jsonl", "language": "en", "path": str(tmp_path / "*.jsonl")}
+        raw = {
+            "name": "x",
+            "output_dir": str(tmp_path / "out"),
+            "clean": {"sources": [source]},
+            "vocab": {"size": 500},
+        }
+        for name, section in sections.items():
+            raw[name] = raw.get(name, {}) | section if isinstance(section, dict) else section
+        return parse_config(raw)
+
+    return config
+
+
+def test_a_run_that_can_work_passes(config):
+    assert check_run(config()) == []
+
+
+@pytest.mark.parametrize(
+    ("sections", "named"),
+    [
+        ({"pretrain": {"device": "cuda"}}, r'pretrain\.device = "cuda"'),
+        ({"evaluate": {"device": "cuda"}}, r'evaluate\.device = "cuda"'),
+        ({"pretrain": {"initial_model": "./no-such"}}, "no such folder"),
+        ({"pretrain": {"initial_model": "none/such"}}, "none/such.*hub cannot be reached"),
+        ({"output_dir": "nosuch://bucket/run"}, "output_dir = 'nosuch://bucket/run'"),
+        ({"vocab": {"size": 9_000_000}}, r"vocab\.size = 9000000: .*500 distinct words"),
+        ({"vocab": {"size": 30_000}}, r"vocab\.size = 30000"),
+        ({"evaluate": {"tasks": ["klue-ynat"], "data_dir": "hub"}}, "klue-ynat.*hub cannot be"),
+    ],
+)
+def test_what_cannot_work_is_named(config, sections, named, monkeypatch: pytest.MonkeyPatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=named):
+        check_run(config(**sections))
+
+
+def test_all_problems_are_named_at_once(config):
+    with pytest.raises(ValueError, match=r"(?s)vocab\.size = 9000000.*no such folder"):
+        check_run(config(vocab={"size": 9_000_000}, pretrain={"initial_model": "./none"}))
+
+
+def test_the_same_seed_twice_is_refused(config):
+    with pytest.raises(ValueError, match=r"evaluate\.seeds.*twice"):
+        config(evaluate={"seeds": [1, 1]})
+
+
+@pytest.mark.parametrize("place", ["gs:/bucket/run", "s3:/bucket"])
+def test_an_address_with_one_slash_is_no_folder(config, place: str):
+    with pytest.raises(ValueError, match=f"two slashes, as {place[:2]}://"):
+        config(output_dir=place)
+
+
+def test_a_folder_here_does_not_hide_a_model_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "klue").mkdir()  # with data, say
+    monkeypatch.chdir(tmp_path)
+    assert is_hub_name("klue/roberta-small")
+    assert not is_hub_name("./klue/roberta-small")
+    assert not is_hub_name("out/klue/export")
+
+
+def test_every_stage_has_a_cost(config, tmp_path: Path):
+    (tmp_path / "own.csv").write_text("text,label\n" + "a good film,1\na bad film,0\n" * 20)
+    own = {"own_tasks": [{"train": str(tmp_path / "own.csv")}], "seeds": [0, 1]}
+    run = config(evaluate=own)
+    assert all(stage in corpus_cost(run)[0] for stage in ("clean", "train-vocab", "encode"))
+    assert "4 fine-tunings" in evaluation_cost(run)[0]  # two seeds, two encoders
+    searched = config(evaluate=own | {"search": {"learning_rate": [1e-4, 3e-4, 1e-3]}})
+    assert "10 fine-tunings" in evaluation_cost(searched)[0]
+
+
+def test_a_file_of_the_working_directory_is_not_ours(tmp_path: Path):
+    for name in ("model.py", "pipeline.py", "benchmarks.py"):
+        (tmp_path / name).write_text("raise SystemExit('the file of the working directory')")
+    config = Path("configs/scratch.toml").absolute()
+    done = subprocess.run(
+        [sys.executable, "-m", "electrify", "validate", str(config), "--set", "evaluate.tasks=[]"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path)},
+    )
+    assert "of the working directory" not in done.stderr
+    assert "matches no file" in done.stderr  # of the config's sources, which are elsewhere
