@@ -64,7 +64,7 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     assert {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")} == before
     out, log = capsys.readouterr()
     assert "report:" in out
-    assert log.count("the same network with random weights") == 1  # the table of scores
+    assert log.count("random initialisation: ") == 1  # the table of scores
     assert "금리" in out  # the sentence with a replaced word
 
 

@@ -19,12 +19,12 @@ from electrify.system.machine import cpu_name, num_cores
 
 METHOD = (
     "A score is the mean over tasks of their headline metrics, of one pretrained network; what "
-    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %. What a seed "
-    "does to all variants alike (which examples are learnt from, the order of pretraining) is "
-    "taken out, and what is left is pooled over all variants, since each has few seeds. They say "
-    "how much other seeds may change, not what another corpus, size, budget or other test rows "
-    "would; the sd of the rest is itself an estimate of few seeds. p of the "
-    "claims is corrected over all that the grid makes, run or not, by all scores that they are "
+    "stands in the tables is the mean over pretraining seeds. Intervals are of 95 %, each of one "
+    "difference alone. What a seed does to all variants alike (which examples are learnt from, the "
+    "order of pretraining) is taken out, and what is left is pooled over all variants, since each "
+    "has few seeds. They say how much other seeds may change, not what another corpus, size, "
+    "budget or other test rows would; the sd of the rest is itself an estimate of few seeds. p of "
+    "the claims is corrected over all that the grid makes, run or not, by all scores that they are "
     "judged by (Holm); above "
     f"{ALPHA} the two cannot be told apart, which does not say that they are equal."
 )

@@ -1,40 +1,62 @@
-"""The floor of a task on texts: TF-IDF and logistic regression, given its best.
+"""The TF-IDF baseline of a task on texts: logistic regression on n-grams.
 
-Words and pairs of words, or characters of words (for Korean far the stronger), and how much the
-weights are held back, are chosen on a fifth of the rows learnt from, on each fifth in turn where
-rows are few. Of a pair of texts each has its own features, and so has what stands in both.
+The task's headline metric on held-out training rows chooses the n-grams (of words, of characters,
+or both), the weights of the classes and C. A pair has the features of each text and the features
+that both texts share.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cached_property
+from itertools import product
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 Texts = tuple[str, ...]
+Probabilities = NDArray[np.float64]
+# headline metric, higher is better, of the rows at these positions (N,) and their probabilities
+Score = Callable[[NDArray[np.int64], Probabilities], float]
 
-ANALYZERS: Mapping[str, Mapping[str, Any]] = {
-    "words": {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"\S+"},
-    "characters": {"analyzer": "char_wb", "ngram_range": (1, 4), "min_df": 2},
+_WORDS: Mapping[str, Any] = {
+    "analyzer": "word",
+    "ngram_range": (1, 2),
+    "token_pattern": r"\S+",
+    "min_df": 1,
 }
-# of scikit-learn: larger is freer. TF-IDF rows have norm 1, so its default of 1 is far too small
-STRENGTHS = (4.0, 16.0, 64.0)
-_CHOOSING_FRACTION = 0.2
-_FEW_TEXTS = 200  # of fewer no feature is left out for being rare
+_CHARACTERS: Mapping[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 4), "min_df": 2}
+ANALYZERS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "words": (_WORDS,),
+    "characters": (_CHARACTERS,),
+    "words and characters": (_WORDS, _CHARACTERS),
+}
+
+
+class Choice(NamedTuple):
+    """What the held-out rows choose; `class_weight` and `C` are scikit-learn's."""
+
+    analyzer: str
+    class_weight: Literal["balanced"] | None
+    C: float  # larger is freer. TF-IDF rows have norm 1, so scikit-learn's 1 is too small
+
+
+WEIGHTS: tuple[Literal["balanced"] | None, ...] = (None, "balanced")
+STRENGTHS = (16.0, 4.0, 64.0)  # of C; the first one is that of the choice of the rest
+CHOICES = tuple(Choice(*options) for options in product(ANALYZERS, WEIGHTS, STRENGTHS))
+_HELD_OUT_FRACTION = 0.2
+_FEW_TEXTS = 200  # with fewer texts, rare features are kept
 _MOST_CHOOSING = 5000  # rows that the choice is made on
-_ENOUGH_CHOOSING = 500  # rows predicted for the choice, if there are so many
+_ENOUGH_HELD_OUT = 1500  # held-out rows, if there are so many
 
 
 @dataclass(frozen=True)
 class BagOfWords:
-    """Probabilities of each split's rows (N, labels), and the choice they were made with."""
+    """Probabilities of each split's rows (N, labels), and the choice that gave them."""
 
-    probabilities: Mapping[str, NDArray[np.float64]]
-    analyzer: str
-    strength: float
+    probabilities: Mapping[str, Probabilities]
+    choice: Choice
 
 
 def bag_of_words(
@@ -43,10 +65,11 @@ def bag_of_words(
     predicted: Mapping[str, Sequence[Texts]],
     num_labels: int,
     seed: int,
+    score: Score,
 ) -> BagOfWords:
     """Learn labels (N,) in 0 .. num_labels - 1 from texts, or pairs of texts, and predict others.
 
-    A label that no row learnt from has gets the probability 0.
+    A label that no training row has gets the probability 0. `score` gets positions in `learnt`.
     """
     # the solver makes thousands of tiny products, in which threads mostly wait for each other. The
     # limit acts on libraries that are loaded, so scikit-learn comes first
@@ -55,77 +78,118 @@ def bag_of_words(
 
     with threadpool_limits(1):
         order = np.random.default_rng([seed, 5]).permutation(len(learnt))[:_MOST_CHOOSING]
-        analyzer, strength = _chosen(learnt, labels, order)
-        features = _Features(analyzer, learnt)
-        model = _fitted(features(learnt), labels, strength)
-        probabilities = {}
+        choice = _chosen(learnt, labels, order, num_labels, score)
+        vectorizer = _Vectorizer(choice.analyzer, learnt)
+        model = Learner(vectorizer(learnt), labels).model(choice)
+        probabilities = {name: np.zeros((0, num_labels)) for name in predicted}
         for name, texts in predicted.items():
-            probabilities[name] = np.zeros((len(texts), num_labels))
-            if len(texts):
-                probabilities[name][:, model.classes_] = model.predict_proba(features(texts))
-        return BagOfWords(probabilities, analyzer, strength)
+            if texts:
+                probabilities[name] = _probabilities(model, vectorizer(texts), num_labels)
+        return BagOfWords(probabilities, choice)
 
 
 def _chosen(
-    texts: Sequence[Texts], labels: NDArray[np.int64], order: NDArray[np.int64]
-) -> tuple[str, float]:
-    """The analyzer that is best at the middle strength, then the best strength for it."""
-    middle = STRENGTHS[len(STRENGTHS) // 2]
-    size = max(1, round(len(order) * _CHOOSING_FRACTION))
-    # of few rows each fifth in turn: one fifth of 300 rows hardly tells the analyzers apart
-    num_parts = min(-(-_ENOUGH_CHOOSING // size), len(order) // size)
-    parts = [
-        (np.delete(order, held_out), order[held_out])
-        for held_out in np.arange(num_parts * size).reshape(num_parts, size)
-    ]
-    if any(len(np.unique(labels[learnt])) < 2 for learnt, _ in parts):
-        return "words", middle
-    matrices: dict[str, list[tuple[csr_array, csr_array]]] = {}
+    texts: Sequence[Texts],
+    labels: NDArray[np.int64],
+    order: NDArray[np.int64],
+    num_labels: int,
+    score: Score,
+) -> Choice:
+    """The n-grams and weights with the highest score on held-out fifths, then C for them.
+
+    The first choice where no score is a number.
+    """
+    size = max(1, round(len(order) * _HELD_OUT_FRACTION))
+    num_folds = min(-(-_ENOUGH_HELD_OUT // size), len(order) // size)
+    held_out = order[: num_folds * size].reshape(num_folds, size)
+    learnt = [np.setdiff1d(order, fold) for fold in held_out]
+    if any(len(np.unique(labels[fold])) < 2 for fold in learnt):
+        return CHOICES[0]
+
+    def scores(choices: Sequence[Choice]) -> dict[Choice, float]:
+        """Of choices with one analyzer; nan counts as the worst."""
+        found: dict[Choice, list[Probabilities]] = {choice: [] for choice in choices}
+        for rows, others in zip(learnt, held_out, strict=True):
+            learnt_texts = [texts[i] for i in rows.tolist()]
+            vectorizer = _Vectorizer(choices[0].analyzer, learnt_texts)
+            learner = Learner(vectorizer(learnt_texts), labels[rows])
+            features = vectorizer([texts[i] for i in others.tolist()])
+            for choice in choices:
+                found[choice].append(_probabilities(learner.model(choice), features, num_labels))
+        values = {c: score(held_out.ravel(), np.concatenate(found[c])) for c in choices}
+        return {choice: -np.inf if np.isnan(value) else value for choice, value in values.items()}
+
+    scored: dict[Choice, float] = {}
     for analyzer in ANALYZERS:
-        matrices[analyzer] = []
-        for learnt, held_out in parts:
-            rows = [texts[i] for i in learnt.tolist()]
-            others = [texts[i] for i in held_out.tolist()]
-            features = _Features(analyzer, rows)
-            matrices[analyzer].append((features(rows), features(others)))
-
-    @cache  # the middle strength of the best analyzer is asked for twice
-    def num_right(analyzer: str, strength: float) -> int:
-        right = 0
-        for (learnt, held_out), (of_learnt, of_held_out) in zip(
-            parts, matrices[analyzer], strict=True
-        ):
-            model = _fitted(of_learnt, labels[learnt], strength)
-            right += int(np.sum(model.predict(of_held_out) == labels[held_out]))
-        return right
-
-    best = max(ANALYZERS, key=lambda analyzer: num_right(analyzer, middle))
-    return best, max(STRENGTHS, key=lambda strength: num_right(best, strength))
+        scored |= scores([Choice(analyzer, weight, STRENGTHS[0]) for weight in WEIGHTS])
+    best = max(scored, key=scored.__getitem__)
+    scored |= scores([best._replace(C=strength) for strength in STRENGTHS[1:]])
+    return max(scored, key=scored.__getitem__)
 
 
-class _Features:
-    """TF-IDF rows of texts, with an analyzer that has seen those learnt from."""
+class _Vectorizer:
+    """TF-IDF rows of texts; vocabulary and document frequencies are those of the training rows."""
 
     def __init__(self, analyzer: str, learnt: Sequence[Texts]) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        options = dict(ANALYZERS[analyzer])
-        if len(learnt) < _FEW_TEXTS:
-            options["min_df"] = 1
-        self._vectorizer = TfidfVectorizer(sublinear_tf=True, **options)
-        self._vectorizer.fit(text for texts in learnt for text in texts)
+        self._parts = []
+        for options in ANALYZERS[analyzer]:
+            min_df = options["min_df"] if len(learnt) >= _FEW_TEXTS else 1
+            part = TfidfVectorizer(sublinear_tf=True, **{**options, "min_df": min_df})
+            self._parts.append(part.fit(text for texts in learnt for text in texts))
 
     def __call__(self, rows: Sequence[Texts]) -> csr_array:
-        columns = [self._vectorizer.transform(column) for column in zip(*rows, strict=True)]
-        if len(columns) == 2:
-            columns.append(columns[0].multiply(columns[1]))
+        columns = []
+        for part in self._parts:
+            of_part = [part.transform(column) for column in zip(*rows, strict=True)]
+            if len(of_part) == 2:
+                of_part.append(of_part[0].multiply(of_part[1]))
+            columns += of_part
         return hstack(columns, format="csr")
 
 
-def _fitted(features: csr_array, labels: NDArray[np.int64], strength: float) -> Any:
-    from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
+class Learner:
+    """Logistic regressions on features (n, d) with labels (n,).
 
-    if len(np.unique(labels)) < 2:
-        return DummyClassifier().fit(features, labels)
-    return LogisticRegression(C=strength, max_iter=300).fit(features, labels)
+    With an L2 penalty the optimum is a combination of the n rows. So where n < d the regression
+    is learnt on the rows' coordinates in their span, U S of features = U S V^T, which gives the
+    same model many times faster.
+    """
+
+    def __init__(self, features: csr_array, labels: NDArray[np.int64]) -> None:
+        self._features, self._labels = features, labels
+        num_rows, num_features = features.shape
+        # the eigenvectors of more rows take longer than the sparse fit saves
+        self.is_rotated = num_rows < num_features and num_rows <= _MOST_CHOOSING
+
+    @cached_property
+    def _rotation(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """U S, and U S^-1, from the eigenvectors of U S^2 U^T; each (n, rank)."""
+        squares, vectors = np.linalg.eigh((self._features @ self._features.T).toarray())
+        is_kept = squares > 1e-12 * squares[-1]
+        lengths, vectors = np.sqrt(squares[is_kept]), vectors[:, is_kept]
+        return vectors * lengths, vectors / lengths
+
+    def model(self, choice: Choice) -> Any:
+        """A scikit-learn classifier of rows with the given features."""
+        from sklearn.dummy import DummyClassifier
+        from sklearn.linear_model import LogisticRegression
+
+        if len(np.unique(self._labels)) < 2:
+            return DummyClassifier().fit(self._features, self._labels)
+        model = LogisticRegression(C=choice.C, class_weight=choice.class_weight, max_iter=300)
+        if not self.is_rotated:
+            return model.fit(self._features, self._labels)
+        coordinates, inverse = self._rotation
+        model.fit(coordinates, self._labels)
+        # V = features^T U S^-1
+        model.coef_ = (self._features.T @ (inverse @ model.coef_.T)).T
+        model.n_features_in_ = self._features.shape[1]
+        return model
+
+
+def _probabilities(model: Any, features: csr_array, num_labels: int) -> Probabilities:
+    found = np.zeros((features.shape[0], num_labels))
+    found[:, model.classes_] = model.predict_proba(features)
+    return found

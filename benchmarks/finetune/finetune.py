@@ -145,12 +145,23 @@ def score_bag_of_words(
     on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
 ) -> Finetuned:
-    """The floor of a classification, learnt from the same examples as an encoder of that seed."""
+    """The TF-IDF baseline, learnt from the same examples as an encoder of that seed."""
     task = data.task
     assert isinstance(task, Classification)
     start = time.monotonic()
     rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
     learnt = [data.train.examples[i] for i in np.unique(data.train.features.example_of[rows])]
+
+    def logits(probabilities: NDArray[np.float64]) -> list[Outputs]:
+        with np.errstate(divide="ignore"):  # a label without training rows
+            return [{"logits": row} for row in np.log(probabilities).clip(min=-1e4)]
+
+    def score(positions: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
+        held_out = [learnt[i] for i in positions.tolist()]
+        lines = task.lines(held_out, data.train.features, logits(probabilities))
+        value = score_lines(task, lines)[task.headline]
+        return value if task.higher_is_better else -value
+
     found = bag_of_words(
         [task.plain_texts(example) for example in learnt],
         np.array([example.label for example in learnt]),
@@ -160,16 +171,15 @@ def score_bag_of_words(
         },
         len(task.labels),
         seed,
+        score,
     )
     on_step(len(rows))
     lines, problems = {}, []
     for name, split in data.predicted.items():
-        with np.errstate(divide="ignore"):  # a label never learnt has no chance
-            logits = np.log(found.probabilities[name]).clip(min=-1e4)
-        lines[name], problem = _lines(task, split, [{"logits": row} for row in logits], None)
+        lines[name], problem = _lines(task, split, logits(found.probabilities[name]), None)
         problems.append(problem)
     seconds = time.monotonic() - start
-    chosen = {"analyzer": found.analyzer, "strength": found.strength}
+    chosen = found.choice._asdict()
     return Finetuned(lines, problems[0], chosen, len(learnt), seconds, device="cpu")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.encoder import ModelSource, Variant, fitting_length, with_added_tokens
+from benchmarks.finetune.bag_of_words import CHOICES
 from benchmarks.finetune.finetune import (
     Finetuned,
     Split,
@@ -82,7 +83,7 @@ def plan_jobs(
                 searched = [options.search.model_dump(mode="json"), seeds_for(task, options)[0]]
                 decides.append(searched)
             if variant == "bag-of-words":
-                decides = [settings.max_train_examples, settings.selection_fraction]
+                decides = [settings.max_train_examples, settings.selection_fraction, CHOICES]
             is_kept = options.keep_models and variant == "pretrained"
             decides += ["kept"] * is_kept  # one that was done before, and not kept, is done again
             key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]

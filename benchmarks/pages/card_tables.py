@@ -28,7 +28,7 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
 
 
 def _score_lines(run: RunFolder) -> list[str]:
-    """Scores with their intervals, and the difference to the untrained network."""
+    """Scores with their intervals, and the differences to the floors."""
     compared = [a for a in within(run, Baseline()) if not a.score.encoder]
     rows: list[Record] = []
     for score in scores_of(run):
@@ -57,7 +57,7 @@ def _score_lines(run: RunFolder) -> list[str]:
     return [
         *record_lines(rows),
         "",
-        "Scores: mean ± sd over seeds; intervals over examples and seeds, those of differences "
-        "before a correction for several tasks. Untrained: the same network with random weights. "
-        "Bag of words: TF-IDF with logistic regression.",
+        "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
+        "difference is not corrected for several differences; the outcome is (Holm). Random "
+        "initialisation: the same network without pretraining. TF-IDF: with logistic regression.",
     ]

@@ -114,7 +114,7 @@ def add_mean_curve(document: Page, run: RunFolder) -> None:
         if len(curve) > 1
     }
     if lines:
-        title = "Scores of the checkpoints; the first is the untrained network"
+        title = "Scores of the checkpoints; at 0 tokens: random initialisation"
         document.line_plot(title, lines, "tokens seen in pretraining", "score, percent")
 
 
@@ -125,8 +125,8 @@ def low_shot_lines(run: RunFolder) -> list[str]:
 
 def _add_learning_curves(document: Page, curves: Mapping[str, Sequence[CurvePoint]]) -> None:
     document.paragraph(
-        "Every checkpoint is fine-tuned on the same rows and seeds; step 0 is the network with "
-        "random weights. Lines are means over seeds, bands the lowest and the highest seed."
+        "Every checkpoint is fine-tuned on the same rows with the same settings; step 0 is random "
+        "initialisation. Lines are means over seeds, bands the lowest and the highest seed."
     )
     for task, curve in curves.items():
         document.line_plot(

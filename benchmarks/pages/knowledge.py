@@ -115,19 +115,19 @@ def _probe_sentence(record: Json) -> str:
     for name, rows in _probes(record, MODEL).items():
         best, floor = (_best(of)["selectivity"]["value"] for of in (rows, untrained[name]))
         parts.append(
-            f"{name} in layer {_best(rows)['layer']} ({percent(best, 1)}; untrained network at "
-            f"its best {percent(floor, 1)})"
+            f"{name} {percent(best, 1)} in layer {_best(rows)['layer']} (random initialisation "
+            f"{percent(floor, 1)} in its best layer)"
         )
-    return f"Selectivity is highest for {', '.join(parts)}."
+    return f"The highest measured selectivity: {', '.join(parts)}."
 
 
 def _certainty_sentence(rows: Sequence[Json]) -> str:
-    """What is told apart best and worst."""
+    """The highest and the lowest AUC."""
     ranked = sorted(rows, key=lambda row: float(row["auc"]["value"]))
     worst, best = ranked[0], ranked[-1]
     return (
-        f"By {worst['grouping']}, replacements are told apart best where the piece was "
-        f"{best['group']} (AUC {with_interval(best['auc'])}), and worst for {worst['group']} "
+        f"By {worst['grouping']}, the AUC of replaced against original pieces is highest for "
+        f"{best['group']} ({with_interval(best['auc'])}) and lowest for {worst['group']} "
         f"({with_interval(worst['auc'])})."
     )
 

@@ -147,9 +147,9 @@ def _add_scores(document: Page, run: RunFolder) -> None:
         title = "Scores with and without the touched rows; in brackets 95 % intervals"
         document.records(rows, title)
         document.paragraph(
-            "The untrained network has seen no documents: where its score changes as much, the "
-            "touched rows are easier or harder than others, and nothing was gained by knowing "
-            "them. Other encoders learnt from other documents, of which nothing is known here."
+            "Random initialisation has seen no documents: where its score changes as much, the "
+            "touched rows are easier or harder than others, and the change is no sign of leakage. "
+            "Other encoders learnt from other documents, of which nothing is known here."
         )
     elif run.evaluations:
         document.paragraph(

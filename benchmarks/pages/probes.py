@@ -18,6 +18,7 @@ from benchmarks.probes.robustness import Condition
 from benchmarks.probes.tables import read_csv
 from benchmarks.results.results import FLOORS
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.statistics.comparison import ALPHA
 from electrify.config.tasks import PROBE_SUITES
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
@@ -27,21 +28,25 @@ _NATS = "nats"
 _MEASURES = read_toml(Path(probes.__path__[0]) / "measures.toml")
 _ROBUSTNESS = (
     "Each kind of perturbation changes places of {rows} reported rows of each task, every place "
-    "with the chance that its strength names; one fine-tuning predicts the clean and the perturbed "
-    "rows. A drop is the score of the clean rows less that of the same rows perturbed, in points, "
-    "with its 95 % interval over rows and seeds; *: beyond chance, corrected for all kinds, "
-    "strengths and tasks of the encoder (Holm). Flips: the share of the rows that changed whose "
-    "prediction is another one. Pieces: those of the changed rows, after by before; kept: the "
-    "share of the pieces before that are still there. A drop says what noise costs here; it does "
-    "not say how often such noise occurs, nor that another fine-tuning has the same."
+    "with the chance that its strength names; each of {seeds} fine-tunings predicts the clean and "
+    "the perturbed rows. A drop is the score of the clean rows less that of the same rows "
+    "perturbed, in points, with its own 95 % interval over rows and seeds. *: p is at most {alpha} "
+    "after correction for all kinds, strengths and tasks of the encoder (Holm). A drop without * "
+    "is not shown, and not excluded: the interval says how large it may be. Flips: the share of "
+    "the rows that changed whose prediction is another one. Pieces: those of the changed rows, "
+    "after by before; kept: the share of the pieces before that are still there. A drop says what "
+    "noise costs here; it does not say how often such noise occurs, nor that another fine-tuning "
+    "has the same."
 )
 _FAIRNESS = (
-    "Each gap is the mean of a group less the mean of what it stands against, with its 95 % "
-    "interval over words, templates and seeds, or over rows and seeds; {tests:,} gaps are tested, "
-    "and those beyond chance after the correction for all of them (Holm) are marked *. No measure "
+    "Each gap is the mean of a group less the mean of what it stands against, with its own 95 % "
+    "interval over words, templates and seeds, or over rows and seeds; {tests:,} gaps are tested. "
+    "*: p is at most {alpha} after correction for all of them (Holm). No measure "
     "here, nor all together, can show that an encoder is free of bias: what is not found may be "
     "too small for so few words and templates, or of a kind or group that is not looked at."
 )
+
+_NO_GAP = "No gap is shown, which does not say that there is none."
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def _table(run: RunFolder, suite: str, label: str, name: str, kind: Any) -> list
 
 
 def probe_sentences(run: RunFolder, name: str) -> list[str]:
-    """A line for each encoder: how many perturbations and gaps are beyond chance, and the worst."""
+    """A line for each encoder: how many drops and gaps are shown, the worst, and what is open."""
     found = []
     for probed in probed_of(run):
         parts = []
@@ -99,24 +104,34 @@ def probe_sentences(run: RunFolder, name: str) -> list[str]:
 
 
 def _robustness_sentence(own: Sequence[Condition]) -> str:
+    """Which lower the score, which change nothing, and how much the others may."""
     worse = [condition for condition in own if condition.is_worse]
+    same = [condition for condition in own if condition.changes_nothing]
+    undecided = [c for c in own if not (c.is_found or c.changes_nothing)]
     tasks = ", ".join(dict.fromkeys(condition.task for condition in own))
-    text = f"{len(worse)} of {len(own)} perturbations lower the score ({tasks})"
-    if not worse:
-        return text
-    worst = max(worse, key=lambda condition: condition.drop)
-    return f"{text}, most {_name(worst)} on {worst.task}, by {100 * worst.drop:.1f} points"
+    text = f"{len(worse)} of {len(own)} perturbations are shown to lower the score ({tasks})"
+    if worse:
+        text += f", most {_worst(worse)}"
+    if same:
+        text += f"; {len(same)} change no score"
+    if undecided:
+        text += f"; {len(undecided)} are undecided, the largest drop among them {_worst(undecided)}"
+    return text
+
+
+def _worst(conditions: Sequence[Condition]) -> str:
+    worst = max(conditions, key=lambda condition: condition.drop)
+    p = "" if worst.is_found else f" (p = {worst.p_corrected:.3f})"
+    return (
+        f"{worst.kind} at {worst.strength:g} on {worst.task}, by {100 * worst.drop:.1f} points{p}"
+    )
 
 
 def _fairness_sentence(gaps: Sequence[Gap]) -> str:
     found = sorted((gap for gap in gaps if gap.is_found), key=lambda gap: gap.p_corrected)
-    text = f"{len(found)} of {len(gaps)} gaps between groups are beyond chance"
+    text = f"{len(found)} of {len(gaps)} gaps between groups are shown (corrected, Holm)"
     named = [f"{gap.measure}, {gap.axis}: {gap.group}" for gap in found]
     return f"{text} ({'; '.join(named[:3])}{'; ...' * (len(named) > 3)})" if named else text
-
-
-def _name(condition: Condition) -> str:
-    return f"{condition.kind} at {condition.strength:g}"
 
 
 # The fold.
@@ -140,7 +155,7 @@ def add_probes(document: Page, run: RunFolder) -> None:
 
 def _add_robustness(document: Page, probed: Probed) -> None:
     own = probed.of(_OWN)
-    document.paragraph(_ROBUSTNESS.format(rows=own[0].num_rows))
+    document.paragraph(_robustness_text(own))
     for task in dict.fromkeys(c.task for c in own):
         of_task = [c for c in own if c.task == task]
         curves = {
@@ -157,6 +172,10 @@ def _add_robustness(document: Page, probed: Probed) -> None:
         document.records([_figures(c) for c in probed.conditions])
     with document.fold("Robustness: the kinds, and the rows that were read"):
         document.records(_kind_rows(own))
+
+
+def _robustness_text(own: Sequence[Condition]) -> str:
+    return _ROBUSTNESS.format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
 
 
 def robustness_rows(probed: Probed) -> list[Record]:
@@ -227,7 +246,7 @@ def _kind_rows(conditions: Sequence[Condition]) -> list[Record]:
 
 def _add_fairness(document: Page, probed: Probed) -> None:
     gaps = probed.own_gaps
-    document.paragraph(_FAIRNESS.format(tests=len(gaps)))
+    document.paragraph(_FAIRNESS.format(tests=len(gaps), alpha=ALPHA))
     document.records(
         [
             {"measure": name, "shows": of["shows"], "does not show": of["not_shows"]}
@@ -238,9 +257,9 @@ def _add_fairness(document: Page, probed: Probed) -> None:
     )
     found = [gap for gap in gaps if gap.is_found]
     if found:
-        document.records(gap_rows(found), "Gaps beyond chance")
+        document.records(gap_rows(found), "Gaps that are shown")
     else:
-        document.paragraph("No gap is beyond chance, which does not say that there is none.")
+        document.paragraph(_NO_GAP)
     with document.fold("Fairness: all gaps"):
         for measure in dict.fromkeys(gap.measure for gap in probed.gaps):
             of_measure = [gap for gap in probed.gaps if gap.measure == measure]
@@ -316,15 +335,15 @@ def probe_blocks(run: RunFolder) -> list[str]:
 
 
 def probe_lines(probed: Probed) -> list[str]:
-    """Robustness, then the gaps beyond chance, and what they do not show."""
+    """Robustness, then the gaps that are shown, and what they do not show."""
     lines: list[str] = []
     if own := probed.of(_OWN):
         lines += [*record_lines(robustness_rows(probed)), ""]
-        lines += [markdown_text(_ROBUSTNESS.format(rows=own[0].num_rows)), ""]
+        lines += [markdown_text(_robustness_text(own)), ""]
     if gaps := probed.own_gaps:
         found = [gap for gap in gaps if gap.is_found]
-        lines += [*record_lines(gap_rows(found)), ""] if found else ["No gap is beyond chance.", ""]
-        lines += [markdown_text(_FAIRNESS.format(tests=len(gaps)))]
+        lines += [*(record_lines(gap_rows(found)) if found else [_NO_GAP]), ""]
+        lines += [markdown_text(_FAIRNESS.format(tests=len(gaps), alpha=ALPHA))]
         for measure in dict.fromkeys(gap.measure for gap in found):
             of = _MEASURES[measure]
             text = f"{measure} shows {of['shows']}. What it does not show: {of['not_shows']}"

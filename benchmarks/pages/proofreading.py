@@ -23,7 +23,7 @@ _HOW = (
     "piece. AUC: chance that a mistake is more suspicious than another word of its sentence. "
     "Paired: than the same word in the right sentence. Recall and precision: at the threshold "
     "above which stand 1 % or 5 % of the words of right sentences. In parentheses: 95 % intervals "
-    "over sentences. All in percent; guessing has an AUC of 50."
+    "over sentences, each alone. All in percent; guessing has an AUC of 50."
 )
 
 
@@ -70,11 +70,11 @@ def _verdict(record: Json) -> str:
             for is_better in (True, False)
         )
         sentences.append(
-            f"Beside {other}, {first} has a higher AUC on {len(better)} of {len(_kinds(record))} "
-            f"kinds ({', '.join(better) or 'none'}) and a lower one on {len(worse)} "
-            f"({', '.join(worse) or 'none'})."
+            f"Beside {other}, {first} is shown to have a higher AUC on {len(better)} of "
+            f"{len(_kinds(record))} kinds ({', '.join(better) or 'none'}) and a lower one on "
+            f"{len(worse)} ({', '.join(worse) or 'none'})."
         )
-    return " ".join([*sentences, "The rest cannot be told apart (corrected by Holm)."])
+    return " ".join([*sentences, f"Corrected for {len(gaps)} differences (Holm)."])
 
 
 def _tables(record: Json) -> Iterator[tuple[str, list[Record]]]:

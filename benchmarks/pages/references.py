@@ -109,8 +109,8 @@ def add_references(document: Page, run: RunFolder) -> None:
         )
         return
     document.paragraph(
-        "Published scores are of other protocols than ours and often of one seed: each row below "
-        "names its own, and its source. They say where a score lies, not which model is better."
+        "Published scores may follow other protocols than ours: each row below names its own, and "
+        "its source. They say where a score lies, not which model is better."
     )
     document.records(
         [_summary_row(score, rows) for score, rows in found], "Ours, and the range of the published"

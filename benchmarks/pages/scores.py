@@ -61,8 +61,9 @@ def add_scores(document: Page, run: RunFolder, compared: Sequence[Against]) -> N
     if any(result.search for score in scores for result in score.results):
         alike = "with the best options of its own among the same trials"
     document.paragraph(
-        f"Untrained: the same network with random weights, {alike}. TF-IDF: TF-IDF of words or "
-        f"characters with logistic regression, on the same rows. {METHOD} "
+        f"Random initialisation: the same network without pretraining, {alike}. TF-IDF: logistic "
+        "regression on n-grams of words or characters, of the same rows; the headline metric on "
+        f"held-out training rows chose its settings. {METHOD} "
         f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
     )
     for text in _cautions(scores):

@@ -16,7 +16,7 @@ from benchmarks.pages.references import (
 )
 from benchmarks.pages.training import open_alarms, words
 from benchmarks.results.results import FLOORS, percent, summary_of
-from benchmarks.results.run_folder import RunFolder, has_stages
+from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import Sample, TaskScore, scores_of
 from benchmarks.statistics.uncertainty import p_text
@@ -108,17 +108,23 @@ def _sentence(encoder: Encoder, compared: Sequence[Against]) -> str:
     own = [a for a in compared if any(a.score is score for score in scores.values())]
     parts = []
     for baseline in dict.fromkeys(a.baseline for a in own):
-        outcomes = [a.comparison.outcome for a in own if a.baseline == baseline]
-        better, worse = outcomes.count("better"), outcomes.count("worse")
-        note = f" (worse on {worse})" if worse else ""
-        parts.append(f"than {baseline} on {better} of {len(outcomes)}{note}")
+        better, undecided, worse = _outcomes([a for a in own if a.baseline == baseline])
+        rest = [f"worse on {worse}"] * bool(worse) + [f"undecided on {undecided}"] * bool(undecided)
+        note = f" ({', '.join(rest)})" if rest else ""
+        parts.append(f"than {baseline} on {better} of {better + undecided + worse}{note}")
     return f"{encoder.name}: {text}." + (f" Better {', '.join(parts)}." if parts else "")
+
+
+def _outcomes(compared: Sequence[Against]) -> tuple[int, int, int]:
+    """How many are better, undecided and worse; what cannot be compared is none of them."""
+    found = Counter(a.comparison.outcome for a in compared)
+    return found["better"], found["cannot tell apart"], found["worse"]
 
 
 def key_figures(
     runs: Sequence[RunFolder], encoders: Sequence[Encoder], compared: Sequence[Against]
 ) -> list[tuple[str, str]]:
-    """Tokens, hours, and the tasks on which the first encoder is better, equal and worse."""
+    """Tokens, hours, and the tasks on which the first encoder is better, undecided and worse."""
     summary, found = runs[0].summary, []
     if summary and len(runs) == 1:
         found += [
@@ -127,15 +133,10 @@ def key_figures(
         ]
     if encoders and compared:
         baseline = compared[0].baseline
-        outcomes = Counter(
-            a.comparison.outcome
-            for a in compared
-            if a.baseline == baseline and any(a.score is s for s in encoders[0].scores.values())
-        )
-        if outcomes:
-            better, worse = outcomes["better"], outcomes["worse"]
-            equal = sum(outcomes.values()) - better - worse
-            figure = f"{better} / {equal} / {worse}"
+        own = [a for a in compared if any(a.score is s for s in encoders[0].scores.values())]
+        outcomes = _outcomes([a for a in own if a.baseline == baseline])
+        if any(outcomes):
+            figure = " / ".join(map(str, outcomes))
             found.append((figure, f"tasks better / undecided / worse, against {baseline}"))
     return found
 
@@ -154,7 +155,7 @@ class Matrix:
 
 
 def score_matrix(encoders: Sequence[Encoder], compared: Sequence[Against]) -> Matrix:
-    """Ours, the untrained twins, a bag of words and published models; percent, one decimal."""
+    """Ours, their floors and published models; percent, one decimal."""
     first = {task: score for e in reversed(encoders) for task, score in e.scores.items()}
     tasks = [task for e in encoders for task in e.scores]
     tasks = list(dict.fromkeys(tasks))
@@ -183,12 +184,16 @@ def score_matrix(encoders: Sequence[Encoder], compared: Sequence[Against]) -> Ma
         headers.append(("mean", f"{len(tasks)} tasks"))
     note = (
         f"Percent, mean of {' to '.join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))} seeds ± "
-        "their standard deviation. Bold: the highest of ours, and the difference is decided. "
-        f"{FLOORS['random-init'].capitalize()}: the same network with random weights. "
+        "their standard deviation. Bold: an encoder that is better than all it is compared with, "
+        "or a floor that is better than the encoder (corrected for all differences). "
+        f"{FLOORS['random-init'].capitalize()}: the same network without pretraining. "
         f"{FLOORS['bag-of-words']}: with logistic regression."
     )
     if published:
-        note += f" Published scores are grey; {_DAGGER}: of other rows, or learnt from others."
+        note += (
+            f" Published scores are grey; {_DAGGER}: of other rows, learnt from others, or of "
+            "another setting (Published scores)."
+        )
     return Matrix(headers, cells + published, [name for name, _ in published], note)
 
 
@@ -268,21 +273,21 @@ def warnings_of(
     degenerate = [f"{s.label}, {text}" for s in scores if (text := degenerate_text(s))]
     if degenerate:
         found.append(f"Degenerate fine-tunings: {'; '.join(degenerate)}.")
-    if lost := _lost_sentence(compared):
-        advice = " Look under Pretraining: does the frozen probe still rise, was an alarm raised?"
-        found.append(lost + advice * any(map(has_stages, runs)))
+    if lost := " ".join(_lost_sentences(compared)):
+        found.append(lost)
     if alarms := [text for run in runs for text in open_alarms(run)]:
         found.append(f"Alarms of the pretraining: {'; '.join(alarms)}.")
     touched = [s.label for s in scores if _num_touched(s, runs)]
     if touched:
-        found.append(f"Rows of these tasks stand in the corpus (Leakage): {', '.join(touched)}.")
+        found.append(f"Texts of these tasks stand in the corpus (Leakage): {', '.join(touched)}.")
     cut = [s.label for s in scores if s.first.truncated_fraction > CUT_FRACTION]
     if cut:
         found.append(
-            f"More than 5 % of the rows are longer than the model takes: {', '.join(cut)}."
+            f"More than {100 * CUT_FRACTION:g} % of the reported rows are longer than the model "
+            f"takes: {', '.join(cut)}."
         )
     if scores and min(s.pretrained.summary.num_seeds for s in scores) < _FEW_SEEDS:
-        found.append("Fewer than three seeds: take differences for hints.")
+        found.append("Fewer than three seeds: they hardly tell how much a seed changes a score.")
     return found[:_MAX_WARNINGS]
 
 
@@ -297,19 +302,22 @@ def _num_touched(score: TaskScore, runs: Sequence[RunFolder]) -> int:
     )
 
 
-def _lost_sentence(compared: Sequence[Against]) -> str:
-    """The tasks on which an encoder is worse than a floor or not better, and what to do."""
-    lost: dict[str, list[str]] = {}
-    for a, label in zip(compared, _labels(compared), strict=True):
-        if a.baseline in FLOORS.values() and a.comparison.outcome in ("worse", "cannot tell apart"):
-            lost.setdefault(a.baseline, []).append(label)
-    if not lost:
-        return ""
-    losses = "; ".join(f"{', '.join(tasks)} (against {floor})" for floor, tasks in lost.items())
-    return (
-        f"Not better than a floor on: {losses}. More steps, and text of the tasks' kind, help more "
-        "than another fine-tuning."
-    )
+def _lost_sentences(compared: Sequence[Against]) -> list[str]:
+    """The tasks on which an encoder is worse than a floor, and where this is not decided."""
+    of_floors = [a for a in compared if a.baseline in FLOORS.values()]
+    found = []
+    for outcome, text in (
+        ("worse", "Worse than a floor"),
+        ("cannot tell apart", "Better or worse than a floor: not decided"),
+    ):
+        lost: dict[str, list[str]] = {}
+        for a, label in zip(of_floors, _labels(of_floors), strict=True):
+            if a.comparison.outcome == outcome:
+                lost.setdefault(a.baseline, []).append(label)
+        if lost:
+            parts = (f"{', '.join(tasks)} (against {floor})" for floor, tasks in lost.items())
+            found.append(f"{text} on {'; '.join(parts)}.")
+    return found
 
 
 def degenerate_text(score: TaskScore) -> str:
@@ -345,7 +353,7 @@ class Top:
             page.paragraph(self.matrix.note)
         if rows := _forest(self.compared):
             page.forest_plot(
-                "Differences, with 95 % intervals",
+                "Differences, each with its own 95 % interval",
                 rows,
                 "points better (right) or worse (left)",
             )
@@ -398,9 +406,10 @@ def _labels(compared: Sequence[Against]) -> list[str]:
 
 
 def difference_table(compared: Sequence[Against]) -> tuple[list[str], list[list[object]]]:
-    """Headers and rows: each difference with its interval and outcome."""
+    """Headers and rows: each difference with its own interval, the corrected p and the outcome."""
     several = any(a.run for a in compared)
-    headers = ["task", *["run"] * several, "to", "difference", "95 % interval", "p", "outcome"]
+    headers = ["task", *["run"] * several, "to", "difference", "95 % interval, each alone"]
+    headers += ["p, corrected", "outcome"]
     rows: list[list[object]] = []
     for a, label in zip(compared, _labels(compared), strict=True):
         found = a.comparison

@@ -341,8 +341,8 @@ def add_vocabulary(document: Page, run: RunFolder) -> None:
     document.table(
         ["language", *_LANGUAGE_COLUMNS.values()],
         [(name, *map(found.get, _LANGUAGE_COLUMNS)) for name, found in languages.items()],
-        "Fewer pieces per word (fertility) leave more text in a sequence; a word with [UNK] is "
-        "lost to the model. Each word weighs as often as it occurs.",
+        "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
+        "the vocabulary lacks. Each word weighs as often as it occurs.",
     )
     document.paragraph("What the pieces are, with samples: vocab/report.html.")
 
@@ -406,7 +406,8 @@ def add_stages(document: Page, run: RunFolder) -> None:
     document.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
     document.paragraph(
         f"To make the run again, save the config below as configs/{run.name}.toml and run: "
-        f"electrify run configs/{run.name}.toml"
+        f"electrify run configs/{run.name}.toml. The Beam runner and the folder of benchmark data "
+        "are not recorded: add them where they are not the defaults."
     )
     document.code(f"The resolved config of {run.name}", config_toml(run))
 

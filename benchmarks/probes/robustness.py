@@ -63,8 +63,13 @@ class Condition(Tested):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the score falls, beyond what other rows and seeds would do."""
+        """Whether it is shown that the score falls."""
         return self.drop > 0 and self.is_found
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every seed has the same score with and without it, on any resample of rows."""
+        return self.drop == self.drop_low == self.drop_high == 0
 
 
 def accepts(task: Task) -> bool:

@@ -12,9 +12,9 @@ from benchmarks.tasks.data import TaskData, has_data
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
-from electrify.system.progress import log
+from electrify.system.progress import log, warn
 
-_NUM_SEEDS = 3
+_ENOUGH_SEEDS = 5
 _NUM_PROCESSES = 2
 # what a config that names no recipe leaves out. It is short, for the score itself is not the
 # point, and learns from all states without a decay by layer, which also fits encoders that were
@@ -59,9 +59,9 @@ PROBES: Mapping[str, Probe] = {
 
 
 def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
-    """The options of the fine-tunings that a suite looks at: the config's with at most three of its
-    seeds, and `_FINETUNING` where it names no recipe. The tasks are those of the config that the
-    suite can look at, or where it names none the suite's own that have data.
+    """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
+    it names no recipe. The tasks are those of the config that the suite can look at, or where it
+    names none the suite's own that have data.
 
     Raises `ValueError` where the suite can look at none of the tasks that the config names.
     """
@@ -81,11 +81,15 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
             if any(has_data(TASKS[name], place) for place in options.data_dirs)
         ] or list(probe.default_tasks)
     log(f"{suite}: looks at {', '.join(looked_at)}")
+    if len(options.seeds) < _ENOUGH_SEEDS:
+        warn(
+            f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "
+            f"the correction for all tests; give evaluate.seeds {_ENOUGH_SEEDS} or more"
+        )
     given: dict[str, Any] = {
         "suites": (),
         "tasks": tuple(name for name in looked_at if name in TASKS),
         "own_tasks": tuple(own for own in options.own_tasks if own.task_name in looked_at),
-        "seeds": options.seeds[:_NUM_SEEDS],
         "train_fractions": (1.0,),
         "search": None,
     }

@@ -22,7 +22,7 @@ class Tested(BaseModel):
 
     @property
     def is_found(self) -> bool:
-        """Whether it is beyond chance."""
+        """Whether p is at most `ALPHA` after the correction."""
         return self.p_corrected <= ALPHA
 
 

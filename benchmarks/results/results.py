@@ -28,7 +28,7 @@ JOBS = "jobs.json"  # beside it: keys of the records that the last command asked
 RANDOM_WEIGHTS = "random weights"
 BAG_OF_WORDS = "TF-IDF + logistic regression"
 # what scores stand beside, in every table: variants other than "pretrained", and their columns
-FLOORS = {"random-init": "untrained", "bag-of-words": "TF-IDF"}
+FLOORS = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 

@@ -1,6 +1,6 @@
 """Whether two models differ on a task, and on which of several.
 
-They are compared with their untrained twin, another encoder or another run.
+They are compared with random initialisation, TF-IDF, another encoder or another run.
 """
 
 import math
@@ -9,18 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.results import BAG_OF_WORDS, FLOORS, differing, percent
+from benchmarks.results.results import FLOORS, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import Estimate, difference, p_text
 
 ALPHA = 0.05
 UNTRAINED = "random-init"
-# floors as they stand in tables, in words
-_IN_WORDS = {
-    FLOORS["random-init"]: "the same network with random weights",
-    FLOORS["bag-of-words"]: BAG_OF_WORDS,
-}
 OWN = "export"  # names the run's own export among the encoders of a run
 SEEDS_RULE = (
     "The interval of a difference is of 95 %, by Student's t over seeds. They are paired: a seed "
@@ -33,11 +28,12 @@ METHOD = (
     "variance over 2,000 resamples of the reported examples, the same for all models. Other seeds: "
     "the variance of their mean, and few seeds make the interval wide. Scores without files of "
     "predictions have the second part alone. A difference is paired by example. It is paired by "
-    "seed between an encoder and the same network with random weights, for which a seed draws the "
-    "same training rows; other encoders are compared by Welch's t. p says how often as large a "
-    "difference comes about where there is none. It is corrected for all comparisons of its table "
-    f"(Holm), and up to {ALPHA} the outcome is better or worse. Otherwise the two cannot be told "
-    "apart, which does not say that they are equal. sd is the sample standard deviation over seeds."
+    "seed between an encoder and random initialisation, for which a seed draws the same training "
+    "rows; other encoders are compared by Welch's t. p is the probability of as large a difference "
+    "where there is none. It is corrected for all differences of its table (Holm), and up to "
+    f"{ALPHA} the outcome is better or worse. An interval is of one difference alone and is not "
+    "corrected: it can lie on one side of 0 where the two cannot be told apart, which does not say "
+    "that they are equal. sd is the sample standard deviation over seeds."
 )
 
 
@@ -47,8 +43,9 @@ class Comparison:
 
     outcome: str  # "better", "worse", "cannot tell apart", "not comparable" and what is not there
     why: str = ""
-    difference: Estimate | None = None
+    difference: Estimate | None = None  # its interval is not corrected
     p_corrected: float = math.nan  # over the family that it stands in
+    family_size: int = 1
 
     @property
     def gain(self) -> float | None:
@@ -84,20 +81,23 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The outcomes with p corrected over those that can be told, which are one family."""
     family = [c for c in comparisons if c.difference and not c.why]
     adjusted = iter(holm([c.difference.p for c in family if c.difference]))
-    return [_decided(c, next(adjusted)) if c in family else c for c in comparisons]
+    return [
+        _decided(c, next(adjusted), len(family)) if c.difference and not c.why else c
+        for c in comparisons
+    ]
 
 
-def _decided(comparison: Comparison, p: float) -> Comparison:
+def _decided(comparison: Comparison, p: float, family_size: int) -> Comparison:
     assert comparison.difference is not None
     is_better = comparison.difference.value > 0
     word = "cannot tell apart" if p > ALPHA else "better" if is_better else "worse"
-    return replace(comparison, outcome=word, p_corrected=p)
+    return replace(comparison, outcome=word, p_corrected=p, family_size=family_size)
 
 
 @dataclass(frozen=True)
 class Baseline:
     """`run` is the number of the run that others are compared with; `stage` the evaluation that the
-    others of a run are compared with, None for each one's untrained twin."""
+    others of a run are compared with, None for each one's floors."""
 
     run: int = 0
     stage: str | None = None
@@ -133,28 +133,23 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
 
 
 def verdict_sentence(against: Against) -> str:
-    """Better or worse than what, or not to be told apart from it, by how much, and why."""
-    found, other = against.comparison, _IN_WORDS.get(against.baseline, against.baseline)
+    """The outcome; the difference, its own interval and the corrected p, or why there is none."""
+    found, other = against.comparison, against.baseline
+    links = {
+        "better": " than ",
+        "worse": " than ",
+        "cannot tell apart": " from ",
+        "not comparable": " with ",
+    }
+    text = found.outcome + (links[found.outcome] + other if found.outcome in links else "")
     if found.difference is None or math.isnan(found.p_corrected):
-        links = {"cannot tell apart": f" from {other}", "not comparable": f" with {other}"}
-        why = f": {found.why}" if found.why else ""
-        return f"{found.outcome}{links.get(found.outcome, '')}{why}."
+        return f"{text}: {found.why}" if found.why else text
     estimate, p = found.difference, p_text(found.p_corrected) or ""
-    sure = (
-        f"(95 % interval {percent(estimate.low)} to {percent(estimate.high)}, "
-        f"p {p if p.startswith('<') else f'= {p}'}, corrected for all comparisons)"
-    )
-    if found.outcome == "cannot tell apart":
-        if abs(estimate.value) < 5e-5:
-            return f"cannot tell apart from {other}: the means are equal to two digits."
-        return (
-            f"cannot tell apart from {other}: other {estimate.over} alone may make as large a "
-            f"difference as {100 * estimate.value:+.2f} {sure}."
-        )
-    return (
-        f"{found.outcome} than {other}, by {percent(abs(estimate.value))}: other {estimate.over} "
-        f"alone would hardly make as large a difference {sure}."
-    )
+    interval, p = estimate.text(), p if p.startswith("<") else f"= {p}"
+    if found.family_size > 1:
+        interval += " for this difference alone"
+        p += f", corrected for {found.family_size} differences (Holm)"
+    return f"{text}: {100 * estimate.value:+.2f} (95 % interval {interval}; p {p})"
 
 
 @cache
@@ -175,8 +170,8 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
 
 
 def against_floors(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
-    """Every encoder against its own network with random weights and against a bag of words, one
-    family; nothing where those are not scored."""
+    """Every encoder against random initialisation and against TF-IDF, one family; nothing where
+    those are not scored."""
     found = []
     for floor, name in FLOORS.items():
         for s in scores:

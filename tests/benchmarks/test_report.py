@@ -240,7 +240,7 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     half = t_half_width(PRETRAINED)
     low, high = (float(side) for side in row[4].removesuffix(" (seeds)").split(" to "))
     assert (low, high) == pytest.approx((100 * (mean - half), 100 * (mean + half)), abs=0.02)
-    gain = cells(page, "klue-ynat | untrained")
+    gain = cells(page, "klue-ynat | random initialisation")
     assert float(gain[2]) == pytest.approx(100 * (mean - control), abs=0.01)
     low, high = (float(side) for side in gain[3].removesuffix(" (seeds)").split(" to "))
     assert low < 100 * (mean - control) < high
@@ -250,11 +250,16 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     seeds = [cells(page, f"klue-ynat | random weights | {seed}") for seed in (1, 2)]
     assert [row[-1] for row in seeds] == ["–", "all 140 predictions are '정치'"]
     # the first screen, and its short form
-    verdict = f"ko-demo: klue-ynat {100 * mean:.1f} ± 0.6. Better than untrained on 1 of 1."
+    verdict = (
+        f"ko-demo: klue-ynat {100 * mean:.1f} ± 0.6. Better than random initialisation on 1 of 1."
+    )
     for text in (page, short):
         assert verdict in text
         assert cells(text, "ko-demo") == ["ko-demo", f"{100 * mean:.1f} ± 0.6"]
-        assert cells(text, "untrained") == ["untrained", f"{100 * control:.1f} ± 1.7"]
+        assert cells(text, "random initialisation") == [
+            "random initialisation",
+            f"{100 * control:.1f} ± 1.7",
+        ]
         assert "| mBERT-base | 81.5† |" in text  # its split is not stated
     assert len(short.splitlines()) <= 80
 
@@ -331,7 +336,10 @@ def test_an_undefined_score_is_nan_and_never_zero(run):
     row = cells(markdown, "klue-ynat | macro f1 | export/discriminator")
     assert row[3:5] == ["nan ± nan", "–"]
     assert cells(markdown, "klue-ynat | export/discriminator | 1")[3] == "nan"
-    assert cells(markdown, "klue-ynat | untrained")[-1] == "cannot tell apart: undefined scores"
+    assert (
+        cells(markdown, "klue-ynat | random initialisation")[-1]
+        == "cannot tell apart: undefined scores"
+    )
 
 
 def test_several_runs_stand_side_by_side(tmp_path):

@@ -1,9 +1,30 @@
-"""The floor learns what words say, of pairs what stands in both, and nothing where nothing is."""
+"""The TF-IDF baseline learns what texts say, chooses by the score it is given, and fits exactly."""
+
+import math
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import random_array, vstack
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 
-from benchmarks.finetune.bag_of_words import ANALYZERS, STRENGTHS, bag_of_words
+from benchmarks.finetune.bag_of_words import (
+    ANALYZERS,
+    CHOICES,
+    STRENGTHS,
+    WEIGHTS,
+    Choice,
+    Learner,
+    bag_of_words,
+)
+from benchmarks.finetune.finetune import Split, TaskFeatures, score_bag_of_words
+from benchmarks.finetune.recipe import hyper_parameters
+from benchmarks.metrics.classification import macro_f1
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Features
+from electrify.config.evaluate import EvaluateConfig
 
 WORDS = ["alpha", "beta", "gamma", "delta", "rho", "sigma", "tau", "phi", "chi", "psi"]
 
@@ -12,34 +33,42 @@ def texts(rng, num, length=6):
     return [" ".join(rng.choice(WORDS, length)) for _ in range(num)]
 
 
+def learn(rows, labels, predicted, num_labels, seed=0, metric=lambda a, b: (a == b).mean()):
+    """Chosen by accuracy unless another metric is given."""
+
+    def score(positions, probabilities):
+        return metric(labels[positions], probabilities.argmax(1))
+
+    return bag_of_words(rows, labels, predicted, num_labels, seed, score)
+
+
 def accuracy(learnt, labels, others, gold, num_labels=2):
-    found = bag_of_words(learnt, labels, {"dev": others}, num_labels, seed=0)
-    assert found.analyzer in ANALYZERS
-    assert found.strength in STRENGTHS
+    found = learn(learnt, labels, {"dev": others}, num_labels)
+    assert found.choice in CHOICES
     assert found.probabilities["dev"].sum(1) == pytest.approx(1.0)
     return float((found.probabilities["dev"].argmax(1) == gold).mean())
 
 
 def test_a_word_that_decides_is_found_and_noise_is_not():
     rng = np.random.default_rng(0)
-    rows = [(text,) for text in texts(rng, 600)]
+    rows = [(text,) for text in texts(rng, 400)]
     by_word = np.array([int("tau" in row[0]) for row in rows])
-    by_chance = rng.integers(0, 2, 600)
-    assert accuracy(rows[:400], by_word[:400], rows[400:], by_word[400:]) > 0.95
-    assert accuracy(rows[:400], by_chance[:400], rows[400:], by_chance[400:]) < 0.65
+    by_chance = rng.integers(0, 2, 400)
+    assert accuracy(rows[:200], by_word[:200], rows[200:], by_word[200:]) > 0.95
+    assert accuracy(rows[:200], by_chance[:200], rows[200:], by_chance[200:]) < 0.65
 
 
 def test_of_a_pair_what_stands_in_both_counts():
     rng = np.random.default_rng(0)
-    first = texts(rng, 900, 3)
+    first = texts(rng, 400, 3)
     pairs = [
-        (a, a if rng.random() < 0.5 else b) for a, b in zip(first, texts(rng, 900, 3), strict=True)
+        (a, a if rng.random() < 0.5 else b) for a, b in zip(first, texts(rng, 400, 3), strict=True)
     ]
     same = np.array([int(a == b) for a, b in pairs])
-    assert accuracy(pairs[:600], same[:600], pairs[600:], same[600:]) > 0.85
+    assert accuracy(pairs[:300], same[:300], pairs[300:], same[300:]) > 0.85
 
 
-def test_of_few_rows_the_choice_does_not_hang_on_the_seed():
+def test_characters_are_chosen_for_endings_whatever_the_seed():
     """Stems that hardly come twice, and an ending that says the label eight times of ten."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 150)
@@ -48,22 +77,108 @@ def test_of_few_rows_the_choice_does_not_hang_on_the_seed():
         (f"{''.join(rng.choice(list('bcdfghjklm'), 4))}{('aaa', 'oeo')[ending]}",)
         for ending in heard
     ]
-    chosen = {bag_of_words(rows, labels, {}, 2, seed=seed).analyzer for seed in range(8)}
-    assert chosen == {"characters"}
+    chosen = {learn(rows, labels, {}, 2, seed=seed).choice.analyzer for seed in range(3)}
+    assert "words" not in chosen
+
+
+def test_the_metric_of_the_task_decides():
+    """A rare label: accuracy likes the frequent one, macro F1 weighs the classes."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random(300) < 0.1).astype(np.int64)
+    # "tau" stands in most rows of the rare label, and in three of ten of the frequent one
+    has_word = rng.random(300) < np.where(labels == 1, 0.8, 0.3)
+    rows = [
+        (f"{text.replace('tau', 'rho')} {'tau' if has else ''}",)
+        for text, has in zip(texts(rng, 300), has_word, strict=True)
+    ]
+    by_accuracy = learn(rows, labels, {"dev": rows}, 2)
+    by_macro_f1 = learn(rows, labels, {"dev": rows}, 2, metric=macro_f1)
+    assert by_accuracy.choice.class_weight is None
+    assert by_macro_f1.choice.class_weight == "balanced"
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_the_headline_of_the_record_is_asked(better):
+    """`lower is better` turns the choice around."""
+    asked = []
+
+    def headline(gold, predicted):
+        asked.append(len(gold))
+        return float(len(asked))
+
+    task = replace(TASKS["klue-ynat"], metrics=(headline,), higher_is_better=better)
+    rng = np.random.default_rng(0)
+    words = ("가 나", "다 라")
+    rows = [
+        {"guid": str(n), "title": f"{words[n % 2]} {rng.integers(9)}", "label": task.labels[n % 2]}
+        for n in range(50)
+    ]
+    examples = tuple(task.from_rows("train", enumerate(rows), "rows"))
+    none = np.zeros(1, dtype=np.int32)
+    split = Split(examples, Features([none] * 50, [none] * 50, np.arange(50)))
+    data = TaskFeatures(task, split, {"dev": split})
+    settings = hyper_parameters(task, EvaluateConfig(), 128)
+    done = score_bag_of_words(data, 0, settings)
+    # scores rise from choice to choice
+    expected = Choice(list(ANALYZERS)[-1], WEIGHTS[-1], STRENGTHS[-1]) if better else CHOICES[0]
+    assert done.hyper_parameters == expected._asdict()
+    assert asked == [50] * 8
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_coordinates_in_the_span_of_the_rows_give_the_same_model(num_classes, class_weight):
+    rng = np.random.default_rng(0)
+    features = random_array((50, 500), density=0.1, format="csr", rng=rng)
+    features = normalize(vstack([features, features[:10]], format="csr"))  # of rank 50
+    others = normalize(random_array((20, 500), density=0.1, format="csr", rng=rng))
+    labels = np.minimum(rng.integers(0, 2 * num_classes, 60), num_classes - 1)  # uneven
+    for strength in (0.1, 16.0):
+        choice = Choice("words", class_weight, strength)
+        learner = Learner(features, labels)
+        assert learner.is_rotated
+        plain = LogisticRegression(C=strength, class_weight=class_weight, max_iter=300)
+        plain.fit(features, labels)
+        found, expected = (m.predict_proba(others) for m in (learner.model(choice), plain))
+        assert found == pytest.approx(expected, abs=1e-5)
 
 
 def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
     learnt, labels = [("a b",), ("c d",)] * 20, np.array([3, 1] * 20)
-    found = bag_of_words(learnt, labels, {"dev": [("a b",), ("c d",)], "none": []}, 5, seed=0)
+    found = learn(learnt, labels, {"dev": [("a b",), ("c d",)], "none": []}, 5)
     assert found.probabilities["dev"].argmax(1).tolist() == [3, 1]
     assert not found.probabilities["dev"][:, [0, 2, 4]].any()
     assert found.probabilities["none"].shape == (0, 5)
-    one = bag_of_words(learnt, np.full(40, 2), {"dev": [("x",)]}, 5, seed=0)
+    one = learn(learnt, np.full(40, 2), {"dev": [("x",)]}, 5)
     assert one.probabilities["dev"].tolist() == [[0, 0, 1, 0, 0]]
 
 
 def test_the_same_rows_give_the_same_probabilities():
     rng = np.random.default_rng(0)
     rows, labels = [(text,) for text in texts(rng, 80)], rng.integers(0, 3, 80)
-    first, second = (bag_of_words(rows, labels, {"dev": rows}, 3, seed=1) for _ in range(2))
+    first, second = (learn(rows, labels, {"dev": rows}, 3, seed=1) for _ in range(2))
     assert (first.probabilities["dev"] == second.probabilities["dev"]).all()
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_the_highest_score_is_chosen(number):
+    """Three analyzers and two weights, then two further C for the best of them."""
+    rows, labels = [("a b",), ("c d",)] * 20, np.array([0, 1] * 20)
+    asked = []
+
+    def score(positions, probabilities):
+        asked.append(sorted(positions.tolist()) == list(range(40)))
+        return float(len(asked) == number + 1)
+
+    chosen = bag_of_words(rows, labels, {}, 2, 0, score).choice
+    assert asked == [True] * 8
+    tried = [Choice(a, w, STRENGTHS[0]) for a, w in product(ANALYZERS, WEIGHTS)]
+    assert chosen == [*tried, *(tried[0]._replace(C=c) for c in STRENGTHS[1:])][number]
+
+
+def test_a_score_that_is_no_number_is_the_worst():
+    rows, labels = [("a b",), ("c d",)] * 20, np.array([0, 1] * 20)
+    values = iter([math.nan] * 4 + [0.0] + [math.nan] * 3)
+    assert bag_of_words(rows, labels, {}, 2, 0, lambda *_: next(values)).choice == Choice(
+        list(ANALYZERS)[2], WEIGHTS[0], STRENGTHS[0]
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.pages.probes import _robustness_sentence
 from benchmarks.probes.robustness import (
     SPLIT,
     TABLE,
@@ -76,11 +77,12 @@ def few_resamples(monkeypatch):
     monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 300)
 
 
-def conditions_of(place: Path, read: Reader) -> list[Condition]:
-    """The table of a model that reads so, with two seeds."""
+def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
+    """The table of a model that reads so, a reader a seed; of one reader two seeds."""
     data = add_perturbed(YNAT, TaskData((), rows(NUM), "dev", {}))
-    results = [make_result(seed=seed, data_sha256=data.sha256) for seed in (0, 1)]
-    for result in results:
+    readers = readers * 2 if len(readers) == 1 else readers
+    results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
+    for read, result in zip(readers, results, strict=True):
         about = {"variant": result.model, "data_sha256": result.data_sha256}
         about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
         for split, examples in data.predicted.items():
@@ -135,6 +137,32 @@ def test_errors_that_do_not_come_from_the_perturbation_are_not_found(tmp_path):
     assert len(conditions) > 25
     assert not found(conditions)
     assert np.mean([c.flips for c in conditions]) > 0.1  # predictions do change
+
+
+def loses(share: float) -> Reader:
+    """Wrong on this share of the texts without spaces."""
+
+    def read(text: str, gold: int) -> int:
+        is_wrong = hashlib.sha256(text.encode()).digest()[0] < 256 * share
+        is_one_word = " " not in text and "&" not in text  # of an entity
+        return (gold + 1) % len(TOPICS) if is_wrong and is_one_word else gold
+
+    return read
+
+
+@pytest.mark.parametrize(("num_seeds", "is_shown"), [(3, False), (5, True)])
+def test_five_seeds_show_a_large_loss_that_three_leave_open(tmp_path, num_seeds, is_shown):
+    """22 points, with a standard deviation of 7 points between seeds."""
+    shares = (0.22, 0.14, 0.30, 0.17, 0.27)[:num_seeds]
+    conditions = conditions_of(tmp_path, *map(loses, shares))
+    [loss] = (c for c in conditions if not c.changes_nothing)
+    assert (loss.kind, loss.strength) == ("spacing-removed", 1.0)
+    assert loss.is_worse == is_shown
+    text = _robustness_sentence(conditions)
+    assert text.startswith(f"{int(is_shown)} of {len(conditions)} perturbations are shown to lower")
+    assert f"{len(conditions) - 1} change no score" in text
+    assert ("1 are undecided" in text) != is_shown
+    assert f"by {100 * loss.drop:.1f} points" in text  # it is named all the same
 
 
 def test_the_same_rows_are_perturbed_whatever_their_order(monkeypatch):

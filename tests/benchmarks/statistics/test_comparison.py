@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.evaluate import score_table
 from benchmarks.metrics.statistics import holm
+from benchmarks.pages.summary import difference_table
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
@@ -168,10 +169,10 @@ def test_records_of_two_protocols_make_no_mean():
 @pytest.mark.parametrize(
     ("num_right", "start"),
     [
-        (150, "better than the same network with random weights, by 24.50: other examples and "),
-        (50, "worse than the same network with random weights, by 25.50: other examples and "),
-        (102, "cannot tell apart from the same network with random weights: other examples and "),
-        (101, "cannot tell apart from the same network with random weights: the means are equal"),
+        (150, "better than random initialisation: +24.50 (95 % interval "),
+        (50, "worse than random initialisation: -25.50 (95 % interval "),
+        (102, "cannot tell apart from random initialisation: +0.50 (95 % interval "),
+        (101, "cannot tell apart from random initialisation: +0.00 (95 % interval "),
     ],
 )
 def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
@@ -184,13 +185,26 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     [against] = within(read_run(folder), Baseline())
     assert verdict == verdict_sentence(against)
     found = against.comparison.difference
-    interval = f"95 % interval {100 * found.low:.2f} to {100 * found.high:.2f}"
-    assert (interval in verdict) == (num_right != 101)
+    assert f"95 % interval {100 * found.low:.2f} to {100 * found.high:.2f}; p " in verdict
+    assert "Holm" not in verdict  # one difference
     assert [line.split()[2:4] for line in table[1:]] == [
         ["drawn-at-random", f"{100 * num_right / NUM_EXAMPLES + 0.5:.2f}"],
         ["random", "weights"],
     ]
     assert "pretrained" not in "".join(table)
+
+
+def test_an_interval_of_several_is_called_one_alone(runs):
+    """The interval is that of a family of one, and p is corrected for the family."""
+    own, _ = within(runs[0], Baseline())
+    arms = own.score.arms
+    alone = compare(arms["pretrained"], arms["random-init"], True, shares_seeds=True)
+    assert own.comparison.difference == alone.difference
+    assert own.comparison.p_corrected > alone.p_corrected
+    assert "for this difference alone; p " in verdict_sentence(own)
+    assert "corrected for 2 differences (Holm))" in verdict_sentence(own)
+    headers, _ = difference_table([own])
+    assert {"95 % interval, each alone", "p, corrected"} <= set(headers)
 
 
 @pytest.fixture
@@ -218,7 +232,7 @@ def test_the_baseline_is_found_by_name(runs):
 def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
     own, other = within(runs[0], Baseline())
     assert (own.baseline, own.score.stage, own.comparison.outcome) == (
-        "untrained",
+        "random initialisation",
         "evaluate",
         "better",
     )
@@ -231,7 +245,7 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
     assert (bert.score.stage, bert.comparison.gain) == ("evaluate-bert", pytest.approx(-0.1))
     # a run without that encoder has its twins still
     [twin] = within(runs[1], Baseline(stage="evaluate-bert"))
-    assert twin.baseline == "untrained"
+    assert twin.baseline == "random initialisation"
 
 
 def test_runs_against_the_first_or_the_one_that_is_named(runs):
