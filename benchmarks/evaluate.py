@@ -297,7 +297,12 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
         for row in rows
     ]
     compared = against_floors(scores)
-    lines += [f"{a.score.first.task}: {verdict_sentence(a)}" for a in compared]
+    lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
+    if weak := [score.first.title for score in scores if _is_weak(score)]:
+        lines.append(
+            f"{', '.join(weak)}: degenerate, or below TF-IDF. Another learning rate may suit this "
+            "encoder: the same command with --search tries four on held-out training rows"
+        )
     if not compared:
         lines.append("nothing to compare with: the same network with random weights is not scored")
     for (name, model), mean in overall(results).items():
@@ -307,6 +312,16 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
 
 def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
+def _is_weak(score: TaskScore) -> bool:
+    """Whether a search may help: the encoder has a degenerate seed or a lower mean than TF-IDF, and
+    there was no search."""
+    own, floor = score.pretrained, score.arms["bag-of-words"]
+    if not own.values or score.first.search:
+        return False
+    gain = own.summary.mean - floor.summary.mean if floor.values else 0.0
+    return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
+
+
     for score in scores:
         for name, sample in score.samples.items():
             mean, sd, num_seeds, num_degenerate = astuple(sample.summary)
@@ -314,7 +329,7 @@ def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
             if "-" in first.split:  # not the rows of the official split
                 notes.append(f"{first.examples} rows of {first.split}")
             of_sample = percent(mean), percent(sd), str(num_seeds), ", ".join(notes)
-            rows.append((first.task, first.metric, name, *of_sample))
+            rows.append((first.title, first.metric, name, *of_sample))
     return rows
 
 

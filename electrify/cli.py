@@ -276,12 +276,10 @@ VERBS = {
         has_beam=True,
         has_break_lock=False,
     ),
-    "evaluate": Verb(
-        "fine-tune and score an encoder", f"{_DEMO} --data-dir pipeline/sample", _evaluate
-    ),
+    "evaluate": Verb("fine-tune and score an encoder", _DEMO, _evaluate),
     "leakage": Verb(
         "which benchmark examples stand in the run's documents",
-        f"{_DEMO} --data-dir pipeline/sample",
+        _DEMO,
         _leakage,
         has_beam=True,
     ),

@@ -484,8 +484,10 @@ def _run_folder(name: str) -> Path:
 
 
 def _folders_of_data(options: EvaluateConfig) -> tuple[Path, ...]:
-    """The data folders without the hub: a page is made without a network."""
-    return tuple(folder for folder in options.data_dirs if str(folder) != "hub")
+    """The data folders without the hub, as a page is made without a network; the working directory
+    where the user's own tasks alone are named, whose files have paths."""
+    folders = tuple(folder for folder in options.data_dirs if str(folder) != "hub")
+    return folders or ((Path(),) if options.own_tasks else ())
 
 
 def _update_cards(config: RunConfig) -> None:

@@ -57,7 +57,7 @@ class Job:
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.variant, self.encoder)
         note = f", {self.note}" if self.note else ""
-        return f"{self.task.name}, {name}, seed {self.seed}{part}{note}"
+        return f"{self.task.title}, {name}, seed {self.seed}{part}{note}"
 
 
 def plan_jobs(

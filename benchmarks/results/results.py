@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from benchmarks.tasks.own import task_of_record
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Task, titled
 from electrify.storage.files import read_json
 from electrify.system.progress import warn
 
@@ -89,6 +89,11 @@ class Result(BaseModel):
         return f"{self.num_examples:,}"
 
     @property
+    @property
+    def title(self) -> str:
+        """The task as it stands beside scores (`Task.title`)."""
+        return titled(self.task, str((self.own_task or {}).get("note", "")))
+
     def slot(self) -> str:
         """What tells a record from the others of one evaluation, as a path without suffix."""
         part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"

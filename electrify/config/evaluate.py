@@ -137,6 +137,9 @@ class OwnTask(Section):
     @property
     def task_name(self) -> str:
         """As records and tables call it."""
+    note: _Text | None = None
+    """What a reader has to know of the rows, such as `made up`. It stands beside the name, wherever
+    a score of the task does."""
         stem = re.sub(r"[^\w.-]+", "-", Path(self.train).stem).strip("._-")
         return self.name or stem or "own"
 

@@ -152,6 +152,7 @@ def run(tmp_path) -> Path:
     (folder / "pretrain.partial").mkdir()
     Trainer(config, folder / "pretrain.partial").run()
     return folder
+        "evaluate.own_tasks=[]",
 
 
 def test_the_encoder_is_that_of_the_checkpoint(run, tmp_path):
