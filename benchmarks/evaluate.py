@@ -18,7 +18,7 @@ from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precis
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.finetune.kept import MODELS, kept_folder
 from benchmarks.finetune.parallel import num_workers, run_jobs
-from benchmarks.finetune.recipe import seeds_for
+from benchmarks.finetune.recipe import recommended_settings, seeds_for
 from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
 from benchmarks.probes.suites import PROBES, probe_options
 from benchmarks.results.predictions import PREDICTIONS, prediction_path
@@ -99,6 +99,8 @@ def evaluate(
         place = model or DEFAULT_MODEL
         try:
             source = open_model(path if weights is None else str(weights), place)
+            if model is not None and weights is None:  # else the config is the run's own
+                source = replace(source, recommended=recommended_settings(model, options))
             jobs = plan_jobs(options, tasks, source, made_from)
             trials = plan_trials(options, tasks, source, made_from)
             if not overwrite:
@@ -310,8 +312,6 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     return lines
 
 
-def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
 def _is_weak(score: TaskScore) -> bool:
     """Whether a search may help: the encoder has a degenerate seed or a lower mean than TF-IDF, and
     there was no search."""
@@ -322,6 +322,8 @@ def _is_weak(score: TaskScore) -> bool:
     return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
 
 
+def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
     for score in scores:
         for name, sample in score.samples.items():
             mean, sd, num_seeds, num_degenerate = astuple(sample.summary)

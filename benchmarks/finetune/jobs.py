@@ -109,7 +109,7 @@ def _variants(task: Task, options: EvaluateConfig) -> tuple[Variant, ...]:
 
 def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> HyperParameters:
     """`hyper_parameters`, with rows as long as the model takes."""
-    settings = hyper_parameters(task, options, source.config.hidden_size)
+    settings = hyper_parameters(task, options, source.config.hidden_size, source.recommended)
     was_given = "max_sequence_length" in options_for(task, options)
     length = fitting_length(settings.max_sequence_length, source, was_given)
     return replace(settings, max_sequence_length=length)
@@ -241,6 +241,11 @@ def run_job(
         degenerate=fitted.degenerate,
         notes=doubts,
         hyper_parameters=dict(fitted.hyper_parameters),
+        recommended={
+            name: value
+            for name, value in source.recommended.items()
+            if fitted.hyper_parameters.get(name) == value
+        },
         versions=versions(),
         data_sha256=data.sha256,
         git_commit=git_commit(),

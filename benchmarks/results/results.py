@@ -65,6 +65,7 @@ class Result(BaseModel):
     selection: Literal["last", "best-on-a-split-of-train"]
     degenerate: str | None  # why the training failed, if it did
     hyper_parameters: dict[str, Any]
+    recommended: dict[str, Any] = {}  # those of them that the encoder's finetuning.json gave
     versions: dict[str, str]
     data_sha256: dict[str, str]
     git_commit: str | None
@@ -89,11 +90,11 @@ class Result(BaseModel):
         return f"{self.num_examples:,}"
 
     @property
-    @property
     def title(self) -> str:
         """The task as it stands beside scores (`Task.title`)."""
         return titled(self.task, str((self.own_task or {}).get("note", "")))
 
+    @property
     def slot(self) -> str:
         """What tells a record from the others of one evaluation, as a path without suffix."""
         part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"

@@ -70,6 +70,10 @@ class FinetuneOptions(Section):
     weights, which are larger here. Left out: `bert`."""
 
 
+# what is the task's own or the machine's, not the encoder's
+_NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro_batch_size")
+
+
 class SearchOptions(Section):
     """Values to try before the scored fine-tunings, on a part of the training rows.
 
@@ -133,13 +137,13 @@ class OwnTask(Section):
     """Column of the label, number or tags. Left out: guessed from the rows."""
     metric: _Text | None = None
     """Metric that stands for the task. Left out: the first of its kind."""
+    note: _Text | None = None
+    """What a reader has to know of the rows, such as `made up`. It stands beside the name, wherever
+    a score of the task does."""
 
     @property
     def task_name(self) -> str:
         """As records and tables call it."""
-    note: _Text | None = None
-    """What a reader has to know of the rows, such as `made up`. It stands beside the name, wherever
-    a score of the task does."""
         stem = re.sub(r"[^\w.-]+", "-", Path(self.train).stem).strip("._-")
         return self.name or stem or "own"
 
@@ -206,6 +210,18 @@ class EvaluateConfig(FinetuneOptions):
     num_processes: Count = 1
     """Fine-tunings at once. Small models on a CPU are fastest with one a core. GPUs are taken in
     turn."""
+
+    @property
+    def recommended(self) -> dict[str, Any]:
+        """What is set of the recipe. An export recommends it for its encoder."""
+        given = self.model_dump(
+            exclude_none=True, include={"recipe", *FinetuneOptions.model_fields}
+        )
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in _NOT_RECOMMENDED and (name, value) != ("recipe", "auto")
+        }
 
     @property
     def data_dirs(self) -> tuple[Path, ...]:
