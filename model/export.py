@@ -6,6 +6,7 @@ The main network of any other checkpoint can be exported too, while the run goes
 import copy
 import json
 import shutil
+from dataclasses import asdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,12 @@ from electrify.system.progress import log, warn
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
 from model.train.data import SequenceData, open_shards, special_tokens
-from model.weights.card import trained_length, write_cards
+from model.weights.card import num_known_positions, write_cards
 from model.weights.names import (
     Network,
     exported_networks,
     to_transformers,
+from model.weights.origin import Origin, read_origin
     transformers_class,
 )
 
@@ -160,12 +162,11 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
-    if gives_probabilities(config.pretrain):
-        example = mark_example(folder / "discriminator", config.clean.sources[0].language)
-        write_json(folder / EXAMPLE, example)
-    write_cards(config, folder, differences)
-    _warn_of_limits(config)
-    return {"checkpoint": checkpoint.name, "max_logit_difference": differences}
+    origin = read_origin(config)
+    write_cards(config, folder, differences, origin)
+    _warn_of_limits(config, origin)
+    counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
+    return counts | {"origin": asdict(origin)}
 
 
 def verify(
@@ -221,8 +222,9 @@ def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tens
     return model.predict(ids, types, everywhere)
 
 
-def _warn_of_limits(config: RunConfig) -> None:
-    length, positions = trained_length(config), config.pretrain.max_position_embeddings
+def _warn_of_limits(config: RunConfig, origin: Origin) -> None:
+    length = num_known_positions(config, origin)
+    positions = config.pretrain.max_position_embeddings
     if length < positions:
         warn(
             f"positions {length} to {positions - 1} were not trained: fine-tune with sequences "
