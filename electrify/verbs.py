@@ -57,7 +57,6 @@ def run(parsed: Namespace) -> None:
         stage(config, parsed)
     from benchmarks.evaluate import evaluate
     from benchmarks.report import report
-    from model.export import format_example, read_example
 
     folder = Path(config.output_dir)
     if config.evaluate.has_tasks:
@@ -70,10 +69,12 @@ def run(parsed: Namespace) -> None:
         log("evaluate: the config names no suites and no tasks")
     page = report([folder], None, _folders_of_data(config.evaluate))
     push_report(folder)
-    example = read_example(config)
-    if example is not None:
-        print(f"\n{example['sentence']}\n{example['corrupted']}")
-        print(f"P(replaced): {format_example(example)}")
+    if config.pretrain.gives_probabilities:
+        from benchmarks.proofreading.marked import marked_lines
+
+        pull(folder, "export")
+        language = config.clean.sources[0].language
+        print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
     print(f"\nreport: {page}")
 
 
